@@ -1,0 +1,68 @@
+"""The side we come from: what CUDA means in torch, and which names, packages and tools belong to it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchferry.backends.base import DATA
+from torchferry.core import toml
+
+DEVICE_TYPE = "cuda"
+COLLECTIVE = "nccl"
+NAMESPACE = "torch.cuda"
+
+
+class Group(NamedTuple):
+    """Names of the CUDA side that belong together.
+
+    Attributes:
+        name: The group's name, unique in its table.
+        about: What the names are for.
+        names: The names, fully qualified where they are Python names.
+    """
+
+    name: str
+    about: str
+    names: frozenset[str]
+
+
+class Package(NamedTuple):
+    """A distribution that needs CUDA or behaves differently without it.
+
+    Attributes:
+        name: Normalised distribution name.
+        modules: Top-level modules it installs.
+        kind: `torch`, `kernels`, `tool`, `runtime`, `array` or `framework`.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    kind: str
+
+
+@lru_cache(maxsize=8)
+def groups(table: str) -> dict[str, Group]:
+    """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
+    document = toml.load(DATA / "cuda" / f"{table}.toml")
+    return {
+        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"]))
+        for entry in document["group"]
+    }
+
+
+@lru_cache(maxsize=1)
+def modules() -> frozenset[str]:
+    """Return the names of `torch.cuda` that are modules."""
+    return frozenset(toml.load(DATA / "cuda" / "api.toml")["modules"])
+
+
+@lru_cache(maxsize=1)
+def packages() -> dict[str, Package]:
+    """Return the distributions of the CUDA side by normalised name."""
+    document = toml.load(DATA / "cuda" / "packages.toml")
+    return {
+        entry["name"]: Package(entry["name"], tuple(entry["modules"]), group["kind"])
+        for group in document["group"]
+        for entry in group["packages"]
+    }

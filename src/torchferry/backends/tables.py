@@ -1,0 +1,156 @@
+"""Large flat maps of a backend, kept as TOML rows: what stands on the CUDA side and what to use instead.
+
+A table file names its sources once and groups rows that share everything but their names::
+
+    verified = ["2.9.0", "2.13.0"]            # plugin versions whose surface was read, oldest first
+
+    [sources]
+    TN29 = "torch-npu 2.9.0 wheel (PyPI), read statically"
+
+    [[row]]
+    names = ["torch.cuda.Event", "torch.cuda.Stream"]
+    status = "same"
+    source = "TN29"
+
+    [[row]]
+    name = "torch.cuda.CUDAGraph"
+    status = "renamed"
+    use = "torch.npu.NPUGraph"
+    since = "2.1.0"
+    note = "captures inference only"
+    note_zh = "只能捕获推理"
+    source = "TN29"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchferry.core import toml
+
+STATUSES = ("same", "renamed", "equivalent", "partial", "missing", "unknown")
+"""What became of a CUDA-side name on the target.
+
+same: exists under the backend's own namespace with the same name; renamed: exists under another name;
+equivalent: something else does the same; partial: exists with limits that `note` states; missing: does not
+exist; unknown: not verified.
+"""
+
+REWRITTEN = frozenset({"same", "renamed", "equivalent", "partial"})
+"""The statuses for which there is something to write instead."""
+
+
+class Row(NamedTuple):
+    """One name of the CUDA side and what the target has in its place.
+
+    Attributes:
+        name: The CUDA-side name, fully qualified.
+        status: One of `STATUSES`.
+        use: What to write instead; empty means the same name under the backend's namespace.
+        since: First plugin version for which the row holds; empty for every verified version.
+        until: First plugin version for which it no longer holds; empty for none.
+        note: A sentence for the user, in English; `note_zh` is the same in Chinese.
+        source: Where the fact comes from, in full.
+        extra: Further fields that one table needs, such as `keywords` for renamed arguments.
+    """
+
+    name: str
+    status: str
+    use: str = ""
+    since: str = ""
+    until: str = ""
+    note: str = ""
+    note_zh: str = ""
+    source: str = ""
+    extra: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple default, never mutated
+
+    def holds_for(self, version: str) -> bool:
+        """Whether the row is about plugin version `version`; an empty version is the newest."""
+        if not version:
+            return not self.until
+        from packaging.version import Version  # imported late: a target without a version does not need it
+
+        return not (
+            (self.since and Version(version) < Version(self.since))
+            or (self.until and Version(version) >= Version(self.until))
+        )
+
+
+class Table:
+    """The rows of one TOML file, found by name."""
+
+    def __init__(self, rows: dict[str, tuple[Row, ...]], verified: tuple[str, ...] = ()) -> None:
+        self._rows = rows
+        self.verified = verified
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in self._rows.values():
+            yield from rows
+
+    def get(self, name: str, version: str = "") -> Row | None:
+        """Return the row for exactly `name` that holds for `version`, or None."""
+        for row in self._rows.get(name, ()):
+            if row.holds_for(version):
+                return row
+        return None
+
+    def nearest(self, name: str, version: str = "") -> Row | None:
+        """Return the row for `name` or for the longest dotted prefix of it, or None."""
+        while name:
+            row = self.get(name, version)
+            if row is not None:
+                return row
+            name = name.rpartition(".")[0]
+        return None
+
+    def extended(self, other: Table) -> Table:
+        """Return a table of these rows with those of `other` in place of rows of the same name."""
+        return Table({**self._rows, **other._rows}, other.verified or self.verified)
+
+
+EMPTY = Table({})
+
+_ROW_FIELDS = frozenset({"name", "names", "status", "use", "since", "until", "note", "note_zh", "source"})
+
+
+@lru_cache(maxsize=64)
+def load_table(path: Path) -> Table:
+    """Read a table file; a file that does not exist is an empty table.
+
+    Raises:
+        ValueError: a row lacks a field, cites a source the file does not name, or has an unknown status.
+    """
+    if not path.is_file():
+        return EMPTY
+    document = toml.load(path)
+    sources: dict[str, str] = document.get("sources", {})
+    rows: dict[str, tuple[Row, ...]] = {}
+    for entry in document.get("row", ()):
+        status = entry.get("status", "")
+        if status not in STATUSES:
+            raise ValueError(f"{path}: status `{status}` of {entry} is not one of {', '.join(STATUSES)}")
+        keys = entry.get("source", "").split()
+        if not keys or any(key not in sources for key in keys):
+            raise ValueError(f"{path}: source of {entry} is not in [sources]")
+        source = "; ".join(sources[key] for key in keys)
+        extra = {field: value for field, value in entry.items() if field not in _ROW_FIELDS}
+        for name in [entry["name"]] if "name" in entry else entry["names"]:
+            row = Row(
+                name,
+                status,
+                entry.get("use", ""),
+                entry.get("since", ""),
+                entry.get("until", ""),
+                entry.get("note", ""),
+                entry.get("note_zh", ""),
+                source,
+                extra,
+            )
+            rows[name] = (*rows.get(name, ()), row)
+    return Table(rows, tuple(document.get("verified", ())))

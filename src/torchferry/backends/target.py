@@ -1,0 +1,87 @@
+"""The target of one run: a backend at a plugin version, answering what a CUDA-side name becomes there."""
+
+from __future__ import annotations
+
+from torchferry.backends import cuda
+from torchferry.backends.base import Backend
+from torchferry.backends.tables import Row
+from torchferry.backends.unknown import UNKNOWN, Unknown
+
+
+class Target:
+    """A backend at a plugin version; an empty version means the newest whose surface was read."""
+
+    def __init__(self, backend: type[Backend], version: str = "") -> None:
+        self.backend = backend
+        self.version = version
+        self._rows: dict[tuple[str, str], Row] = {}
+
+    @property
+    def name(self) -> str:
+        """The target's name on the command line, without the version."""
+        return self.backend.NAME
+
+    @property
+    def title(self) -> str:
+        """Maker and family, for messages."""
+        return self.backend.TITLE
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:
+        return Target, (self.backend, self.version)
+
+    def api(self, name: str) -> Row:
+        """Return what the torch API `name` becomes; status `unknown` where nothing was verified.
+
+        A name without a row of its own takes that of the class or function it belongs to
+        (`torch.cuda.Event.record` that of `torch.cuda.Event`); below a module it is unknown, and missing
+        when the module is.
+        """
+        key = ("api", name)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._api(name)
+        return row
+
+    def _api(self, name: str) -> Row:
+        table = self.backend.table("api")
+        row = table.get(name, self.version)
+        if row is not None:
+            return self._with_use(row, name)
+        owner = name.rpartition(".")[0]
+        while owner:
+            row = table.get(owner, self.version)
+            if row is not None:
+                if owner not in cuda.modules():
+                    row = self._with_use(row, owner)
+                    return row._replace(name=name, use=row.use and row.use + name[len(owner) :])
+                if row.status == "missing":
+                    return row._replace(name=name)
+                break
+            owner = owner.rpartition(".")[0]
+        return Row(name, "unknown")
+
+    def _with_use(self, row: Row, name: str) -> Row:
+        if row.status == "same" and not row.use and name.startswith(cuda.NAMESPACE):
+            return row._replace(use=self.backend.NAMESPACE + name[len(cuda.NAMESPACE) :])
+        return row
+
+    def row(self, table: str, name: str) -> Row:
+        """Return the row `name` of a table other than `api`; status `unknown` where there is none."""
+        found = self.backend.table(table).get(name, self.version)
+        return found if found is not None else Row(name, "unknown")
+
+    def autoloads(self) -> bool | Unknown:
+        """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
+        since = self.backend.AUTOLOAD_SINCE
+        if isinstance(since, Unknown):
+            return UNKNOWN
+        if since is None:
+            return False
+        if not self.version:
+            return True
+        from packaging.version import Version  # imported late: a target without a version does not need it
+
+        return Version(self.version) >= Version(since)

@@ -1,0 +1,1 @@
+"""What every room shares: findings, messages, configuration, exit codes, errors."""

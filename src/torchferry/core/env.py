@@ -1,0 +1,31 @@
+"""Every environment variable that torchferry reads, in one place."""
+
+from __future__ import annotations
+
+import os
+
+VARIABLES = {
+    "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
+    "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
+    "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
+}
+"""Name and meaning; printed by `torchferry --help`."""
+
+
+def language() -> str:
+    """Return `zh` or `en`: `TORCHFERRY_LANG` if set, else by the first locale variable that is set."""
+    for variable in ("TORCHFERRY_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(variable, "")
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"
+
+
+def jobs() -> int:
+    """Return how many processes may read files: `TORCHFERRY_JOBS`, else what this process may use."""
+    value = os.environ.get("TORCHFERRY_JOBS", "")
+    if value.isdigit() and int(value) > 0:
+        return int(value)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,31 @@
+"""Errors that are the user's to mend: shown as one message, without a traceback, exit code 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from torchferry.core.messages import Message, say
+
+
+class TorchferryError(Exception):
+    """Something the user can mend; `message` says what, where and why, `advice` what to do."""
+
+    def __init__(self, message: Message, advice: Message | None = None) -> None:
+        super().__init__(message.render("en"))
+        self.message = message
+        self.advice = advice
+
+
+class UsageError(TorchferryError):
+    """A name, option or setting that does not exist or does not fit."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    advice = say("known: {names}", names=", ".join(names))
+    if close:
+        advice = say("did you mean `{close}`? (known: {names})", close=close[0], names=", ".join(names))
+    return UsageError(say("unknown {kind} `{name}`", kind=kind, name=name), advice)

@@ -1,0 +1,99 @@
+"""Every fact has a source, every CUDA-side name has a row, and no row says less than its status promises."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+
+import pytest
+
+from torchferry.backends import cuda, registry
+from torchferry.backends.base import DATA, Backend
+from torchferry.backends.tables import REWRITTEN, Row, load_table
+from torchferry.backends.unknown import Unknown
+
+TARGETS = [name for name in registry.names() if (DATA / name).is_dir()]
+TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "versions")
+
+
+def expected_names(table: str) -> frozenset[str]:
+    if table == "versions":
+        return frozenset()
+    if table == "packages":
+        return frozenset(cuda.packages())
+    return frozenset().union(*(group.names for group in cuda.groups(table).values()))
+
+
+def rows(target: str) -> Iterator[tuple[str, Row]]:
+    backend = registry.load(target)
+    for table in TABLES:
+        for row in backend.table(table):
+            yield table, row
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_cuda_side_name_has_a_row(target: str, table: str) -> None:
+    known = {row.name for row in registry.load(target).table(table)}
+    assert sorted(expected_names(table) - known) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_say_what_their_status_promises(target: str) -> None:
+    backend = registry.load(target)
+    for table, row in rows(target):
+        where = f"{target}/{table}.toml: {row.name}"
+        assert row.source, where
+        assert bool(row.note) == bool(row.note_zh), f"{where}: `note` and `note_zh` go together"
+        if row.status in ("renamed", "equivalent", "partial") and table in ("api", "env"):
+            assert row.use, f"{where}: status {row.status} needs `use`"
+        if row.status == "same" and table == "api" and row.name.startswith(cuda.NAMESPACE):
+            assert row.use or backend.NAMESPACE, f"{where}: `same` needs a namespace"
+        if row.status not in REWRITTEN and table == "api":
+            assert not row.use, f"{where}: status {row.status} has `use`; put advice in `note`"
+        if row.status == "missing" and table in ("packages", "tools"):
+            assert row.note, f"{where}: say what to do instead"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_version_ranges_of_one_name_do_not_overlap(target: str) -> None:
+    backend = registry.load(target)
+    for table in TABLES:
+        for version in backend.table(table).verified:
+            for name in {row.name for row in backend.table(table)}:
+                holding = [r for r in backend.table(table) if r.name == name and r.holds_for(version)]
+                assert len(holding) <= 1, f"{target}/{table}.toml: {name}@{version}: {holding}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_fact_has_a_source(target: str) -> None:
+    backend = registry.load(target)
+    identity = {"NAME", "TITLE", "ALIASES", "SOURCES", "DATA_DIRECTORY"}
+    for name, value in vars(backend).items():
+        if name.isupper() and name not in identity and not isinstance(value, Unknown):
+            assert backend.SOURCES.get(name), f"{backend.__name__}.{name} has no entry in SOURCES"
+    for name in backend.SOURCES:
+        assert name in vars(backend), f"{backend.__name__}.SOURCES names {name}, which is not set"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_facts_have_the_declared_types(target: str) -> None:
+    backend = registry.load(target)
+    hints = typing.get_type_hints(Backend)
+    for name, value in vars(backend).items():
+        if not name.isupper():
+            continue
+        assert name in hints, f"{backend.__name__}.{name} is not part of the specification in base.py"
+        allowed = typing.get_args(hints[name])[0]
+        options = typing.get_args(allowed) if typing.get_origin(allowed) not in (tuple, dict) else (allowed,)
+        kinds = tuple(typing.get_origin(option) or option for option in options or (allowed,))
+        assert isinstance(value, kinds), f"{backend.__name__}.{name} = {value!r} is not {allowed}"
+
+
+def test_a_row_without_a_source_is_refused(tmp_path: object) -> None:
+    import pathlib
+
+    path = pathlib.Path(str(tmp_path)) / "api.toml"
+    path.write_text('[sources]\nA = "a"\n[[row]]\nname = "torch.cuda.x"\nstatus = "same"\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="source"):
+        load_table(path)
