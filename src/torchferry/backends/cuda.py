@@ -34,11 +34,13 @@ class Package(NamedTuple):
         name: Normalised distribution name.
         modules: Top-level modules it installs.
         kind: `torch`, `kernels`, `tool`, `runtime`, `array` or `framework`.
+        names: The names of its modules that need CUDA; None for all of them.
     """
 
     name: str
     modules: tuple[str, ...]
     kind: str
+    names: tuple[str, ...] | None
 
 
 @lru_cache(maxsize=8)
@@ -46,8 +48,7 @@ def groups(table: str) -> dict[str, Group]:
     """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
     document = toml.load(DATA / "cuda" / f"{table}.toml")
     return {
-        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"]))
-        for entry in document["group"]
+        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"])) for entry in document["group"]
     }
 
 
@@ -62,7 +63,35 @@ def packages() -> dict[str, Package]:
     """Return the distributions of the CUDA side by normalised name."""
     document = toml.load(DATA / "cuda" / "packages.toml")
     return {
-        entry["name"]: Package(entry["name"], tuple(entry["modules"]), group["kind"])
+        entry["name"]: Package(
+            entry["name"],
+            tuple(entry["modules"]),
+            group["kind"],
+            tuple(entry["names"]) if "names" in entry else None,
+        )
         for group in document["group"]
         for entry in group["packages"]
     }
+
+
+@lru_cache(maxsize=1)
+def _group_by_name() -> dict[str, str]:
+    return {name: group.name for group in groups("api").values() for name in group.names}
+
+
+def api_group(name: str) -> str:
+    """Return the group of `api.toml` that a canonical torch name belongs to; empty when it does not mean CUDA.
+
+    A name below a known one is in its group (`torch.cuda.Event.record` in that of `torch.cuda.Event`).
+    `torch.cuda` itself is in `namespace`; what stands below it and is not known is in `unlisted`.
+    """
+    known = _group_by_name()
+    part = name
+    while part and part != NAMESPACE:
+        group = known.get(part)
+        if group is not None and not (part != name and part in modules()):
+            return group
+        part = part.rpartition(".")[0]
+    if part != NAMESPACE:
+        return ""
+    return "namespace" if name == NAMESPACE else "unlisted"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
-from torchferry.backends.tables import Row
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.unknown import UNKNOWN, Unknown
 
 
@@ -67,6 +69,14 @@ class Target:
         if row.status == "same" and not row.use and name.startswith(cuda.NAMESPACE):
             return row._replace(use=self.backend.NAMESPACE + name[len(cuda.NAMESPACE) :])
         return row
+
+    @cached_property
+    def replaces_torch_names(self) -> bool:
+        """Whether the plugin has its own version of torch names that have nothing to do with CUDA."""
+        return any(
+            row.status in REWRITTEN and row.use != row.name and not row.name.startswith(cuda.NAMESPACE)
+            for row in self.backend.table("api")
+        )
 
     def row(self, table: str, name: str) -> Row:
         """Return the row `name` of a table other than `api`; status `unknown` where there is none."""

@@ -61,6 +61,7 @@ class Finding(NamedTuple):
         edits: What to change, in the file's decoded text.
         imports: Modules that the rewritten code needs imported, such as `ptex`.
         group: Findings of one file with the same non-empty group change together or not at all.
+        needs: Groups that must change for this finding to change; they do not need this one.
         blocker: The project cannot run on the target before this is settled.
         snippet: The source text at the location, at most one line.
     """
@@ -72,5 +73,10 @@ class Finding(NamedTuple):
     edits: tuple[Edit, ...] = ()
     imports: tuple[str, ...] = ()
     group: str = ""
+    needs: tuple[str, ...] = ()
     blocker: bool = False
     snippet: str = ""
+
+
+LINK = Message("")
+"""Message of a finding that only ties groups together and is not shown: a use that changes with its import."""

@@ -21,9 +21,11 @@ def load(path: Path) -> dict[str, Any]:
         TOMLDecodeError: the file is not TOML.
         OSError: the file cannot be read.
     """
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def loads(text: str) -> dict[str, Any]:
     """Parse TOML text; raises `TOMLDecodeError` where it is not TOML."""
-    return tomllib.loads(text)
+    document: dict[str, Any] = tomllib.loads(text)
+    return document

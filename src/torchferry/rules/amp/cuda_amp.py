@@ -1,0 +1,18 @@
+"""Mixed precision by `torch.cuda.amp`.
+
+`torch.cuda.amp.autocast()` and `GradScaler()` only warn on a torch without CUDA and are off: training goes on in
+float32, or in float16 without scaling, until it diverges. The plugin's own classes take their place, arguments and
+`enabled=False` blocks included.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaAmp(ReferenceRule):
+    """Finds uses of `torch.cuda.amp`."""
+
+    CODE = "AMP101"
+    WORDS = ("cuda",)
+    GROUPS = ("amp",)

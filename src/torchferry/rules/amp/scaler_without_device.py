@@ -1,0 +1,49 @@
+"""A `GradScaler` made without saying for which device.
+
+`torch.amp.GradScaler()` is made for CUDA unless told otherwise. On the target it then only warns that CUDA is absent
+and scales nothing, and training in float16 loses its small gradients. The device is written out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+
+_SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler"})
+
+
+class ScalerWithoutDevice(Rule):
+    """Finds `torch.amp.GradScaler` without a device."""
+
+    CODE = "AMP102"
+    WORDS = ("GradScaler",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        for reference in context.names.references("torch"):
+            call = context.file.parents.get(reference.node)
+            if reference.name not in _SCALERS or not isinstance(call, ast.Call) or call.func is not reference.node:
+                continue
+            if call.args or any(keyword.arg in ("device", None) for keyword in call.keywords):
+                continue
+            if reason_to_keep(context, call) is not None:
+                continue
+            device = context.target.backend.DEVICE_TYPE
+            message = say(
+                "`{found}` without a device is made for CUDA; on {target} say `{device}`",
+                found=reference.name,
+                target=context.target.title,
+                device=device,
+            )
+            _, name_end = context.file.span(call.func)
+            start, end = context.file.span(call)
+            behind = context.text.index("(", name_end) + 1
+            text = f'"{device}"' + (", " if call.keywords else "")
+            grade = Grade.SAFE if context.file.fstring_of(call) is None else Grade.MANUAL
+            edits = [Edit(behind, behind, text)] if grade is Grade.SAFE else []
+            yield self.finding(context, (start, end), message, grade, edits)

@@ -1,0 +1,1 @@
+"""Attention kernels and who chooses them."""

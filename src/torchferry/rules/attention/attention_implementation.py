@@ -1,0 +1,68 @@
+"""An attention implementation chosen by name: `attn_implementation="flash_attention_2"`.
+
+transformers loads flash-attn for it and raises where that is absent; diffusers' `set_attention_backend("flash")` does
+the same. What stands in its place on the target is in the target's table: its own integration where the library has
+one, `sdpa` or `eager` otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+
+_NAMES = {
+    "flash_attention_2": "transformers.attn_implementation.flash_attention_2",
+    "flash_attention_3": "transformers.attn_implementation.flash_attention_3",
+    "flash": "diffusers.attention_backend.flash",
+    "xformers": "diffusers.attention_backend.xformers",
+}
+
+
+class AttentionImplementation(Rule):
+    """Finds attention implementations chosen by name."""
+
+    CODE = "ATT102"
+    WORDS = ("flash_attention", "set_attention_backend", "attn_implementation")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each name that the target does not take as it is."""
+        for node in context.file.strings:
+            name = _NAMES.get(node.value) if isinstance(node.value, str) else None
+            if name is None or not self._chooses(context, node) or reason_to_keep(context, node) is not None:
+                continue
+            row = context.target.row("frameworks", name)
+            if row.status == "same":
+                continue
+            span = literal_span(context, node)
+            if row.status in REWRITTEN and row.use:
+                message = say(
+                    "attention `{found}` is `{use}` on {target}; {note}",
+                    found=node.value,
+                    use=row.use,
+                    target=context.target.title,
+                    note=row.note or "results agree up to rounding",
+                )
+                edits = word_edits(context, node, str(node.value), row.use)
+                yield self.finding(context, span, message, Grade.SAFE, edits)
+            else:
+                message = say(
+                    "attention `{found}` on {target}: {note}",
+                    found=node.value,
+                    target=context.target.title,
+                    note=row.note or "whether it works is UNKNOWN; `sdpa` works everywhere",
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _chooses(self, context: PythonContext, node: ast.Constant) -> bool:
+        """Whether the string stands where an implementation is chosen."""
+        parent = context.file.parents.get(node)
+        if isinstance(node.value, str) and node.value.startswith("flash_attention"):
+            return not isinstance(parent, (ast.Compare, ast.Expr))
+        return isinstance(parent, ast.Call) and last_name(parent.func) == "set_attention_backend"

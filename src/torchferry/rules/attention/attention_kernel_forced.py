@@ -1,0 +1,40 @@
+"""One kernel of torch's attention asked for, and no other allowed.
+
+`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` lets `scaled_dot_product_attention` use that kernel alone. On a target
+that does not have it under that name the call raises "No available kernel". Allow the plain one beside it:
+`sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+
+
+class AttentionKernelForced(Rule):
+    """Finds `sdpa_kernel` without the plain kernel."""
+
+    CODE = "ATT104"
+    WORDS = ("sdpa_kernel",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        for reference in context.names.references("torch"):
+            call = context.file.parents.get(reference.node)
+            if reference.name != "torch.nn.attention.sdpa_kernel" or not isinstance(call, ast.Call):
+                continue
+            if call.func is not reference.node or reason_to_keep(context, call) is not None:
+                continue
+            text = context.file.text(call)
+            if "MATH" in text or ("FLASH" not in text.upper() and "EFFICIENT" not in text.upper()):
+                continue
+            message = say(
+                "allows one attention kernel only, which {target} may lack; allow `SDPBackend.MATH` beside it",
+                target=context.target.title,
+            )
+            yield self.finding(context, context.file.span(call), message, Grade.MANUAL)

@@ -1,0 +1,233 @@
+"""What a rule is, and what it may ask about the file and the target."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.messages import Message
+from torchferry.rules.keeping import CUDA_ONLY_MODULES
+from torchferry.source.flow import Flow
+from torchferry.source.kinds import Kind
+from torchferry.source.lexicon import lexicon
+from torchferry.source.names import Names, Reference
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+from torchferry.source.text import SourceText
+
+
+class Options(NamedTuple):
+    """The user's settings that rules ask for.
+
+    Attributes:
+        paths: Path prefixes to replace, from `[tool.torchferry.paths]`, longest first.
+        rewrite_documents: Whether commands in README files are rewritten rather than reported.
+        max_file_size: Larger files (in bytes) are reported, not read.
+    """
+
+    paths: Mapping[str, str] = {}
+    rewrite_documents: bool = False
+    max_file_size: int = 5_000_000
+
+
+class Context:
+    """One file of any kind as rules see it, and the target it is to run on."""
+
+    def __init__(self, path: str, kind: Kind, source: SourceText, target: Target, options: Options) -> None:
+        self.path = path
+        self.kind = kind
+        self.source = source
+        self.target = target
+        self.options = options
+
+    @property
+    def text(self) -> str:
+        """The decoded text."""
+        return self.source.text
+
+    def location(self, start: int, end: int) -> Location:
+        """Return the location of a span of offsets."""
+        return Location(self.path, *self.source.position(start), *self.source.position(end))
+
+    def snippet(self, start: int, end: int) -> str:
+        """Return the text of a span, its first line at most, for showing it."""
+        return self.text[start:end].split("\n", 1)[0].rstrip("\r")[:120]
+
+
+class PythonContext(Context):
+    """One Python file as rules see it.
+
+    Attributes:
+        file: The parsed file and its index.
+        names: Name resolution.
+        project: The project that the file belongs to, or None.
+    """
+
+    def __init__(
+        self,
+        file: PythonFile,
+        names: Names,
+        target: Target,
+        options: Options,
+        project: Project | None = None,
+    ) -> None:
+        super().__init__(file.path, Kind.PYTHON, file.source, target, options)
+        self.file = file
+        self.names = names
+        self.project = project
+
+    @cached_property
+    def references(self) -> dict[str, list[Reference]]:
+        """Imports and uses of torch names that mean CUDA, by their group in `cuda/api.toml`."""
+        found: dict[str, list[Reference]] = {}
+        for reference in self.names.references("torch"):
+            group = cuda.api_group(reference.name)
+            if group:
+                found.setdefault(group, []).append(reference)
+        return found
+
+    @cached_property
+    def patches_cuda(self) -> bool:
+        """Whether the file assigns to names below `torch.cuda`, standing in for them."""
+        return any(
+            isinstance(reference.node, ast.Attribute) and not isinstance(reference.node.ctx, ast.Load)
+            for group, references in self.references.items()
+            if group not in ("backends", "version")
+            for reference in references
+        )
+
+    @cached_property
+    def builds_extensions(self) -> bool:
+        """Whether the file is a build script of C++ or CUDA extensions."""
+        return "extension" in self.references and any(
+            last_name(call) == "setup"
+            for package in ("setuptools", "distutils")
+            for reference in self.names.references(package)
+            if isinstance(call := self.file.parents.get(reference.node), ast.Call)
+        )
+
+    @cached_property
+    def cuda_only_branches(self) -> dict[ast.AST, str]:
+        """Statements of branches that use a module which drives CUDA cards by itself, with that module."""
+        found: dict[ast.AST, str] = {}
+        for module in sorted(CUDA_ONLY_MODULES):
+            for reference in self.names.references(module):
+                for statement in self._branch(reference.node):
+                    found.setdefault(statement, module)
+        return found
+
+    def _branch(self, node: ast.AST) -> list[ast.stmt]:
+        """Return the innermost body around a node that belongs to a condition or a function; else nothing."""
+        child: ast.AST = node
+        parent = self.file.parents.get(child)
+        while parent is not None:
+            if isinstance(parent, (ast.If, ast.FunctionDef, ast.AsyncFunctionDef)):
+                for body in (parent.body, getattr(parent, "orelse", [])):
+                    if child in body:
+                        return body
+            child, parent = parent, self.file.parents.get(parent)
+        return []
+
+    @cached_property
+    def devices(self) -> Flow:
+        """Follows device strings."""
+        return Flow(self.file, self.names, lexicon("device"), self.project)
+
+    @cached_property
+    def collectives(self) -> Flow:
+        """Follows names of collective backends."""
+        return Flow(self.file, self.names, lexicon("collective"), self.project)
+
+
+class Rule:
+    """Finds one kind of CUDA dependence.
+
+    A subclass lives in a module of its own, whose docstring is the rule's page: the first line says what is
+    found, the rest why it matters and what to do. `CHINESE` is the same page in Chinese.
+    """
+
+    CODE: ClassVar[str]
+    """Family and number, such as `DEV101`; never reused."""
+
+    WORDS: ClassVar[tuple[str, ...]] = ()
+    """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
+
+    KINDS: ClassVar[tuple[Kind, ...]] = (Kind.PYTHON,)
+    """Kinds of file that the rule looks at. Python rules see the cells of notebooks too."""
+
+    CHINESE: ClassVar[str] = ""
+    """The rule's page in Chinese."""
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Return the words without which a file cannot interest the rule; none when it has nothing to do."""
+        return self.WORDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield what the rule finds in a file that is not Python."""
+        raise NotImplementedError
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield what the rule finds in a Python file or in the cells of a notebook."""
+        raise NotImplementedError
+
+    def finding(
+        self,
+        context: Context,
+        span: tuple[int, int],
+        message: Message,
+        grade: Grade,
+        edits: Iterable[Edit] = (),
+        *,
+        imports: tuple[str, ...] = (),
+        group: str = "",
+        needs: tuple[str, ...] = (),
+        blocker: bool = False,
+    ) -> Finding:
+        """Build a finding of this rule at a span of offsets."""
+        start, end = span
+        return Finding(
+            self.CODE,
+            context.location(start, end),
+            message,
+            grade,
+            tuple(sorted(edits)),
+            imports,
+            group,
+            needs,
+            blocker,
+            context.snippet(start, end),
+        )
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the last identifier of a dotted expression or of what it calls; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    return ""
+
+
+def string_value(node: ast.AST | None) -> str | None:
+    """Return the value of a string literal, or None for anything else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
+    """Return the keyword argument `name` of a call, or None."""
+    return next((keyword for keyword in call.keywords if keyword.arg == name), None)
+
+
+def calls_of(context: PythonContext, method: str) -> Iterator[ast.Call]:
+    """Yield the calls of a method or attribute called `method`, in source order."""
+    for attribute in sorted(context.file.attributes.get(method, ()), key=lambda n: (n.lineno, n.col_offset)):
+        parent = context.file.parents.get(attribute)
+        if isinstance(parent, ast.Call) and parent.func is attribute:
+            yield parent

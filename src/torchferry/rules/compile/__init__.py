@@ -1,0 +1,1 @@
+"""Compilers: torch.compile and Triton."""

@@ -1,0 +1,63 @@
+"""A model compiled by `torch.compile`, or with a backend that captures CUDA graphs.
+
+What `torch.compile` generates for the card is Triton code on CUDA. A plugin brings its own backend, or none: then the
+call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
+graphs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of, string_value
+from torchferry.rules.keeping import reason_to_keep
+
+_CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
+
+
+class ModelCompiled(Rule):
+    """Finds `torch.compile`."""
+
+    CODE = "CMP101"
+    WORDS = ("compile",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use, by what the target's table says."""
+        row = context.target.api("torch.compile")
+        for reference in context.references.get("compile", ()):
+            if reference.name != "torch.compile" or reference.is_import:
+                continue
+            if reason_to_keep(context, reference.node) is not None:
+                continue
+            call = context.file.parents.get(reference.node)
+            graphs = self._cuda_graphs(call) if isinstance(call, ast.Call) else None
+            span = context.file.span(reference.node)
+            note = row.note or "check that the compiled model runs and gives the same results"
+            if graphs is not None:
+                message = say(
+                    "`{graphs}` captures CUDA graphs; on {target}: {note}",
+                    graphs=graphs,
+                    target=context.target.title,
+                    note=note,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+            elif row.status in ("missing", "partial"):
+                message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
+                yield self.finding(context, span, message, Grade.MANUAL if row.status == "missing" else Grade.NOTE)
+            elif row.status == "unknown":
+                message = say("whether `torch.compile` serves {target} is UNKNOWN", target=context.target.title)
+                yield self.finding(context, span, message, Grade.NOTE)
+            elif row.note:
+                message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
+                yield self.finding(context, span, message, Grade.NOTE)
+
+    def _cuda_graphs(self, call: ast.Call) -> str | None:
+        for name in ("backend", "mode"):
+            keyword = keyword_of(call, name)
+            value = string_value(keyword.value) if keyword is not None else None
+            if value in _CUDA_GRAPHS:
+                return f'{name}="{value}"'
+        return None

@@ -1,0 +1,57 @@
+"""A kernel written in Triton.
+
+Triton compiles for NVIDIA and AMD cards. Some makers publish a Triton for theirs, which compiles the same source with
+limits of its own; without one the kernels must be replaced by torch operators or ported.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.guarded import is_guarded
+from torchferry.rules.keeping import reason_to_keep
+
+
+class TritonKernel(Rule):
+    """Finds imports of Triton."""
+
+    CODE = "CMP102"
+    WORDS = ("triton",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each import statement."""
+        triton = context.target.backend.TRITON
+        note = context.target.row("packages", "triton").note
+        seen: set[ast.AST] = set()
+        for reference in context.names.references("triton"):
+            if not isinstance(reference.node, ast.alias):
+                continue
+            statement = context.file.parents[reference.node]
+            if statement in seen or reason_to_keep(context, statement) is not None:
+                continue
+            seen.add(statement)
+            span = context.file.span(statement)
+            if isinstance(triton, str):
+                message = say(
+                    "Triton for {target} is `{package}`; {note}",
+                    target=context.target.title,
+                    package=triton,
+                    note=note or "check each kernel",
+                )
+                yield self.finding(context, span, message, Grade.NOTE)
+            elif triton is UNKNOWN:
+                message = say("whether Triton serves {target} is UNKNOWN", target=context.target.title)
+                yield self.finding(context, span, message, Grade.NOTE)
+            else:
+                guarded = is_guarded(context, statement)
+                message = say(
+                    "there is no Triton for {target}: {note}",
+                    target=context.target.title,
+                    note=note or "replace these kernels by torch operators, or port them",
+                )
+                yield self.finding(context, span, message, Grade.NOTE if guarded else Grade.MANUAL, blocker=not guarded)

@@ -1,0 +1,1 @@
+"""Calls of `torch.cuda.*` that no narrower family covers."""

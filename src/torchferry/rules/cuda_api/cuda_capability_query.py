@@ -1,0 +1,17 @@
+"""A question about what the CUDA card or this build of torch can do.
+
+`torch.cuda.is_bf16_supported()`, `get_arch_list()`, `has_half` and their neighbours choose dtypes and code paths.
+Missed, a program quietly takes the slower or less exact one: `is_bf16_supported()` is False without CUDA.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaCapabilityQuery(ReferenceRule):
+    """Finds capability queries of `torch.cuda`."""
+
+    CODE = "CUD102"
+    WORDS = ("cuda",)
+    GROUPS = ("build",)

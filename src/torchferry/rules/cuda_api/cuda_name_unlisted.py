@@ -1,0 +1,17 @@
+"""A name below `torch.cuda` that no table lists.
+
+It may be private (`torch.cuda._lazy_init`), newer than the tables, or misspelt. Whether the plugin has it is
+UNKNOWN; with `--unsafe-fixes` it is renamed like its neighbours.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaNameUnlisted(ReferenceRule):
+    """Finds names of `torch.cuda` that the tables do not know."""
+
+    CODE = "CUD106"
+    WORDS = ("cuda",)
+    GROUPS = ("unlisted",)

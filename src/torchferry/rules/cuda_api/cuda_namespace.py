@@ -1,0 +1,79 @@
+"""`torch.cuda` itself, passed on as a value.
+
+`getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: what is asked of it is
+decided while the program runs, so no table can be asked in advance. The module is renamed; check that what is asked
+of it exists in the plugin (`torchferry api NAME --target ...`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, last_name, string_value
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import part_edits, written_parts
+from torchferry.source.names import Reference
+
+
+class CudaNamespace(Rule):
+    """Finds `torch.cuda` used as a value."""
+
+    CODE = "CUD107"
+    WORDS = ("cuda",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use, and for `getattr(torch, "cuda")`."""
+        for reference in context.references.get("namespace", ()):
+            if not reference.is_import and written_parts(reference):
+                yield self._report(context, reference)
+        for node in context.file.strings:
+            call = context.file.parents.get(node)
+            if node.value != cuda.DEVICE_TYPE or not isinstance(call, ast.Call):
+                continue
+            if last_name(call.func) in ("getattr", "hasattr") and call.args[1:2] == [node]:
+                if context.names.qualified(call.args[0]) == "torch" and reason_to_keep(context, node) is None:
+                    message = say(
+                        "`{text}` asks torch for CUDA by name; on {target} ask for `{use}`",
+                        text=context.file.text(call),
+                        target=context.target.title,
+                        use=context.target.backend.NAMESPACE or context.target.backend.PLUGIN,
+                    )
+                    yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
+
+    def _report(self, context: PythonContext, reference: Reference) -> Finding:
+        span = context.file.span(reference.node)
+        kept = reason_to_keep(context, reference.node)
+        if kept is not None:
+            message = say("`torch.cuda` is left as it is: {reason}", reason=kept)
+            return self.finding(context, span, message, Grade.NOTE)
+        namespace = context.target.backend.NAMESPACE
+        if not namespace or not namespace.startswith(reference.bound + "."):
+            message = say(
+                "`torch.cuda` is used as a value, and {plugin} has no namespace like it",
+                plugin=context.target.backend.PLUGIN,
+            )
+            return self.finding(context, span, message, Grade.MANUAL)
+        message = say(
+            "`torch.cuda` is used as a value; on {target} it is `{namespace}`{asked}",
+            target=context.target.title,
+            namespace=namespace,
+            asked=self._asked(context, reference),
+        )
+        wanted = namespace[len(reference.bound) + 1 :].split(".")
+        edits = part_edits(context, reference, written_parts(reference), wanted)
+        return self.finding(context, span, message, Grade.SAFE, edits)
+
+    def _asked(self, context: PythonContext, reference: Reference) -> str:
+        """Say what `getattr(torch.cuda, "name")` would find on the target, when the name is a literal."""
+        call = context.file.parents.get(reference.node)
+        if not isinstance(call, ast.Call) or last_name(call.func) not in ("getattr", "hasattr"):
+            return ""
+        name = string_value(call.args[1]) if len(call.args) > 1 and call.args[0] is reference.node else None
+        if name is None:
+            return ""
+        row = context.target.api(f"{cuda.NAMESPACE}.{name}")
+        return f" (`{name}`: {row.status})"

@@ -1,0 +1,41 @@
+"""A file that replaces functions of `torch.cuda`.
+
+Code that assigns to `torch.cuda.*` makes another device look like CUDA, or changes torch's behaviour for its own
+ends. Half of it rewritten, it would do neither, so the file is left as it is as a whole. If it stands in for CUDA on
+another accelerator, it has no business on the target; if it changes something the target needs too, port it by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+
+
+class CudaPatched(Rule):
+    """Finds assignments to names of `torch.cuda`."""
+
+    CODE = "CUD108"
+    WORDS = ("torch.cuda", "cuda.")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield one finding, at the first assignment."""
+        if not context.patches_cuda:
+            return
+        stores = [
+            reference.node
+            for group, references in context.references.items()
+            if group not in ("backends", "version")
+            for reference in references
+            if isinstance(reference.node, ast.Attribute) and not isinstance(reference.node.ctx, ast.Load)
+        ]
+        first = min(stores, key=lambda node: (node.lineno, node.col_offset))
+        message = say(
+            "this file replaces {count} names of `torch.cuda`; it is left whole, decide what it should do on {target}",
+            count=len(stores),
+            target=context.target.title,
+        )
+        yield self.finding(context, context.file.span(first), message, Grade.MANUAL)

@@ -1,0 +1,17 @@
+"""A use of the CUDA runtime, its errors or its library handles.
+
+`torch.cuda.cudart()`, `check_error`, `current_blas_handle()`, `CudaError`, the sync debug mode: what stands behind
+them is CUDA itself. Some plugins expose their own runtime under another name.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaRuntime(ReferenceRule):
+    """Finds uses of the CUDA runtime through torch."""
+
+    CODE = "CUD104"
+    WORDS = ("cuda",)
+    GROUPS = ("runtime",)

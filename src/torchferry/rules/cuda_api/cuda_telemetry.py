@@ -1,0 +1,17 @@
+"""A reading of the card through NVIDIA's management library.
+
+`torch.cuda.utilization()`, `temperature()`, `power_draw()`, `list_gpu_processes()` ask NVML. Most plugins have no
+such functions; the vendor's own management tool gives the figures.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaTelemetry(ReferenceRule):
+    """Finds telemetry calls of `torch.cuda`."""
+
+    CODE = "CUD103"
+    WORDS = ("cuda",)
+    GROUPS = ("telemetry",)

@@ -1,0 +1,17 @@
+"""A use of TunableOp or of GPUDirect Storage.
+
+`torch.cuda.tunable.*` tunes matrix products on CUDA and ROCm; `torch.cuda.gds.*` reads files straight into the
+memory of an NVIDIA card. Both only make a program faster: without them it is right.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaTuning(ReferenceRule):
+    """Finds uses of TunableOp and GPUDirect Storage."""
+
+    CODE = "CUD105"
+    WORDS = ("cuda",)
+    GROUPS = ("tuning", "storage_direct")

@@ -1,0 +1,53 @@
+"""The CUDA version that torch was built with.
+
+`torch.version.cuda` is None in the torch that runs on the target. Printed, that is harmless; taken apart
+(`torch.version.cuda.split(".")`) it raises, and compared it takes the branch for an old CUDA.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+
+
+class CudaVersion(Rule):
+    """Finds reads of `torch.version.cuda`."""
+
+    CODE = "CUD109"
+    WORDS = ("version",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each read: manual where None would raise or choose a branch."""
+        for reference in context.references.get("version", ()):
+            if reference.is_import:
+                continue
+            node = reference.node
+            parent = context.file.parents.get(node)
+            span = context.file.span(node)
+            kept = reason_to_keep(context, node)
+            if kept is not None:
+                message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+                yield self.finding(context, span, message, Grade.NOTE)
+            elif reference.name != "torch.version.cuda" or self._is_shown(parent):
+                message = say("`{found}` is None on {target}", found="torch.version.cuda", target=context.target.title)
+                yield self.finding(context, span, message, Grade.NOTE)
+            else:
+                message = say(
+                    "`torch.version.cuda` is None on {target}, and this code needs a version; ask {plugin} for its own",
+                    target=context.target.title,
+                    plugin=context.target.backend.PLUGIN,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _is_shown(self, parent: ast.AST | None) -> bool:
+        """Whether the value is only shown or stored, or tested for None."""
+        if isinstance(parent, ast.Compare):
+            return all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops)
+        return not isinstance(parent, (ast.Call, ast.Attribute, ast.Subscript)) or (
+            isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id in ("print", "str")
+        )

@@ -1,0 +1,86 @@
+"""A string that names a CUDA device.
+
+`"cuda"`, `"cuda:0"`, `f"cuda:{rank}"`, `"cuda:%d" % i` and the like, wherever the string reaches a device: as an
+argument, a default, an option, a value in a configuration, one side of a comparison, a key asked for with a
+device type. The target does not know the device type `cuda`, so `torch.device` raises, and a comparison with it
+is silently false.
+
+A string that merely contains the word is left alone: comments, help and log texts, file names, command-line
+flags, dictionary keys, names that other libraries define. So is the key of a `map_location` dictionary, which
+names the device inside the checkpoint rather than the one to load to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import conditional_group
+from torchferry.source.flow import Trace, Verdict
+from torchferry.source.lexicon import DEVICE_SPELLING
+
+
+class CudaDeviceString(Rule):
+    """Finds device strings that were followed to a device."""
+
+    CODE = "DEV101"
+    WORDS = ("cuda",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each device string whose use is known."""
+        for node in device_strings(context):
+            trace = device_trace(context, node)
+            if trace.verdict is Verdict.YES:
+                yield self._report(context, node, trace)
+
+    def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
+        span = literal_span(context, node)
+        device = context.target.backend.DEVICE_TYPE
+        kept = reason_to_keep(context, node)
+        if kept is not None:
+            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
+            return self.finding(context, span, message, Grade.NOTE)
+        message = say(
+            "device string `{text}` ({reason}); on {target} it is `{device}`",
+            text=node.value,
+            reason=trace.reason,
+            target=context.target.title,
+            device=device,
+        )
+        try:
+            edits = word_edits(context, node, cuda.DEVICE_TYPE, device)
+        except ValueError:
+            return self.finding(context, span, message, Grade.MANUAL)
+        return self.finding(context, span, message, Grade.SAFE, edits, group=conditional_group(context.file, node))
+
+
+def device_strings(context: PythonContext) -> list[ast.Constant]:
+    """Return the string literals spelt as a CUDA device, f-strings by their literal part."""
+    found = []
+    for node in context.file.strings:
+        value = node.value
+        if isinstance(value, str) and value.startswith("cuda") and DEVICE_SPELLING.match(value):
+            parent = context.file.parents.get(node)
+            if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
+                continue
+            found.append(node)
+    return found
+
+
+def _is_device_fstring(joined: ast.JoinedStr) -> bool:
+    """Whether an f-string is a device string as a whole: `f"cuda:{rank}"`, not `f"cuda {version}"`."""
+    literal = "".join(
+        value.value for value in joined.values if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    )
+    return literal in ("cuda", "cuda:")
+
+
+def device_trace(context: PythonContext, node: ast.Constant) -> Trace:
+    """Follow a device string."""
+    return context.devices.trace(node)

@@ -1,0 +1,94 @@
+"""A call of `.cuda()` on a tensor, a module or a storage.
+
+`x.cuda()` raises on a torch without CUDA. The target's plugin adds a method of its own name, or the call becomes
+`.to(<device>)` where it adds none. Arguments stay: an index counts the target's devices.
+
+Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
+`cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
+a class and the object is not known, `DEV109` gives the class the new name as well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
+from torchferry.rules.device.expressions import device_expression, indexed_device
+from torchferry.rules.device.own_methods import receiver_owns
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import attribute_span
+
+
+class CudaMethod(Rule):
+    """Finds calls of `.cuda()`."""
+
+    CODE = "DEV103"
+    WORDS = (".cuda",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call."""
+        for call in calls_of(context, "cuda"):
+            assert isinstance(call.func, ast.Attribute)
+            receiver = call.func.value
+            if context.names.qualified(call.func) is not None or receiver_owns(context, receiver, "cuda"):
+                continue
+            yield self._report(context, call, call.func)
+
+    def _report(self, context: PythonContext, call: ast.Call, func: ast.Attribute) -> Finding:
+        try:
+            start, end = attribute_span(context, func)
+        except ValueError:
+            message = say("`.cuda()` stands where it cannot be rewritten; change it by hand")
+            return self.finding(context, context.file.span(context.file.statement(call)), message, Grade.MANUAL)
+        _, last = context.file.span(call)
+        kept = reason_to_keep(context, call)
+        if kept is not None:
+            message = say("`.cuda()` is left as it is: {reason}", reason=kept)
+            return self.finding(context, (start, last), message, Grade.NOTE)
+        mover = context.target.backend.MOVER
+        if isinstance(mover, str):
+            message = say("`.cuda()` is `.{mover}()` on {target}", mover=mover, target=context.target.title)
+            return self.finding(context, (start, last), message, Grade.SAFE, [Edit(start, end, mover)])
+        return self._to_device(context, call, (start, end))
+
+    def _to_device(self, context: PythonContext, call: ast.Call, name: tuple[int, int]) -> Finding:
+        """Rewrite `.cuda(...)` as `.to(device, ...)` for a plugin without a method of its own."""
+        start, end = name
+        _, last = context.file.span(call)
+        device, imports = device_expression(context)
+        message = say("`.cuda()` is `.to({device})` on {target}", device=device, target=context.target.title)
+        argument = call.args[0] if call.args else None
+        keyword = keyword_of(call, "device")
+        chosen = argument if argument is not None else keyword.value if keyword is not None else None
+        grade = Grade.SAFE
+        if chosen is None:
+            behind = context.text.index("(", end) + 1
+            text = f"{device}, " if call.keywords else device
+            return self.finding(
+                context,
+                (start, last),
+                message,
+                grade,
+                [Edit(start, end, "to"), Edit(behind, behind, text)],
+                imports=imports,
+            )
+        edits = [Edit(start, end, "to")]
+        place = context.file.span(chosen)
+        if isinstance(chosen, ast.Constant) and chosen.value is None:
+            edits.append(Edit(*place, device))
+        elif not context.devices.values.holds(chosen):
+            indexed = indexed_device(context, chosen)
+            if indexed is None:
+                return self.finding(context, (start, last), message, Grade.MANUAL)
+            imports = ()
+            grade = Grade.SAFE if isinstance(chosen, ast.Constant) else Grade.UNSAFE
+            edits.append(Edit(*place, indexed))
+        else:
+            imports = ()
+        if len(call.args) > 1:  # .cuda(device, non_blocking)
+            second, _ = context.file.span(call.args[1])
+            edits.append(Edit(second, second, "non_blocking="))
+        return self.finding(context, (start, last), message, grade, edits, imports=imports)

@@ -1,0 +1,49 @@
+"""A string spelt like a CUDA device whose use could not be followed.
+
+`"cuda"` passed to a function of another package, stored where other code reads it, or returned to callers that
+are not in the project may be a device, or the name of something else: an implementation, a mode, a table. It is
+not rewritten unless asked for with `--unsafe-fixes`: read the place, then either let the fix be applied or say
+`# torchferry: ignore[DEV102] reason` on the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.cuda_device_string import device_strings, device_trace
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow import Verdict
+
+
+class CudaStringUntraced(Rule):
+    """Finds device strings that could not be followed to a device or to something else."""
+
+    CODE = "DEV102"
+    WORDS = ("cuda",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each device string whose use is open."""
+        device = context.target.backend.DEVICE_TYPE
+        for node in device_strings(context):
+            trace = device_trace(context, node)
+            if trace.verdict is not Verdict.OPEN or reason_to_keep(context, node) is not None:
+                continue
+            message = say(
+                "`{text}` may be a device ({reason}); if it is, it must be `{device}` on {target}",
+                text=node.value,
+                reason=trace.reason,
+                device=device,
+                target=context.target.title,
+            )
+            span = literal_span(context, node)
+            try:
+                edits = word_edits(context, node, cuda.DEVICE_TYPE, device)
+            except ValueError:
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            yield self.finding(context, span, message, Grade.UNSAFE, edits)

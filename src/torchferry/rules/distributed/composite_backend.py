@@ -1,0 +1,50 @@
+"""A backend for each device type: `"cpu:gloo,cuda:nccl"`.
+
+The part for CUDA changes as a whole, device and library; the other parts stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.lexicon import COMPOSITE_SPELLING
+
+
+class CompositeBackend(Rule):
+    """Finds composite backends with a part for CUDA."""
+
+    CODE = "DST103"
+    WORDS = ("cuda:nccl",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        backend = context.target.backend
+        for node in context.file.strings:
+            if not isinstance(node.value, str) or not COMPOSITE_SPELLING.match(node.value):
+                continue
+            if reason_to_keep(context, node) is not None:
+                continue
+            use = f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}"
+            span = literal_span(context, node)
+            if backend.COMPOSITE_COLLECTIVE is False:
+                message = say(
+                    "{target} takes no backend for each device type; use `{use}` alone",
+                    target=context.target.title,
+                    use=backend.COLLECTIVE,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            whole = re.sub(r"\bcuda:nccl\b", use, node.value)
+            message = say("`{found}` is `{use}` on {target}", found=node.value, use=whole, target=context.target.title)
+            grade = Grade.SAFE
+            if backend.COMPOSITE_COLLECTIVE is UNKNOWN:
+                message = say("{message} (whether it is accepted there is UNKNOWN)", message=message)
+                grade = Grade.UNSAFE
+            yield self.finding(context, span, message, grade, word_edits(context, node, "cuda:nccl", use))

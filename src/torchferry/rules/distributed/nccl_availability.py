@@ -1,0 +1,30 @@
+"""A question whether NCCL is there, or a name of torch's NCCL classes.
+
+`dist.is_nccl_available()` is False on the torch that a plugin extends. In `"nccl" if dist.is_nccl_available() else
+"gloo"` the name and the question therefore change together: with the question left behind, the program would use
+gloo, over the CPU, and say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.finding import Finding
+from torchferry.rules.base import PythonContext
+from torchferry.rules.references import ReferenceRule
+from torchferry.source.names import Reference
+
+_NAMES = frozenset({"torch.distributed.is_nccl_available", "torch.distributed.ProcessGroupNCCL"})
+
+
+class NcclAvailability(ReferenceRule):
+    """Finds availability tests and classes of NCCL in torch.distributed."""
+
+    CODE = "DST102"
+    WORDS = ("nccl", "NCCL")
+    GROUPS = ("distributed",)
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield a finding for a name of NCCL."""
+        if reference.name.startswith(tuple(_NAMES)):
+            yield from super().check_reference(context, reference)

@@ -1,0 +1,59 @@
+"""The collective backend `nccl`, named by a string.
+
+`init_process_group("nccl")`, `backend="nccl"`, a default or choice of an option, a configuration value, a comparison
+with `dist.get_backend()`. NVIDIA's library does not exist on the target; each plugin brings its own. A comparison
+that keeps the old name is silently false, and code guarded by it is skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import conditional_group
+from torchferry.source.flow import Trace, Verdict
+from torchferry.source.lexicon import COLLECTIVE_SPELLING
+
+
+class NcclBackendString(Rule):
+    """Finds strings that name NCCL as the backend."""
+
+    CODE = "DST101"
+    WORDS = ("nccl", "NCCL")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each string that reaches a backend, or that could not be followed."""
+        for node in context.file.strings:
+            if isinstance(node.value, str) and COLLECTIVE_SPELLING.match(node.value):
+                trace = context.collectives.trace(node)
+                if trace.verdict is not Verdict.NO:
+                    yield self._report(context, node, trace)
+
+    def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
+        span = literal_span(context, node)
+        assert isinstance(node.value, str)
+        collective = context.target.backend.COLLECTIVE
+        written = collective.upper() if node.value.isupper() else collective
+        kept = reason_to_keep(context, node)
+        if kept is not None:
+            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
+            return self.finding(context, span, message, Grade.NOTE)
+        message = say(
+            "collective backend `{found}` ({reason}), which {target} lacks; use `{use}`",
+            found=node.value,
+            reason=trace.reason,
+            target=context.target.title,
+            use=written,
+        )
+        edits: list[Edit] = []
+        try:
+            edits = word_edits(context, node, node.value, written)
+        except ValueError:
+            return self.finding(context, span, message, Grade.MANUAL)
+        grade = Grade.SAFE if trace.verdict is Verdict.YES else Grade.UNSAFE
+        return self.finding(context, span, message, grade, edits, group=conditional_group(context.file, node))

@@ -1,0 +1,17 @@
+"""NCCL, or a copy between cards, called without a process group.
+
+`torch.cuda.nccl.all_reduce(...)` and `torch.cuda.comm.broadcast(...)` act on tensors of several cards in one
+process. Plugins hardly have them; `torch.distributed` does the same with one process a card.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class NcclCalledDirectly(ReferenceRule):
+    """Finds direct uses of NCCL and of copies between cards."""
+
+    CODE = "DST104"
+    WORDS = ("nccl", "cuda")
+    GROUPS = ("collective",)

@@ -1,0 +1,37 @@
+"""A function or class of torch that the target replaces by its own.
+
+Some plugins carry their own copy of `torch.distributed`, of `DistributedDataParallel` or of the sampler, and the
+stock ones fail with theirs (`Invalid backend`, parameters said to be on the CPU). The name changes to the plugin's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding
+from torchferry.rules.base import Options, PythonContext
+from torchferry.rules.references import ReferenceRule, concerned
+
+
+class OwnDistributed(ReferenceRule):
+    """Finds uses of torch names, other than CUDA's, that have another name on the target."""
+
+    CODE = "DST106"
+    WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "optim")
+    GROUPS = ()
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Nothing on a target that works with torch's own."""
+        return self.WORDS if target.replaces_torch_names else ()
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use; imports are `IMP102`'s."""
+        for reference in context.names.references("torch"):
+            node = reference.node
+            if isinstance(node, ast.alias) or cuda.api_group(reference.name) not in ("", "distributed"):
+                continue
+            if concerned(context, reference.name) and isinstance(getattr(node, "ctx", None), ast.Load):
+                yield from self.check_reference(context, reference)

@@ -1,0 +1,1 @@
+"""Dtypes that the card lacks."""

@@ -1,0 +1,43 @@
+"""Where a file uses a dtype: by name, by method, by string."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, calls_of
+
+
+def dtype_findings(
+    rule: Rule, context: PythonContext, dtype: str, names: frozenset[str], methods: tuple[str, ...]
+) -> Iterable[Finding]:
+    """Yield one finding for a file that uses a dtype which behaves otherwise on the target: at its first use."""
+    state = context.target.backend.DTYPES.get(dtype)
+    if state is None:
+        return
+    uses = sorted(_uses(context, names, methods), key=lambda node: (node.lineno, node.col_offset))
+    if not uses:
+        return
+    message = say(
+        "uses {dtype} ({count} places), which is {state} on {target}: {note}",
+        dtype=dtype,
+        count=len(uses),
+        state=state,
+        target=context.target.title,
+        note=context.target.backend.DTYPE_NOTES.get(dtype, "check the results"),
+    )
+    grade = Grade.MANUAL if state == "missing" else Grade.NOTE
+    yield rule.finding(context, context.file.span(uses[0]), message, grade)
+
+
+def _uses(context: PythonContext, names: frozenset[str], methods: tuple[str, ...]) -> Iterator[ast.expr]:
+    for reference in context.names.references("torch"):
+        if reference.name in names and isinstance(reference.node, ast.expr):
+            yield reference.node
+    if context.names.references("torch"):
+        for method in methods:
+            for call in calls_of(context, method):
+                if not call.args and not call.keywords:
+                    yield call

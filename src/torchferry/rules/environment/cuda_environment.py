@@ -1,0 +1,66 @@
+"""An environment variable of CUDA, read or set in Python.
+
+`os.environ["CUDA_VISIBLE_DEVICES"]`, `CUDA_LAUNCH_BLOCKING`, `PYTORCH_CUDA_ALLOC_CONF`, `NCCL_*`. Set, they do nothing
+on the target: a program meant for card 3 takes card 0 of everybody else. Each plugin has its own names; values may
+differ too, which the finding says.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.environment.variables import VARIABLE, replacement
+from torchferry.rules.keeping import reason_to_keep
+
+_MESSAGES = frozenset({"print", "info", "warning", "warn", "error", "debug", "add_argument", "Expr"})
+
+
+class CudaEnvironment(Rule):
+    """Finds environment variables of CUDA in Python."""
+
+    CODE = "ENV101"
+    WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each string that is such a variable, and each keyword of `dict(os.environ, ...)`."""
+        for node in context.file.strings:
+            if isinstance(node.value, str) and VARIABLE.match(node.value) and not self._is_text(context, node):
+                yield from self._string(context, node, node.value)
+        for name, keywords in context.file.keywords.items():
+            if VARIABLE.match(name):
+                for keyword in keywords:
+                    yield from self._keyword(context, keyword, name)
+
+    def _is_text(self, context: PythonContext, node: ast.Constant) -> bool:
+        parent = context.file.parents.get(node)
+        if isinstance(parent, ast.Expr):
+            return True
+        return isinstance(parent, ast.Call) and last_name(parent.func) in _MESSAGES
+
+    def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
+        found = replacement(context.target, name)
+        if found is None:
+            return
+        span = literal_span(context, node)
+        kept = reason_to_keep(context, node)
+        if kept is not None:
+            message = say("`{found}` is left as it is: {reason}", found=name, reason=kept)
+            yield self.finding(context, span, message, Grade.NOTE)
+            return
+        edits = word_edits(context, node, name, found.use) if found.use else []
+        yield self.finding(context, span, found.message, found.grade, edits)
+
+    def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
+        found = replacement(context.target, name)
+        call = context.file.parents.get(keyword)
+        if found is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
+            return
+        start, _ = context.file.span(keyword)
+        span = (start, start + len(name))
+        edits = [Edit(*span, found.use)] if found.use else []
+        yield self.finding(context, span, found.message, found.grade, edits)

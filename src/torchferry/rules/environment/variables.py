@@ -1,0 +1,57 @@
+"""What an environment variable of CUDA becomes; shared by the rules for Python, shell and configuration."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.target import Target
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, say
+
+VARIABLE = re.compile(r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z")
+"""A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
+
+
+class Replacement(NamedTuple):
+    """What to do about one variable: `use` is empty where nothing is written in its place."""
+
+    use: str
+    grade: Grade
+    message: Message
+
+
+@lru_cache(maxsize=1)
+def known_variables() -> frozenset[str]:
+    """Return the variables that the tables speak of."""
+    return frozenset().union(*(group.names for group in cuda.groups("env").values()))
+
+
+def replacement(target: Target, name: str) -> Replacement | None:
+    """Return what to do about the variable `name`, or None for one that says nothing about CUDA."""
+    if name in known_variables():
+        row = target.row("env", name)
+    elif name.startswith(("NCCL_", "TORCH_NCCL_")):
+        message = say(
+            "`{name}` sets NCCL; {target} uses {collective}, which has settings of its own",
+            name=name,
+            target=target.title,
+            collective=target.backend.COLLECTIVE.upper(),
+        )
+        return Replacement("", Grade.MANUAL, message)
+    else:
+        return None
+    note = f"; {row.note}" if row.note else ""
+    if row.status in REWRITTEN and row.use and row.use != name:
+        message = say("`{name}` is `{use}` on {target}{note}", name=name, use=row.use, target=target.title, note=note)
+        return Replacement(row.use, Grade.SAFE, message)
+    if row.status in REWRITTEN:
+        return Replacement("", Grade.NOTE, say("`{name}` on {target}{note}", name=name, target=target.title, note=note))
+    if row.status == "missing":
+        message = say("`{name}` has no counterpart on {target}{note}", name=name, target=target.title, note=note)
+        return Replacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
+    message = say("what `{name}` is on {target} is UNKNOWN{note}", name=name, target=target.title, note=note)
+    return Replacement("", Grade.MANUAL, message)

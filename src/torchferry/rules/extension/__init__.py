@@ -1,0 +1,1 @@
+"""CUDA C++ extensions and kernels."""

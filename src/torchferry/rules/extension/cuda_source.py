@@ -1,0 +1,39 @@
+"""A CUDA source file: `.cu`, `.cuh`.
+
+Kernels are not rewritten here. They are counted, because they decide what a migration costs: port them to the
+maker's own kernel language, or find out whether the project has a plain path without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.source.kinds import Kind
+
+_KERNEL = re.compile(r"\b__global__\b")
+_LAUNCH = re.compile(r"<<<")
+
+
+class CudaSource(Rule):
+    """Finds CUDA source files."""
+
+    CODE = "EXT102"
+    WORDS = ("",)
+    KINDS = (Kind.KERNEL,)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield one finding a file."""
+        backend = context.target.backend
+        message = say(
+            "CUDA source with {kernels} kernels and {launches} launches: port it to {suffix} for {compiler}, or run "
+            "without it where the project can",
+            kernels=len(_KERNEL.findall(context.text)),
+            launches=len(_LAUNCH.findall(context.text)),
+            suffix=backend.KERNEL_SUFFIX,
+            compiler=backend.COMPILER,
+        )
+        yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)

@@ -1,0 +1,65 @@
+"""CUDA C++ that is compiled: `CUDAExtension`, `cpp_extension.load`, `CUDA_HOME`.
+
+The sources are CUDA; no rewriting of the build script makes them compile for another card. The kernels are ported
+first, and then built by the plugin's own extension builder. A build script is therefore left as it is, tests of
+`torch.cuda.is_available()` in it included: on the target they skip the CUDA sources.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+
+_BUILDERS = frozenset(
+    {
+        "torch.utils.cpp_extension.CUDAExtension",
+        "torch.utils.cpp_extension.load",
+        "torch.utils.cpp_extension.load_inline",
+    }
+)
+
+
+class ExtensionBuild(Rule):
+    """Finds builders of CUDA extensions."""
+
+    CODE = "EXT101"
+    WORDS = ("cpp_extension",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each builder that is called, and one for the first other name used."""
+        others = []
+        for reference in context.references.get("extension", ()):
+            call = context.file.parents.get(reference.node)
+            if reference.name in _BUILDERS and isinstance(call, ast.Call) and call.func is reference.node:
+                yield self._report(context, reference.name, call)
+            elif not reference.is_import and reference.name not in _BUILDERS:
+                others.append(reference)
+        for reference in others[:1]:
+            message = say(
+                "`{found}` belongs to building CUDA C++; {plugin} builds with `{module}`",
+                found=reference.name,
+                plugin=context.target.backend.PLUGIN,
+                module=context.target.backend.EXTENSION_MODULE,
+            )
+            yield self.finding(context, context.file.span(reference.node), message, Grade.NOTE)
+
+    def _report(self, context: PythonContext, name: str, call: ast.Call) -> Finding:
+        row = context.target.api(name)
+        use = row.use or "its own builder, which is UNKNOWN"
+        text = context.file.text(call)
+        plain = name.endswith("load") and ".cu" not in text and "cuda" not in text
+        if plain:
+            message = say("`{found}` builds C++ that may hold CUDA; check its sources", found=name)
+        else:
+            message = say(
+                "`{found}` compiles CUDA C++: port the kernels first, then build them with `{use}`{note}",
+                found=name,
+                use=use,
+                note=f"; {row.note}" if row.note else "",
+            )
+        span = context.file.span(call.func)
+        return self.finding(context, span, message, Grade.MANUAL, blocker=not plain)

@@ -1,0 +1,15 @@
+"""A notebook that is not JSON, or not the JSON of a notebook.
+
+It is left alone. A notebook that a merge has broken is mended by resolving the conflict; one that was cut off must be
+restored.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class InvalidNotebook(FileProblem):
+    """Reports a notebook that cannot be read."""
+
+    CODE = "FIL106"

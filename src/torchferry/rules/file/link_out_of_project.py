@@ -1,0 +1,15 @@
+"""A link that leads out of the project.
+
+Links are not followed: what they point to inside the project is examined in its own place, and what lies outside is not
+the project's to change. Scan the other folder by itself if it belongs to the migration.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class LinkOutOfProject(FileProblem):
+    """Reports a link that is not followed."""
+
+    CODE = "FIL105"

@@ -1,0 +1,15 @@
+"""A file larger than the limit.
+
+Files above `max-file-size` (5 MB unless the configuration says otherwise) are data rather than source, and parsing one
+takes memory hundreds of times its size. It holds a word that means CUDA, so look at it by hand, or raise the limit.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class OversizedFile(FileProblem):
+    """Reports a file that is too large."""
+
+    CODE = "FIL104"

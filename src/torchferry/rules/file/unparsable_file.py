@@ -1,0 +1,15 @@
+"""A Python file that this Python cannot parse.
+
+It is Python 2, holds merge-conflict markers or NUL bytes, is nested too deeply, or uses syntax newer than the Python
+that runs torchferry. It is left alone: what is wrong is said with the line, and the file is examined once it parses.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class UnparsableFile(FileProblem):
+    """Reports a Python file that cannot be parsed."""
+
+    CODE = "FIL103"

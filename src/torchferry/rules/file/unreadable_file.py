@@ -1,0 +1,15 @@
+"""A file that cannot be read.
+
+Its permissions forbid it, it vanished meanwhile, or the disk failed. Nothing is known about what is in it; the rest of
+the project was examined.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class UnreadableFile(FileProblem):
+    """Reports a file that cannot be read."""
+
+    CODE = "FIL101"

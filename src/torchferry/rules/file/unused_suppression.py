@@ -1,0 +1,24 @@
+"""A comment `# torchferry: ignore[...]` that silences nothing.
+
+The code it spoke for is gone, or the rule finds nothing there on this target. It may still be needed for another
+target, so it is only noted.
+"""
+
+from __future__ import annotations
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.source.suppress import Suppression
+
+
+class UnusedSuppression(Rule):
+    """Reports a suppressing comment that covers no finding."""
+
+    CODE = "SUP101"
+
+    def at(self, context: Context, comment: Suppression) -> Finding:
+        """Build the finding for a comment."""
+        codes = ", ".join(sorted(comment.codes)) or "everything"
+        message = say("`ignore[{codes}]` silences nothing on {target}", codes=codes, target=context.target.title)
+        return self.finding(context, (comment.start, comment.end), message, Grade.NOTE)

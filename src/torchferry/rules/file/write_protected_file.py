@@ -1,0 +1,15 @@
+"""A file that must change but may not be written.
+
+Its write permission is off, which says that somebody meant it to stay. It is left alone and reported; everything else
+is done. Give it write permission and run the migration again, or exclude it.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class WriteProtectedFile(FileProblem):
+    """Reports a file that is write-protected."""
+
+    CODE = "FIL107"

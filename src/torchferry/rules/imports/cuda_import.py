@@ -1,0 +1,205 @@
+"""An import of `torch.cuda`, of something in it, or of a torch name that the plugin has elsewhere.
+
+`from torch.cuda.amp import autocast`, `from torch.cuda import amp`, `import torch.cuda.amp as amp`, `from torch import
+cuda`. The import names the plugin's own module, and the names it binds stay, so the rest of the file need not
+change. Names that the plugin lacks stay where they are and are reported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing
+
+_FROM = re.compile(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
+
+
+class _Counterpart(NamedTuple):
+    """Where an imported name comes from on the target; an empty module means that it is a module itself."""
+
+    alias: ast.alias
+    module: str
+    name: str
+    sure: bool
+
+
+class CudaImport(Rule):
+    """Finds imports of `torch.cuda`."""
+
+    CODE = "IMP102"
+    WORDS = ("cuda", "torch.distributed", "torch.nn.parallel", "torch.profiler", "torch.utils.data.distributed")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each import statement, and one for each name that has no counterpart."""
+        for statement in context.file.imports:
+            if isinstance(statement, ast.Import):
+                yield from self._import(context, statement)
+            elif not statement.level:
+                yield from self._from_import(context, statement)
+
+    def _import(self, context: PythonContext, statement: ast.Import) -> Iterable[Finding]:
+        for alias in statement.names:
+            if not concerned(context, alias.name) or (alias.asname is None and not api_means_cuda(alias.name)):
+                continue
+            span = context.file.span(alias)
+            name = (span[0], span[0] + len(alias.name))
+            if context.text[slice(*name)] != alias.name:
+                yield self.finding(context, span, say("`{found}` is CUDA's", found=alias.name), Grade.MANUAL)
+                continue
+            kept = reason_to_keep(context, alias)
+            if kept is not None:
+                message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=kept)
+                yield self.finding(context, span, message, Grade.NOTE)
+            elif alias.asname is None:
+                message = say("`import {found}` binds `torch`; `import torch` does too", found=alias.name)
+                yield self.finding(context, span, message, Grade.SAFE, [Edit(*name, "torch")])
+            else:
+                module = import_path(context, alias.name)
+                if module is None:
+                    row = context.target.api(alias.name)
+                    yield self.finding(context, span, missing(context, alias.name, row), Grade.MANUAL)
+                    continue
+                message = say(
+                    "`{found}` is `{use}` on {target}", found=alias.name, use=module, target=context.target.title
+                )
+                edits = [Edit(*name, module)]
+                yield self.finding(context, span, message, Grade.SAFE, edits, group=import_group(alias))
+
+    def _from_import(self, context: PythonContext, statement: ast.ImportFrom) -> Iterable[Finding]:
+        module = statement.module or ""
+        names = [alias for alias in statement.names if concerned(context, f"{module}.{alias.name}")]
+        if alias_star(statement) and api_means_cuda(module):
+            yield self._star(context, statement, module)
+            return
+        if not names:
+            return
+        kept = reason_to_keep(context, statement)
+        if kept is not None:
+            message = say("`{found}` is left as it is: {reason}", found=module, reason=kept)
+            yield self.finding(context, context.file.span(statement), message, Grade.NOTE)
+            return
+        moved: list[_Counterpart] = []
+        for alias in names:
+            found = f"{module}.{alias.name}"
+            path = import_path(context, found)
+            row = context.target.api(found)
+            if path is None:
+                message = missing(context, found, row)
+                span = context.file.span(alias)
+                yield self.finding(context, span, message, Grade.MANUAL, group=import_group(alias))
+            else:
+                owner, _, name = path.rpartition(".")
+                sure = row.status in REWRITTEN or found == cuda.NAMESPACE
+                moved.append(_Counterpart(alias, owner, name, sure))
+        if moved:
+            yield from self._moved(context, statement, moved)
+
+    def _star(self, context: PythonContext, statement: ast.ImportFrom, module: str) -> Finding:
+        span = context.file.span(statement)
+        place = _module_span(context, statement)
+        use = import_path(context, module)
+        if place is None or use is None:
+            message = missing(context, module, context.target.api(module))
+            return self.finding(context, span, message, Grade.MANUAL)
+        message = say("`{found}` is `{use}` on {target}", found=module, use=use, target=context.target.title)
+        return self.finding(context, span, message, Grade.UNSAFE, [Edit(*place, use)])
+
+    def _moved(self, context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> Iterable[Finding]:
+        """Yield the finding that rewrites the statement for the names that have a counterpart."""
+        span = context.file.span(statement)
+        edits = _statement_edits(context, statement, moved)
+        uses = ", ".join(f"{found.module}.{found.name}".lstrip(".") for found in moved)
+        message = say(
+            "import from `{found}`; on {target} it is `{use}`",
+            found=statement.module,
+            target=context.target.title,
+            use=uses,
+        )
+        if edits is None:
+            message = say("{message}; it stands where it cannot be rewritten, change it by hand", message=message)
+            yield self.finding(context, span, message, Grade.MANUAL, group=import_group(statement))
+        else:
+            grade = Grade.SAFE if all(found.sure for found in moved) else Grade.UNSAFE
+            yield self.finding(context, span, message, grade, edits, group=import_group(statement))
+
+
+def alias_star(statement: ast.ImportFrom) -> bool:
+    """Whether a statement imports everything."""
+    return any(alias.name == "*" for alias in statement.names)
+
+
+def import_path(context: PythonContext, found: str) -> str | None:
+    """Return the dotted path by which the counterpart of a CUDA name is imported, or None without one."""
+    backend = context.target.backend
+    if found == cuda.NAMESPACE:
+        return backend.IMPORT_NAMESPACE or None
+    row = context.target.api(found)
+    use = row.use if row.status in REWRITTEN else guess(context, found) if row.status == "unknown" else ""
+    if not use:
+        return None
+    if backend.NAMESPACE and use.startswith(backend.NAMESPACE + "."):
+        return backend.IMPORT_NAMESPACE + use[len(backend.NAMESPACE) :]
+    return use
+
+
+def _module_span(context: PythonContext, statement: ast.ImportFrom) -> tuple[int, int] | None:
+    start, _ = context.file.span(statement)
+    match = _FROM.match(context.text, start)
+    if match is None or match["module"] != statement.module:
+        return None
+    return match.span("module")
+
+
+def _statement_edits(context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> list[Edit] | None:
+    """Return the edits of an import statement, or None when it is written in a way that is not understood."""
+    place = _module_span(context, statement)
+    if place is None:
+        return None
+    modules = list(dict.fromkeys(found.module for found in moved))
+    if modules != [""] and len(modules) == 1 and len(moved) == len(statement.names):
+        return [Edit(*place, modules[0])] + [edit for found in moved for edit in _name_edits(context, found)]
+    return _split(context, statement, moved, modules)
+
+
+def _name_edits(context: PythonContext, found: _Counterpart) -> list[Edit]:
+    if found.name == found.alias.name:
+        return []
+    start, _ = context.file.span(found.alias)
+    keep = "" if found.alias.asname else f" as {found.alias.name}"
+    return [Edit(start, start + len(found.alias.name), found.name + keep)]
+
+
+def _split(
+    context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart], modules: list[str]
+) -> list[Edit] | None:
+    """Write one statement a module, names that stay where they are first."""
+    start, end = context.file.span(statement)
+    text = context.text[start:end]
+    line = context.source.starts[statement.lineno - 1]
+    indent = context.text[line:start]
+    if "#" in text or indent.strip():
+        return None
+    going = {found.alias for found in moved}
+    staying = [alias for alias in statement.names if alias not in going]
+    lines = []
+    if staying:
+        lines.append(f"from {statement.module} import {', '.join(_written(a.name, a.asname) for a in staying)}")
+    for module in modules:
+        names = [
+            _written(found.name, found.alias.asname or found.alias.name) for found in moved if found.module == module
+        ]
+        lines.append(f"from {module} import {', '.join(names)}" if module else f"import {', '.join(names)}")
+    return [Edit(start, end, f"{context.source.newline}{indent}".join(lines))]
+
+
+def _written(name: str, asname: str | None) -> str:
+    return name if asname is None or asname == name else f"{name} as {asname}"

@@ -1,0 +1,159 @@
+"""Tests that choose a compiled CUDA kernel: `if x.is_cuda: return _C.forward(x)`, with a plain fallback beside it.
+
+Rewritten for the target, such a test would choose a kernel that is not there; left as it is, it chooses the
+fallback. What counts as a kernel is code that reaches a compiled extension: a module of the project that has no
+Python file, one that its build script compiles, one that was loaded by `cpp_extension.load`, or a distribution
+that consists of kernels.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from torchferry.backends import cuda
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+
+if TYPE_CHECKING:
+    from torchferry.rules.base import PythonContext
+
+_DEPTH = 3
+"""How many of the project's own functions are looked into on the way to a kernel."""
+
+_COMPILED_NAME = re.compile(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
+_LOADERS = frozenset({"load", "load_inline", "load_ext", "get_plugin", "load_extension", "compile_extension"})
+
+
+def chooses_kernel(context: PythonContext, node: ast.AST) -> bool:
+    """Whether `node` is part of a test whose positive outcome runs a CUDA kernel."""
+    file = context.file
+    reach = _Reach(file, context.names, context.project)
+    negated = False
+    child: ast.AST = node
+    parent = file.parents.get(child)
+    while isinstance(parent, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Attribute, ast.Call)):
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            return False
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            negated = not negated
+        if isinstance(parent, ast.Compare) and any(isinstance(op, (ast.NotEq, ast.NotIn)) for op in parent.ops):
+            negated = not negated
+        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
+            if reach.any(parent.values[parent.values.index(child) + 1 :], 0):
+                return True
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.IfExp) and child is parent.test:
+        return reach.any([parent.orelse if negated else parent.body], 0)
+    if isinstance(parent, ast.If) and child is parent.test:
+        branch = parent.orelse if negated else parent.body
+        if negated and not branch and isinstance(parent.body[-1], (ast.Return, ast.Raise)):
+            branch = _behind(file, parent)
+        return reach.any(branch, 0)
+    return False
+
+
+def _behind(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements that follow one in the same body."""
+    parent = file.parents[statement]
+    for field in ("body", "orelse", "finalbody"):
+        body = getattr(parent, field, None)
+        if isinstance(body, list) and statement in body:
+            return body[body.index(statement) + 1 :]
+    return []
+
+
+class _Reach:
+    """Whether code of one file reaches a compiled extension."""
+
+    def __init__(self, file: PythonFile, names: Names, project: Project | None) -> None:
+        self.file = file
+        self.names = names
+        self.project = project
+
+    def any(self, nodes: Iterable[ast.AST], depth: int) -> bool:
+        return any(
+            self._call(call.func, depth) for node in nodes for call in ast.walk(node) if isinstance(call, ast.Call)
+        )
+
+    def _call(self, func: ast.expr, depth: int) -> bool:
+        root = func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return False
+        return any(self._binding(binding, depth) for binding in self.names.bindings(root)) or (
+            self._imported(func, depth)
+        )
+
+    def _binding(self, binding: ast.AST, depth: int) -> bool:
+        if isinstance(binding, ast.alias):
+            return self._is_extension(binding)
+        if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return depth < _DEPTH and self.any(binding.body, depth + 1)
+        value = assigned_value(self.file, binding)
+        if isinstance(value, ast.Call):
+            return _callee(value) in _LOADERS
+        return False
+
+    def _imported(self, func: ast.expr, depth: int) -> bool:
+        """Follow a function or class of the project into the file that defines it."""
+        name = self.names.qualified(func)
+        if name is None or self.project is None or depth >= _DEPTH:
+            return False
+        while name.strip("."):
+            found = self.project.definition(name, self.file.path)
+            if found is not None:
+                file, names, definition = found
+                body = getattr(definition, "body", [])
+                return _Reach(file, names, self.project).any(body, depth + 1)
+            name = name.rpartition(".")[0]
+        return False
+
+    def _is_extension(self, alias: ast.alias) -> bool:
+        statement = self.file.parents[alias]
+        if isinstance(statement, ast.Import):
+            module = alias.name
+        else:
+            assert isinstance(statement, ast.ImportFrom)
+            module = self.names.imported_module(statement)
+        top = module.lstrip(".").partition(".")[0]
+        if not module.startswith(".") and top in kernel_modules():
+            return True
+        if self.project is None:
+            return False
+        if top in self.project.extensions or alias.name in self.project.extensions:
+            return True
+        name = alias.name if isinstance(statement, ast.ImportFrom) else module.rpartition(".")[2]
+        whole = f"{module}.{alias.name}" if isinstance(statement, ast.ImportFrom) else module
+        inside = module.startswith(".") or self.project.module_path(top, self.file.path) is not None
+        return (
+            inside
+            and self.project.module_path(whole, self.file.path) is None
+            and (isinstance(statement, ast.Import) or not self._defined(module, alias.name))
+            and _COMPILED_NAME.search(name) is not None
+        )
+
+    def _defined(self, module: str, name: str) -> bool:
+        assert self.project is not None
+        path = self.project.module_path(module, self.file.path)
+        loaded = self.project.file(path) if path is not None else None
+        return loaded is not None and bool(loaded[1].module_bindings(name))
+
+
+def _callee(call: ast.Call) -> str:
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def kernel_modules() -> frozenset[str]:
+    """Return the top-level modules of distributions that consist of CUDA kernels."""
+    return frozenset(
+        module
+        for package in cuda.packages().values()
+        if package.kind == "kernels" and package.name not in ("mmcv", "detectron2", "dgl", "triton", "megatron-core")
+        for module in package.modules
+    )

@@ -1,0 +1,1 @@
+"""Other libraries and how they are told to use CUDA."""

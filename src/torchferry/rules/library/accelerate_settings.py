@@ -1,0 +1,48 @@
+"""accelerate told that several processes mean several CUDA cards: `DistributedType.MULTI_GPU`.
+
+accelerate has a distributed type for each device it knows. Compared with the one for CUDA, the answer on the target is
+silently no.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import attribute_span
+
+
+class AccelerateSettings(Rule):
+    """Finds accelerate's distributed type for CUDA."""
+
+    CODE = "LIB105"
+    WORDS = ("MULTI_GPU",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        row = context.target.row("frameworks", "accelerate.distributed_type.MULTI_GPU")
+        for reference in context.names.references("accelerate"):
+            node = reference.node
+            if not reference.name.endswith("DistributedType.MULTI_GPU") or not isinstance(node, ast.Attribute):
+                continue
+            if reason_to_keep(context, node) is not None:
+                continue
+            span = context.file.span(node)
+            if row.status in REWRITTEN and row.use:
+                message = say(
+                    "accelerate calls several cards of {target} `{use}`", target=context.target.title, use=row.use
+                )
+                edits = [Edit(*attribute_span(context, node), row.use)]
+                yield self.finding(context, span, message, Grade.SAFE, edits)
+            else:
+                message = say(
+                    "accelerate on {target}: {note}",
+                    target=context.target.title,
+                    note=row.note or "whether it has a distributed type for it is UNKNOWN",
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)

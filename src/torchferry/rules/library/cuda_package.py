@@ -1,0 +1,106 @@
+"""An import of a package that needs CUDA.
+
+apex, bitsandbytes, pynvml, cupy, numba.cuda, DALI, TensorRT and the like: what is to be done about each on this target
+is in its table. An import inside `try`/`except ImportError`, or behind a test whether the package is there, is only
+noted. The requirements are looked at by `DEP101`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends import cuda
+from torchferry.backends.cuda import Package
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.guarded import is_guarded
+from torchferry.rules.keeping import reason_to_keep
+
+_OTHER_RULES = frozenset({"flash-attn", "flashinfer-python", "sageattention", "triton", "xformers"})
+"""Packages that a rule of their own speaks of."""
+
+
+_SHORT = 7
+"""Module names shorter than this are parts of ordinary words (`ray` in `array`) and looked for as imports."""
+
+
+def _packages() -> list[Package]:
+    return [
+        package
+        for package in cuda.packages().values()
+        if package.kind != "torch" and package.names != () and package.name not in _OTHER_RULES
+    ]
+
+
+class CudaPackage(Rule):
+    """Finds imports of packages that need CUDA."""
+
+    CODE = "LIB101"
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The modules of the packages that do not simply work on the target."""
+        found: list[str] = []
+        for package in _packages():
+            if target.row("packages", package.name).status != "same":
+                for module in package.modules:
+                    found += [f"import {module}", f"from {module}"] if len(module) < _SHORT else [module]
+        return tuple(dict.fromkeys(found))
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield one finding for each import statement of such a package."""
+        for package in _packages():
+            row = context.target.row("packages", package.name)
+            if row.status == "same":
+                continue
+            for place in self._places(context, package):
+                if reason_to_keep(context, place) is None:
+                    yield self._report(context, place, package, row)
+
+    def _places(self, context: PythonContext, package: Package) -> Iterator[ast.AST]:
+        """Yield where a package is imported, or where one of the names that need CUDA is first used."""
+        seen: set[ast.AST] = set()
+        for module in package.modules:
+            if context.project is not None and context.project.module_path(module, context.path) is not None:
+                continue  # a module of the project that has the same name
+            for reference in context.names.references(module):
+                if package.names is not None:
+                    if reference.name.startswith(package.names) and not seen:
+                        seen.add(reference.node)
+                        yield reference.node
+                elif isinstance(reference.node, ast.alias):
+                    statement = context.file.parents[reference.node]
+                    if statement not in seen:
+                        seen.add(statement)
+                        yield statement
+
+    def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
+        guarded = is_guarded(context, place)
+        settled = row.status in ("renamed", "equivalent", "partial", "unknown") or package.kind == "framework"
+        grade = Grade.NOTE if guarded or settled else Grade.MANUAL
+        blocker = grade is Grade.MANUAL and package.kind in ("kernels", "array", "runtime")
+        message = advice(context.target.title, package.name, row)
+        return self.finding(context, context.file.span(place), message, grade, blocker=blocker)
+
+
+def advice(target: str, name: str, row: Row) -> Message:
+    """Say what is to be done about a package on a target."""
+    if row.status == "unknown":
+        return say(
+            "whether `{name}` works on {target} is UNKNOWN{note}",
+            name=name,
+            target=target,
+            note=f"; {row.note}" if row.note else "",
+        )
+    if row.use:
+        return say(
+            "`{name}` on {target}: use `{use}`{note}",
+            name=name,
+            target=target,
+            use=row.use,
+            note=f"; {row.note}" if row.note else "",
+        )
+    return say("`{name}` on {target}: {note}", name=name, target=target, note=row.note or "works")

@@ -1,0 +1,49 @@
+"""An execution provider of ONNX Runtime that runs on CUDA.
+
+`CUDAExecutionProvider` and `TensorrtExecutionProvider` exist in onnxruntime-gpu only. A maker may offer a provider of
+its own in a build of its own. The name is never rewritten by itself, because the package must change with it; listed
+with `CPUExecutionProvider` behind it, ONNX Runtime otherwise takes the CPU and only warns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.strings import literal_span
+from torchferry.rules.keeping import reason_to_keep
+
+_PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+
+
+class OnnxruntimeProvider(Rule):
+    """Finds ONNX Runtime's providers for CUDA."""
+
+    CODE = "LIB102"
+    WORDS = _PROVIDERS
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        for node in context.file.strings:
+            if node.value not in _PROVIDERS or reason_to_keep(context, node) is not None:
+                continue
+            row = context.target.row("frameworks", f"onnxruntime.provider.{node.value}")
+            if row.status in REWRITTEN and row.use:
+                message = say(
+                    "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; {target} has `{use}`{note}",
+                    found=node.value,
+                    target=context.target.title,
+                    use=row.use,
+                    note=f"; {row.note}" if row.note else "",
+                )
+            else:
+                message = say(
+                    "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; on {target}: {note}",
+                    found=node.value,
+                    target=context.target.title,
+                    note=row.note or "whether there is a provider is UNKNOWN",
+                )
+            yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)

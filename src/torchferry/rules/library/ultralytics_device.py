@@ -1,0 +1,51 @@
+"""A device given to ultralytics as a number or a list of numbers: `model.train(data=..., device=0)`.
+
+ultralytics takes numbers for CUDA indices and sets `CUDA_VISIBLE_DEVICES` by them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of, string_value
+from torchferry.rules.keeping import reason_to_keep
+
+_METHODS = ("train", "val", "predict", "export", "track", "benchmark", "tune")
+_INDICES = re.compile(r"\d+(?:,\d+)*\Z")
+
+
+class UltralyticsDevice(Rule):
+    """Finds numeric devices given to ultralytics."""
+
+    CODE = "LIB106"
+    WORDS = ("ultralytics",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        if not context.names.references("ultralytics"):
+            return
+        row = context.target.row("frameworks", "ultralytics.device")
+        for method in _METHODS:
+            for node in context.file.attributes.get(method, ()):
+                call = context.file.parents.get(node)
+                keyword = keyword_of(call, "device") if isinstance(call, ast.Call) and call.func is node else None
+                if keyword is None or not self._is_index(keyword.value) or reason_to_keep(context, keyword) is not None:
+                    continue
+                message = say(
+                    "ultralytics takes this for a CUDA index; on {target}: {note}",
+                    target=context.target.title,
+                    note=row.note or "whether it knows the device is UNKNOWN",
+                )
+                yield self.finding(context, context.file.span(keyword), message, Grade.MANUAL)
+
+    def _is_index(self, value: ast.expr) -> bool:
+        if isinstance(value, (ast.List, ast.Tuple)):
+            return all(self._is_index(item) for item in value.elts)
+        text = string_value(value)
+        if text is not None:
+            return _INDICES.match(text) is not None
+        return isinstance(value, ast.Constant) and type(value.value) is int and value.value >= 0

@@ -1,0 +1,1 @@
+"""Memory of the card and its statistics."""

@@ -1,0 +1,1 @@
+"""Paths of data, checkpoints and results."""

@@ -1,0 +1,1 @@
+"""Switches of the CUDA libraries: TF32, cuDNN, attention kernels."""

@@ -1,0 +1,59 @@
+"""A switch of a CUDA library: `torch.backends.cudnn.benchmark`, `torch.backends.cuda.matmul.allow_tf32`.
+
+Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. That is also the trouble with
+those that matter. A program that allows TF32, or asks for deterministic convolutions, gets neither, and is not told.
+Where the target has a switch of its own the name changes; where it has none, the finding says what is lost.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import ReferenceRule, missing, replaced, rewrite
+from torchferry.source.names import Reference
+
+
+class CudaLibrarySwitch(ReferenceRule):
+    """Finds switches of the CUDA libraries, set or read."""
+
+    CODE = "BKD101"
+    WORDS = ("backends",)
+    GROUPS = ("backends",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use, assignments included."""
+        for reference in context.references.get("backends", ()):
+            if not isinstance(reference.node, ast.alias):
+                yield from self.check_reference(context, reference)
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield what the target's table says of one switch."""
+        span = context.file.span(reference.node)
+        row = context.target.api(reference.name)
+        if reason_to_keep(context, reference.node) is not None:
+            return
+        if row.status == "unknown":
+            message = say(
+                "`{found}` is a switch of a CUDA library; whether {target} has one like it is UNKNOWN, this one "
+                "has no effect there",
+                found=reference.name,
+                target=context.target.title,
+            )
+            yield self.finding(context, span, message, Grade.NOTE)
+            return
+        if row.use == reference.name:
+            yield self.finding(context, span, replaced(context, reference.name, row), Grade.NOTE)
+            return
+        rewritten = rewrite(context, reference, row)
+        if rewritten is None:
+            yield self.finding(context, span, missing(context, reference.name, row), Grade.MANUAL)
+            return
+        edits, imports = rewritten
+        message = replaced(context, reference.name, row)
+        grade = Grade.SAFE if edits else Grade.NOTE
+        yield self.finding(context, span, message, grade, edits, imports=imports)

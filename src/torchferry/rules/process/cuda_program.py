@@ -1,0 +1,52 @@
+"""A program of the CUDA toolkit started from Python: `nvidia-smi`, `nvcc`, `nsys`.
+
+It is not installed on the target's machine, so the call raises or its output is empty; code that counts cards by it
+counts none. The maker has a program of its own, with other options and other output, so what reads the output must be
+looked at too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding
+from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.process.programs import find_programs
+
+_NOT_COMMANDS = frozenset({"print", "info", "warning", "warn", "error", "debug", "add_argument", "log", "critical"})
+
+
+class CudaProgram(Rule):
+    """Finds programs of the CUDA toolkit in strings that may be commands."""
+
+    CODE = "PRC101"
+    WORDS = ("nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each program named in a string that is not a text for people."""
+        for node in context.file.strings:
+            if not isinstance(node.value, str) or not any(word in node.value for word in self.WORDS):
+                continue
+            if self._is_text(context, node) or reason_to_keep(context, node) is not None:
+                continue
+            joined = context.file.fstring_of(node)
+            if joined is not None and node in joined.values:
+                start, end = context.file.fstring(joined).literal(node)
+            else:
+                start, end = context.file.span(node)
+            for program in find_programs(context.target, context.text, start, end):
+                yield self.finding(context, (program.start, program.end), program.message, program.grade, program.edits)
+
+    def _is_text(self, context: PythonContext, node: ast.Constant) -> bool:
+        child: ast.AST = node
+        parent = context.file.parents.get(child)
+        while isinstance(parent, (ast.JoinedStr, ast.BinOp, ast.IfExp, ast.Tuple)):
+            child, parent = parent, context.file.parents.get(parent)
+        if isinstance(parent, (ast.Expr, ast.Raise, ast.Assert)):
+            return True
+        if isinstance(parent, ast.Call):
+            name = last_name(parent.func)
+            return name in _NOT_COMMANDS or name.endswith(("Error", "Exception", "Warning"))
+        return isinstance(parent, ast.keyword) and parent.arg in ("help", "description", "msg", "message")

@@ -1,0 +1,81 @@
+"""Programs of the CUDA toolkit in a command line; shared by the rules for Python, shell and containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.finding import Edit, Grade
+from torchferry.core.messages import Message, say
+
+
+class Program(NamedTuple):
+    """A program found in a command line.
+
+    Attributes:
+        start: Offset of its name.
+        end: Offset of the end of the name.
+        message: What to do about it.
+        grade: How sure the edit is.
+        edits: What to write instead; none where nothing is known.
+    """
+
+    start: int
+    end: int
+    message: Message
+    grade: Grade
+    edits: tuple[Edit, ...]
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    names = sorted((name for group in cuda.groups("tools").values() for name in group.names), key=len, reverse=True)
+    return re.compile(
+        r"(?<![\w./-])(?:/usr/(?:local/cuda[\w.-]*/)?bin/)?(" + "|".join(map(re.escape, names)) + r")(?![\w-])"
+    )
+
+
+def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[Program]:
+    """Yield the programs of the CUDA toolkit named in `text[start:end]`."""
+    for match in _pattern().finditer(text, start, end):
+        name = match.group(1)
+        row = target.row("tools", name)
+        command = _command(row.extra.get("commands", {}), text, match.start(1), end)
+        note = f"; {row.note}" if row.note else ""
+        if command is not None:
+            old, new = command
+            message = say("`{old}` is `{new}` on {target}{note}", old=old, new=new, target=target.title, note=note)
+            edit = Edit(match.start(1), match.start(1) + len(old), new)
+            yield Program(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
+        elif row.use:
+            message = say(
+                "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output{note}",
+                name=name,
+                target=target.title,
+                use=row.use,
+                note=note,
+            )
+            yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
+        else:
+            message = say(
+                "`{name}` is a program of NVIDIA's; what {target} has in its place: {status}{note}",
+                name=name,
+                target=target.title,
+                status="nothing" if row.status == "missing" else "UNKNOWN",
+                note=note,
+            )
+            yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
+
+
+def _command(commands: dict[str, str], text: str, at: int, end: int) -> tuple[str, str] | None:
+    """Return the longest known command that stands at `at` and is not followed by more arguments."""
+    for old in sorted(commands, key=len, reverse=True):
+        if text.startswith(old, at):
+            behind = text[at + len(old) : end].lstrip(" \t")
+            if not behind or behind[0] in "|;&>\r\n'\"`)#":
+                return old, commands[old]
+    return None

@@ -1,0 +1,1 @@
+"""Profilers and range markers."""

@@ -1,0 +1,17 @@
+"""The switch that starts and stops NVIDIA's profiler.
+
+`torch.cuda.profiler.start()` and `profile()` bracket a region for nsys and nvprof. The vendor's profiler has its own
+way to choose a region.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaProfilerSwitch(ReferenceRule):
+    """Finds the CUDA profiler switch."""
+
+    CODE = "PRF104"
+    WORDS = ("cuda",)
+    GROUPS = ("profiler",)

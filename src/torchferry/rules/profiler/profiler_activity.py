@@ -1,0 +1,18 @@
+"""A profiler that records CUDA.
+
+`ProfilerActivity.CUDA` is dropped with a warning on a torch without CUDA, and where it is the only activity the
+profiler refuses to start. Each plugin has its own activity; some have a profiler of their own with the same
+interface.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class ProfilerActivity(ReferenceRule):
+    """Finds profiler activities and profilers that mean CUDA."""
+
+    CODE = "PRF101"
+    WORDS = ("profiler", "Profiler")
+    GROUPS = ("profiling",)

@@ -1,0 +1,1 @@
+"""Seeds, generators and their state."""

@@ -1,0 +1,47 @@
+"""A `fork_rng` that does not say for which device.
+
+`torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it leaves the card's
+generator alone, so what is drawn inside changes what is drawn after. The device type is written out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+
+
+class ForkRngDefault(Rule):
+    """Finds `fork_rng` without a device type."""
+
+    CODE = "RNG103"
+    WORDS = ("fork_rng",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        for reference in context.names.references("torch"):
+            call = context.file.parents.get(reference.node)
+            if reference.name != "torch.random.fork_rng" or not isinstance(call, ast.Call):
+                continue
+            if call.func is not reference.node or len(call.args) > 4 or reason_to_keep(context, call) is not None:
+                continue
+            if any(keyword.arg in ("device_type", None) for keyword in call.keywords):
+                continue
+            device = context.target.backend.DEVICE_TYPE
+            message = say(
+                '`fork_rng` without `device_type` means CUDA; on {target} pass `device_type="{device}"`',
+                target=context.target.title,
+                device=device,
+            )
+            span = context.file.span(call)
+            last = span[1] - 1
+            comma = ", " if call.args or call.keywords else ""
+            if context.text[:last].rstrip().endswith(",") or context.file.fstring_of(call) is not None:
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            edits = [Edit(last, last, f'{comma}device_type="{device}"')]
+            yield self.finding(context, span, message, Grade.SAFE, edits)

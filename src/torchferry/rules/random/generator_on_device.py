@@ -1,0 +1,50 @@
+"""A random generator on the device, for a target that has none.
+
+`torch.Generator("cuda")` gives a generator whose numbers are drawn on the card. Where a plugin has no device
+generator, draw on the CPU and move the result: `torch.randn(..., generator=torch.Generator()).to(device)`. The
+numbers differ from those drawn on a CUDA card either way.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+
+
+class GeneratorOnDevice(Rule):
+    """Finds generators on the device."""
+
+    CODE = "RNG102"
+    WORDS = ("Generator",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each generator that is given a device other than the CPU."""
+        has_generator = context.target.backend.DEVICE_GENERATOR
+        if has_generator is True:
+            return
+        for reference in context.names.references("torch"):
+            call = context.file.parents.get(reference.node)
+            if reference.name != "torch.Generator" or not isinstance(call, ast.Call) or call.func is not reference.node:
+                continue
+            keyword = keyword_of(call, "device")
+            device = call.args[0] if call.args else keyword.value if keyword is not None else None
+            if device is None or (isinstance(device, ast.Constant) and device.value == "cpu"):
+                continue
+            if has_generator is UNKNOWN:
+                message = say(
+                    "whether {target} has device generators is UNKNOWN; if it has none, draw on the CPU and move the "
+                    "result",
+                    target=context.target.title,
+                )
+            else:
+                message = say(
+                    "{target} has no device generator: draw on the CPU and move the result",
+                    target=context.target.title,
+                )
+            grade = Grade.NOTE if has_generator is UNKNOWN else Grade.MANUAL
+            yield self.finding(context, context.file.span(call), message, grade)

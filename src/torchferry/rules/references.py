@@ -1,0 +1,242 @@
+"""Rules about names of torch that mean CUDA: one pass over the references, one way to rewrite them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.core.finding import LINK, Edit, Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.names import Reference
+from torchferry.source.python import PythonFile
+
+
+class ReferenceRule(Rule):
+    """Finds uses of the names of some groups of `cuda/api.toml` and rewrites them by the target's table."""
+
+    GROUPS: ClassVar[tuple[str, ...]]
+    """Groups of names that the rule covers."""
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use; imports are another rule's."""
+        for group in self.GROUPS:
+            for reference in context.references.get(group, ()):
+                if not reference.is_import and isinstance(reference.node.ctx, ast.Load):  # type: ignore[union-attr]
+                    yield from self.check_reference(context, reference)
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield what there is to say about one use."""
+        try:
+            span = context.file.span(reference.node)
+        except ValueError:
+            span = context.file.span(context.file.statement(reference.node))
+            message = say("`{found}` stands where it cannot be rewritten; change it by hand", found=reference.name)
+            yield self.finding(context, span, message, Grade.MANUAL)
+            return
+        kept = reason_to_keep(context, reference.node)
+        if kept is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+            yield self.finding(context, span, message, Grade.NOTE)
+            return
+        row = context.target.api(reference.name)
+        group = conditional_group(context.file, reference.node)
+        rewritten = rewrite(context, reference, row)
+        if rewritten is None:
+            yield self.finding(context, span, missing(context, reference.name, row), Grade.MANUAL, group=group)
+            return
+        edits, imports = rewritten
+        message = replaced(context, reference.name, row)
+        if not edits and not row.note:
+            message = LINK  # the import that binds the name is rewritten, and with it this use
+        grade = Grade.NOTE if not edits else Grade.UNSAFE if row.status == "unknown" else Grade.SAFE
+        needs = binding_groups(context, reference)
+        yield self.finding(context, span, message, grade, edits, imports=imports, group=group, needs=needs)
+
+
+def conditional_group(file: PythonFile, node: ast.AST) -> str:
+    """Return a group for the parts of a conditional expression; empty outside one.
+
+    Of `"cuda" if torch.cuda.is_available() else "cpu"`, only the literal rewritten means that the program silently
+    runs on the CPU; only the test rewritten means that it fails. So all parts change or none does.
+    """
+    outermost = None
+    current: ast.AST | None = node
+    while current is not None and not isinstance(current, ast.stmt):
+        if isinstance(current, ast.IfExp):
+            outermost = current
+        current = file.parents.get(current)
+    return f"conditional:{outermost.lineno}:{outermost.col_offset}" if outermost is not None else ""
+
+
+def binding_groups(context: PythonContext, reference: Reference) -> tuple[str, ...]:
+    """Return the groups of the imports that bind the identifier a use begins with, when these are CUDA's own."""
+    if not concerned(context, reference.bound):
+        return ()
+    root: ast.AST = reference.node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return ()
+    return tuple(
+        import_group(node)
+        for binding in context.names.bindings(root)
+        if isinstance(binding, ast.alias)
+        for node in (binding, context.file.parents[binding])
+    )
+
+
+def import_group(node: ast.AST) -> str:
+    """Return the group of an import statement, or of one name in it: uses change only if both do."""
+    return f"{type(node).__name__}:{node.lineno}:{node.col_offset}"  # type: ignore[attr-defined]
+
+
+def replaced(context: PythonContext, found: str, row: Row) -> Message:
+    """Say what a name becomes, and how sure that is."""
+    target = context.target
+    if row.status == "unknown":
+        return say(
+            "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
+            found=found,
+            target=target.title,
+            use=guess(context, found),
+        )
+    note = f"; {row.note}" if row.note else ""
+    if row.use == found:
+        return say("`{found}` on {target}{note}", found=found, target=target.title, note=note)
+    return say("`{found}` is `{use}` on {target}{note}", found=found, use=row.use, target=target.title, note=note)
+
+
+def missing(context: PythonContext, found: str, row: Row) -> Message:
+    """Say that a name has no counterpart, and what to do."""
+    advice = row.note or "remove the call or guard it"
+    if row.status == "unknown":
+        advice = "whether there is a counterpart is UNKNOWN; try it on the card"
+    return say(
+        "`{found}` has no counterpart in {plugin}: {advice}",
+        found=found,
+        plugin=context.target.backend.PLUGIN,
+        advice=advice,
+    )
+
+
+def guess(context: PythonContext, found: str) -> str:
+    """Return the name that a CUDA name would have under the target's namespace; empty where it has none."""
+    namespace = context.target.backend.NAMESPACE
+    if not namespace or not found.startswith(cuda.NAMESPACE):
+        return ""
+    return namespace + found[len(cuda.NAMESPACE) :]
+
+
+def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[list[Edit], tuple[str, ...]] | None:
+    """Return the edits that turn a use into what the target has, and the modules these need imported.
+
+    Returns None when there is nothing to write instead. No edits means that the use is right once the
+    import (or alias) that binds its first identifier is rewritten.
+    """
+    use = row.use if row.status in REWRITTEN else guess(context, reference.name) if row.status == "unknown" else ""
+    if not use:
+        return None
+    written = written_parts(reference)
+    bound = counterpart(context, reference.bound)
+    if use != bound and not use.startswith(bound + "."):
+        bound = reference.bound
+    edits: list[Edit]
+    if use == bound or use.startswith(bound + "."):
+        wanted = use[len(bound) + 1 :].split(".") if use != bound else []
+        edits = part_edits(context, reference, written, wanted)
+        imports: tuple[str, ...] = ()
+    else:
+        start, end = context.file.span(reference.node)
+        package = use.partition(".")[0]
+        imports = (row.extra.get("import", package),)
+        edits = [Edit(start, end, use)]
+    return edits + keyword_edits(context, reference, row), imports
+
+
+def counterpart(context: PythonContext, bound: str) -> str:
+    """Return what an imported name stands for once its import is rewritten; the name itself if it is not."""
+    if bound == cuda.NAMESPACE:
+        return context.target.backend.NAMESPACE or bound
+    if not concerned(context, bound):
+        return bound
+    row = context.target.api(bound)
+    return row.use if row.status in REWRITTEN and row.use else guess(context, bound) or bound
+
+
+def concerned(context: PythonContext, name: str) -> bool:
+    """Whether a torch name means CUDA, or has another name on the target."""
+    if api_means_cuda(name):
+        return True
+    if not context.target.replaces_torch_names or not name.startswith("torch."):
+        return False
+    row = context.target.api(name)
+    return row.status in REWRITTEN and row.use not in ("", name)
+
+
+def api_means_cuda(name: str) -> bool:
+    """Whether a canonical name is `torch.cuda` or stands below it."""
+    return name == cuda.NAMESPACE or name.startswith(cuda.NAMESPACE + ".")
+
+
+def written_parts(reference: Reference) -> list[ast.Attribute]:
+    """Return the attribute nodes of a use, from the one next to the first identifier outwards."""
+    parts: list[ast.Attribute] = []
+    node = reference.node
+    while isinstance(node, ast.Attribute):
+        parts.append(node)
+        node = node.value
+    return parts[::-1]
+
+
+def part_edits(
+    context: PythonContext, reference: Reference, written: list[ast.Attribute], wanted: list[str]
+) -> list[Edit]:
+    """Return the smallest edits that make the attributes `written` read `wanted`."""
+    names = [part.attr for part in written]
+    if len(names) == len(wanted):
+        return [
+            Edit(*attribute_span(context, part), new)
+            for part, new in zip(written, wanted, strict=True)
+            if part.attr != new
+        ]
+    same = 0
+    while same < min(len(names), len(wanted)) and names[same] == wanted[same]:
+        same += 1
+    _, end = context.file.span(reference.node)
+    if same:
+        start = context.file.span(written[same - 1])[1]
+    else:
+        start = context.file.span(written[0].value if written else reference.node)[1]
+    return [Edit(start, end, "".join(f".{name}" for name in wanted[same:]))]
+
+
+def attribute_span(context: PythonContext, node: ast.Attribute) -> tuple[int, int]:
+    """Return the span of an attribute's own name.
+
+    Raises:
+        ValueError: the text there is not that name.
+    """
+    _, end = context.file.span(node)
+    start = end - len(node.attr)
+    if context.text[start:end] != node.attr:
+        raise ValueError(f"`{node.attr}` is written in another form")
+    return start, end
+
+
+def keyword_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:
+    """Return edits that rename keyword arguments which the target's function calls otherwise."""
+    renamed: dict[str, str] = row.extra.get("keywords", {})
+    call = context.file.parents.get(reference.node)
+    if not renamed or not isinstance(call, ast.Call) or call.func is not reference.node:
+        return []
+    edits = []
+    for keyword in call.keywords:
+        if keyword.arg in renamed:
+            start, _ = context.file.span(keyword)
+            edits.append(Edit(start, start + len(keyword.arg), renamed[keyword.arg]))
+    return edits

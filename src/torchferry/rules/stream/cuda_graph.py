@@ -1,0 +1,18 @@
+"""A graph captured on CUDA.
+
+`torch.cuda.CUDAGraph`, `graph()`, `make_graphed_callables()`: the class has another name in every plugin, and some
+plugins capture inference only, or nothing at all. Without capture the program is right, and slower by the launch
+cost of its kernels.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaGraph(ReferenceRule):
+    """Finds graph capture on CUDA."""
+
+    CODE = "STR102"
+    WORDS = ("cuda",)
+    GROUPS = ("graph",)

@@ -1,0 +1,17 @@
+"""A stream or an event of CUDA.
+
+`torch.cuda.Stream`, `Event`, `stream()`, `current_stream()`: creating one raises on a torch without CUDA. Plugins
+have classes of the same names, with the same ordering rules.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.references import ReferenceRule
+
+
+class CudaStream(ReferenceRule):
+    """Finds streams and events of CUDA."""
+
+    CODE = "STR101"
+    WORDS = ("cuda",)
+    GROUPS = ("stream",)

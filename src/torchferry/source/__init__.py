@@ -1,0 +1,1 @@
+"""Reading and editing text: decoding, positions, names, edits, files and transactions."""

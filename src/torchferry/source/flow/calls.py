@@ -1,0 +1,258 @@
+"""A value as an argument of a call: what the called function does with it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchferry.core.messages import say
+from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, constant, last_name
+from torchferry.source.flow.verdict import Path, Trace, no, undecided, yes
+
+if TYPE_CHECKING:
+    from torchferry.source.flow.tracing import Flow
+
+_PASSING_CALLS = frozenset({"str", "tuple", "list", "set", "frozenset", "sorted", "dict", "cycle", "repr"})
+_MESSAGE_CALLS = frozenset(
+    {
+        "print",
+        "pprint",
+        "echo",
+        "secho",
+        "log",
+        "debug",
+        "info",
+        "warning",
+        "warn",
+        "error",
+        "critical",
+        "exception",
+    }
+)
+_MESSAGE_OWNERS = ("log", "warn", "console", "print", "click", "typer", "tqdm", "accelerator", "st")
+_OPTION_CALLS = frozenset(
+    {
+        "add_argument",
+        "add_option",
+        "option",
+        "argument",
+        "Option",
+        "Argument",
+        "DEFINE_string",
+        "DEFINE_enum",
+        "arg",
+    }
+)
+_PATH_CALLS = frozenset(
+    {"open", "Path", "import_module", "glob", "exists", "isdir", "isfile", "makedirs", "mkdir", "__import__"}
+)
+_NAME_CALLS = frozenset({"isinstance", "TypeVar", "NewType", "namedtuple", "compile"})
+_FIELD_CALLS = frozenset({"field", "Field", "HfArg", "attrib", "ib"})
+_TEXT_KEYWORDS = frozenset({"help", "description", "desc", "msg", "message", "title", "label", "metadata"})
+_NAME_KEYWORDS = frozenset({"dest", "name", "flags", "metavar"})
+
+
+def in_keyword(flow: Flow, node: ast.AST, keyword: ast.AST, path: Path) -> Trace:
+    """Judge a keyword argument by its name, else by the parameter of that name."""
+    assert isinstance(keyword, ast.keyword)
+    call = flow.file.parents[keyword]
+    name = keyword.arg
+    if name is None or not isinstance(call, ast.Call):
+        return undecided()
+    callee = last_name(call.func)
+    if callee in _OPTION_CALLS and name in ("default", "choices", "const", "type"):
+        return _option(flow, call, path)
+    if callee in _FIELD_CALLS and name in ("default", "default_factory"):
+        return flow.follow(call, path)
+    if name in _TEXT_KEYWORDS:
+        return no(say("help text"))
+    if name in _NAME_KEYWORDS:
+        return no(say("the name of an option"))
+    if flow.lexicon.names(name):
+        return yes(say("argument `{name}`", name=name))
+    return _parameter(flow, call, name, path)
+
+
+def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
+    """Judge a positional argument by the function that takes it."""
+    assert isinstance(call, ast.Call)
+    if node not in call.args:
+        return undecided()
+    position = call.args.index(node)
+    callee = last_name(call.func)
+    qualified = flow.names.qualified(call.func)
+    parameters = flow.lexicon.parameters
+    if qualified is not None and parameters.get(qualified) == position:
+        return yes(say("argument of `{name}`", name=qualified))
+    if isinstance(call.func, ast.Attribute):
+        if parameters.get(f".{callee}") == position:
+            return yes(say("argument of `.{name}()`", name=callee))
+        if callee in STRING_METHODS:
+            return flow.held_against(call.func.value)
+    if callee in ("getattr", "hasattr", "setattr", "delattr") and isinstance(call.func, ast.Name):
+        return _attribute_call(flow, call, position, path)
+    if callee in _OPTION_CALLS:
+        if callee.startswith("DEFINE") and position == 1:
+            return _option(flow, call, path)
+        return no(say("the name of an option"))
+    if callee in LOOKUPS:
+        return _lookup(flow, call, position, path)
+    if callee == "parametrize" and position == 1:
+        return flow.under_name(call.args[0])
+    if callee == "param" or callee in _PASSING_CALLS or (callee in _FIELD_CALLS and position == 0):
+        return flow.follow(call, path)
+    if callee in _MESSAGE_CALLS and _writes_message(call):
+        return no(say("a message"))
+    if callee in _PATH_CALLS or (callee == "join" and "path" in ast.unparse(call.func)):
+        return no(say("a path or the name of a module"))
+    if callee in _NAME_CALLS:
+        return no(say("a name"))
+    return _parameter(flow, call, position, path)
+
+
+def _writes_message(call: ast.Call) -> bool:
+    """Whether a call by a name such as `log` or `info` writes a message."""
+    if not isinstance(call.func, ast.Attribute):
+        return True
+    owner = last_name(call.func.value).lower()
+    return any(word in owner for word in _MESSAGE_OWNERS)
+
+
+def _attribute_call(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
+    """`getattr(args, "device", "cuda")`: the default is what the named attribute would hold."""
+    if position == 1:
+        return no(say("the name of an attribute"))
+    name = constant(call.args[1]) if len(call.args) > 1 else None
+    if position == 2 and name is not None and flow.lexicon.names(name):
+        return yes(say("attribute `{name}`", name=name))
+    if position == 2 and last_name(call.func) == "getattr":
+        return flow.follow(call, path)
+    return undecided()
+
+
+def _lookup(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
+    """`os.environ.get("DEVICE", "cuda")`: the default is what the key would give."""
+    if position == 0:
+        return flow.as_key(call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
+    key = constant(call.args[0])
+    if key is not None and flow.lexicon.names(key):
+        return yes(say("value of `{name}`", name=key))
+    return flow.follow(call, path)
+
+
+def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
+    """A default or choice of a command-line option: what the option's name, its other values or its uses say."""
+    flags = [flag for flag in map(constant, call.args) if flag is not None]
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and (dest := constant(keyword.value)):
+            flags.append(dest)
+        if keyword.arg == "type" and flow.names.qualified(keyword.value) == "torch.device":
+            return yes(say("option of type `torch.device`"))
+    identifiers = [flag.lstrip("-").replace("-", "_") for flag in flags]
+    for identifier in identifiers:
+        if flow.lexicon.names(identifier):
+            return yes(say("option `{name}`", name=identifier))
+    for keyword in call.keywords:
+        if keyword.arg in ("default", "choices"):
+            if flow.values.has_peer(keyword.value):
+                return yes(say("beside other values of its kind"))
+            stranger = flow.values.stranger(keyword.value)
+            if stranger:
+                return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
+    uses = [
+        attribute
+        for identifier in identifiers
+        for attribute in flow.file.attributes.get(identifier, ())
+        if isinstance(attribute.ctx, ast.Load)
+    ]
+    return flow.any_of(uses, path, say("an option whose use could not be followed to the end"))
+
+
+def _parameter(flow: Flow, call: ast.Call, which: int | str, path: Path) -> Trace:
+    """An argument that no name gives away: what the called function of the project does with it."""
+    callee = ast.unparse(call.func)
+    unseen = say("passed to `{name}`, which could not be looked into", name=callee)
+    target = _callee(flow, call.func)
+    if target is None:
+        if flow.lexicon.names(last_name(call.func)):
+            return yes(say("argument of `{name}`", name=callee))
+        return undecided(unseen)
+    inner, definition = target
+    if isinstance(definition, ast.ClassDef):
+        constructor = next(
+            (item for item in definition.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"),
+            None,
+        )
+        if constructor is None:
+            return _record_field(inner, definition, which, path) or undecided(unseen)
+        parameter = _find_parameter(constructor, which, 1)
+    else:
+        bound = isinstance(call.func, ast.Attribute) and _takes_self(inner, definition)
+        parameter = _find_parameter(definition, which, 1 if bound else 0)
+    return undecided(unseen) if parameter is None else inner.parameter(parameter, path)
+
+
+def _record_field(flow: Flow, definition: ast.ClassDef, which: int | str, path: Path) -> Trace | None:
+    """The field that a constructor made by `dataclass` or `NamedTuple` fills."""
+    fields = [
+        statement.target
+        for statement in definition.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    ]
+    for index, field in enumerate(fields):
+        if which in (index, field.id):
+            return flow.stored_in(field, path)
+    return None
+
+
+def _find_parameter(
+    definition: ast.FunctionDef | ast.AsyncFunctionDef, which: int | str, filled: int
+) -> ast.arg | None:
+    """Return the parameter that takes an argument; the first `filled` ones are filled by the call itself."""
+    arguments = definition.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    if isinstance(which, int):
+        return positional[which + filled] if which + filled < len(positional) else None
+    return next((argument for argument in (*positional, *arguments.kwonlyargs) if argument.arg == which), None)
+
+
+def _callee(flow: Flow, func: ast.expr) -> tuple[Flow, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
+    """Return the project's function or class that a call means, with a flow for its file."""
+    if isinstance(func, ast.Name):
+        for binding in flow.names.bindings(func):
+            if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                return flow, binding
+    if isinstance(func, ast.Attribute):
+        method = _method(flow, func)
+        if method is not None:
+            return flow, method
+    qualified = flow.names.qualified(func)
+    if qualified is None or flow.project is None:
+        return None
+    found = flow.project.definition(qualified, flow.file.path)
+    if found is None:
+        return None
+    file, names, definition = found
+    return flow.of(file, names), definition
+
+
+def _method(flow: Flow, func: ast.Attribute) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the method that a call means, when the file has just one of that name."""
+    if flow.names.qualified(func) is not None:
+        return None
+    found = [
+        function
+        for function in flow.file.functions
+        if function.name == func.attr and isinstance(flow.file.parents.get(function), ast.ClassDef)
+    ]
+    if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+        own = flow.file.enclosing_class(func)
+        found = [method for method in found if flow.file.parents[method] is own] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _takes_self(flow: Flow, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is a method whose first parameter is filled by the call itself."""
+    if not isinstance(flow.file.parents.get(function), ast.ClassDef):
+        return False
+    return not any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)

@@ -1,0 +1,130 @@
+"""A value in a list, a dictionary or an item of one: what it stands beside, and what asks for it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchferry.core.messages import say
+from torchferry.source.flow.syntax import constant, last_name
+from torchferry.source.flow.verdict import Path, Trace, Verdict, no, undecided, yes
+
+if TYPE_CHECKING:
+    from torchferry.source.flow.tracing import Flow
+
+
+def in_container(flow: Flow, node: ast.AST, container: ast.AST, path: Path) -> Trace:
+    """Judge an item by the items beside it, else by what is done with the list."""
+    assert isinstance(container, (ast.Tuple, ast.List, ast.Set))
+    if flow.values.has_peer(container):
+        return yes(say("beside other values of its kind"))
+    parent = flow.file.parents.get(container)
+    if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign):
+        for target in parent.targets:
+            if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == len(container.elts):
+                return flow.stored_in(target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
+    trace = flow.follow(container, path)
+    stranger = flow.values.stranger(container)
+    if stranger and trace.verdict is not Verdict.YES:
+        return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
+    return trace
+
+
+def in_dictionary(flow: Flow, node: ast.AST, dictionary: ast.AST, path: Path) -> Trace:
+    """Judge a value by its key, and a key by the other keys."""
+    assert isinstance(dictionary, ast.Dict)
+    for key, value in zip(dictionary.keys, dictionary.values, strict=True):
+        if node is key:
+            return as_key(flow, dictionary)
+        if node is value and key is not None:
+            parent = flow.file.parents.get(dictionary)
+            if isinstance(parent, ast.keyword) and parent.arg and flow.lexicon.names(parent.arg):
+                return yes(say("argument `{name}`", name=parent.arg))
+            return under_key(flow, key, path)
+    return flow.follow(dictionary, path)
+
+
+def under_name(flow: Flow, name: ast.expr) -> Trace:
+    """Judge a value stored under a name that is a string, such as a pytest parameter."""
+    names = name.elts if isinstance(name, (ast.Tuple, ast.List)) else [name]
+    for text in map(constant, names):
+        if text is not None and any(flow.lexicon.names(part) for part in text.split(",")):
+            return yes(say("value of `{name}`", name=text))
+    return undecided()
+
+
+def under_key(flow: Flow, key: ast.expr, path: Path) -> Trace:
+    """Judge a value stored under a key: by the key's name, else by what the file does with that item."""
+    text = constant(key)
+    if text is None:
+        return undecided()
+    if flow.lexicon.names(text):
+        return yes(say("value of `{name}`", name=text))
+    uses: list[ast.expr] = []
+    for other in flow.file.strings:
+        if other.value == text:
+            parent = flow.file.parents.get(other)
+            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
+                uses.append(parent)
+    uses += [use for use in flow.file.attributes.get(text, ()) if isinstance(use.ctx, ast.Load)]
+    return flow.any_of(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
+
+
+def as_key(flow: Flow, container: ast.expr) -> Trace:
+    """Judge a key: of the kind when the other keys are, or when the dictionary is asked with such a value."""
+    parent = flow.file.parents.get(container)
+    if isinstance(parent, ast.keyword) and parent.arg == "map_location":
+        return no(say("names the device inside the checkpoint"))
+    if isinstance(container, ast.Dict):
+        if any(key is not None and flow.values.has_peer(key) for key in container.keys):
+            return yes(say("key beside other values of its kind"))
+        if isinstance(parent, ast.Subscript) and flow.values.holds(parent.slice):
+            return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            return _asked(flow, parent.targets[0])
+        return no(say("the key of a dictionary"))
+    return _asked(flow, container)
+
+
+def _asked(flow: Flow, container: ast.expr) -> Trace:
+    """Whether the file asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
+    if isinstance(container, ast.Name):
+        scope = flow.names.variable_scope(container.id, flow.file.scope(container))
+        for use in flow.names.uses(container.id, scope) if scope is not None else ():
+            parent = flow.file.parents.get(use)
+            if isinstance(parent, ast.Subscript) and parent.value is use and constant(parent.slice) is None:
+                if flow.values.holds(parent.slice):
+                    return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
+    return no(say("the key of a dictionary"))
+
+
+def in_item(flow: Flow, node: ast.AST, subscript: ast.AST, path: Path) -> Trace:
+    """Judge the index of an item as a key, and the object of one by what is done with the item."""
+    assert isinstance(subscript, ast.Subscript)
+    if node is subscript.value:
+        return flow.follow(subscript, path)
+    if last_name(subscript.value) == "Literal":
+        return _annotated(flow, subscript, path)
+    return as_key(flow, subscript.value)
+
+
+def _annotated(flow: Flow, annotation: ast.expr, path: Path) -> Trace:
+    """A value of a `Literal[...]` annotation: what the annotated name is."""
+    if flow.values.has_peer(annotation):
+        return yes(say("beside other values of its kind"))
+    parent = flow.file.parents.get(annotation)
+    while isinstance(parent, (ast.Subscript, ast.BinOp, ast.Tuple)):
+        parent = flow.file.parents.get(parent)
+    if isinstance(parent, ast.arg):
+        return flow.parameter(parent, path)
+    if isinstance(parent, ast.AnnAssign):
+        return flow.stored_in(parent.target, path)
+    return undecided()
+
+
+def in_loop(flow: Flow, node: ast.AST, loop: ast.AST, path: Path) -> Trace:
+    """Judge what a loop runs over by the variable that takes the items."""
+    assert isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
+    if node is loop.iter and isinstance(loop.target, ast.Name):
+        return flow.stored_in(loop.target, path)
+    return undecided()

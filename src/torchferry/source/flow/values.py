@@ -1,0 +1,92 @@
+"""Whether an expression holds a value of the kind, by its name, its origin or what was assigned to it."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, constant, last_name
+from torchferry.source.lexicon import Lexicon
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
+
+_DEPTH = 8
+
+
+class Values:
+    """Answers for the expressions of one file."""
+
+    def __init__(self, file: PythonFile, names: Names, lexicon: Lexicon) -> None:
+        self.file = file
+        self.names = names
+        self.lexicon = lexicon
+
+    def holds(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether an expression holds a value of the kind: `args.device`, `str(device)`, `x.device.type`."""
+        if depth > _DEPTH:
+            return False
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str) and self.lexicon.is_peer(node.value)
+        if isinstance(node, ast.Name):
+            return self.lexicon.names(node.id) or any(
+                self._assigned(binding, depth) for binding in self.names.bindings(node)
+            )
+        if isinstance(node, ast.Attribute):
+            if self.lexicon.names(node.attr) and self.names.qualified(node) is None:
+                return True
+            return node.attr in ("type", "index") and self.holds(node.value, depth + 1)
+        if isinstance(node, ast.Call):
+            return self._result(node, depth)
+        if isinstance(node, ast.Subscript):
+            key = constant(node.slice)
+            return (key is not None and self.lexicon.names(key)) or self.holds(node.value, depth + 1)
+        if isinstance(node, ast.IfExp):
+            return self.holds(node.body, depth + 1) or self.holds(node.orelse, depth + 1)
+        if isinstance(node, ast.BoolOp):
+            return any(self.holds(value, depth + 1) for value in node.values)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return any(self.holds(item, depth + 1) for item in node.elts)
+        if isinstance(node, ast.JoinedStr):
+            return any(
+                self.holds(value.value, depth + 1) for value in node.values if isinstance(value, ast.FormattedValue)
+            )
+        return False
+
+    def _result(self, call: ast.Call, depth: int) -> bool:
+        callee = last_name(call.func)
+        if self.lexicon.names(callee) and not callee.endswith("_count"):
+            return True
+        if callee in ("str", "repr") and call.args:
+            return self.holds(call.args[0], depth + 1)
+        if isinstance(call.func, ast.Attribute) and callee in STRING_METHODS | PASSING_METHODS:
+            return self.holds(call.func.value, depth + 1)
+        return callee in LOOKUPS and bool(call.args) and self.lexicon.names(constant(call.args[0]) or "")
+
+    def _assigned(self, binding: ast.AST, depth: int) -> bool:
+        value = assigned_value(self.file, binding)
+        return value is not None and not isinstance(value, ast.Constant) and self.holds(value, depth + 1)
+
+    def has_peer(self, node: ast.AST) -> bool:
+        """Whether an expression is, or holds as an item, another literal of the kind, such as `"cpu"`."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str) and self.lexicon.is_peer(node.value)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return any(self.has_peer(item) for item in node.elts)
+        if isinstance(node, ast.IfExp):
+            return self.has_peer(node.body) or self.has_peer(node.orelse)
+        if isinstance(node, ast.Subscript):
+            return self.has_peer(node.slice)
+        if isinstance(node, ast.Call) and last_name(node.func) in ("device", "param") and node.args:
+            return self.has_peer(node.args[0])
+        return False
+
+    def stranger(self, node: ast.AST) -> str:
+        """Return a string beside others in a container that is no value of the kind; empty if there is none.
+
+        Only asked of a container without a value of the kind: in `["ref", "cuda"]` it is `ref`.
+        """
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            for item in node.elts:
+                text = constant(item)
+                if text and not text.startswith(("cuda", "nccl", "gpu")):
+                    return text
+        return ""

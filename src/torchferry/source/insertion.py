@@ -1,0 +1,98 @@
+"""Where an import goes: behind the first top-level import of torch, else behind the imports at the top."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from torchferry.core.finding import Edit
+
+_TORCH_IMPORT = re.compile(r"^(?:import[ \t]+torch\b|from[ \t]+torch(?:\.[\w.]+)?[ \t]+import\b)", re.MULTILINE)
+_LONGEST_STATEMENT = 60
+"""Lines that one import statement may span before it is taken for something else."""
+
+
+def imports_module(text: str, module: str) -> bool:
+    """Whether the text has a top-level line that imports `module`."""
+    return (
+        re.search(rf"^(?:import|from)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*{re.escape(module)}\b", text, re.MULTILINE)
+        is not None
+    )
+
+
+def import_edit(text: str, modules: list[str], newline: str) -> Edit | None:
+    """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
+
+    The place is behind the first import of torch that stands at the top level, so that torch is imported
+    when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
+    A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed.
+    """
+    for match in _TORCH_IMPORT.finditer(text):
+        end = _statement_end(text, match.start())
+        if end is not None:
+            return _edit(text, end, modules, newline)
+    end = _header_end(text)
+    return None if end is None else _edit(text, end, modules, newline)
+
+
+def _edit(text: str, at: int, modules: list[str], newline: str) -> Edit:
+    lines = "".join(f"import {module}{newline}" for module in modules)
+    if at and text[at - 1] not in "\r\n":
+        return Edit(at, at, newline + lines.removesuffix(newline))
+    return Edit(at, at, lines)
+
+
+def _statement_end(text: str, start: int) -> int | None:
+    """Return where the line after the import statement at `start` begins; None if that is no statement.
+
+    The text up to there parses, and its last statement is the import, only if `start` is really code: in a
+    docstring the text before would not parse.
+    """
+    end = start
+    for _ in range(_LONGEST_STATEMENT):
+        end = _next_line(text, end)
+        try:
+            tree = ast.parse(text[:end])
+        except SyntaxError:
+            if end == len(text):
+                return None
+            continue
+        except (ValueError, RecursionError, MemoryError):
+            return None
+        return end if tree.body and isinstance(tree.body[-1], (ast.Import, ast.ImportFrom)) else None
+    return None
+
+
+def _next_line(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    if found < 0:
+        found = text.find("\r", at)
+    return len(text) if found < 0 else found + 1
+
+
+def _header_end(text: str) -> int | None:
+    """Return the offset behind the docstring, `__future__` imports and the imports at the top."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    line = 0
+    for index, statement in enumerate(tree.body):
+        docstring = index == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            break
+        line = statement.end_lineno or line
+    end = 0
+    if line == 0:
+        return _behind_comments(text)
+    for _ in range(line):
+        end = _next_line(text, end)
+    return end
+
+
+def _behind_comments(text: str) -> int:
+    """Return the offset behind the comments at the top: an interpreter line, a coding cookie, a licence."""
+    end = 0
+    while text.startswith("#", end):
+        end = _next_line(text, end)
+    return end

@@ -1,0 +1,70 @@
+"""What a file is, judged by its name, which decides how it is read and which rules look at it."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+
+class Kind(Enum):
+    """A kind of file that torchferry understands."""
+
+    PYTHON = "Python"
+    NOTEBOOK = "notebook"
+    SHELL = "shell script"
+    MAKEFILE = "Makefile"
+    REQUIREMENTS = "requirements file"
+    SETUP_CFG = "setup.cfg"
+    PYPROJECT = "pyproject.toml"
+    CONDA = "conda environment"
+    YAML = "YAML"
+    JSON = "JSON"
+    TOML = "TOML"
+    DOCKERFILE = "Dockerfile"
+    COMPOSE = "compose file"
+    MARKDOWN = "Markdown"
+    KERNEL = "CUDA source"
+
+
+_NAMES = (
+    (Kind.SETUP_CFG, re.compile(r"setup\.cfg\Z")),
+    (Kind.PYPROJECT, re.compile(r"pyproject\.toml\Z")),
+    (Kind.MAKEFILE, re.compile(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
+    (Kind.DOCKERFILE, re.compile(r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z")),
+    (Kind.COMPOSE, re.compile(r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z")),
+    (Kind.CONDA, re.compile(r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z")),
+    (
+        Kind.REQUIREMENTS,
+        re.compile(r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z"),
+    ),
+)
+_SUFFIXES = {
+    ".py": Kind.PYTHON,
+    ".pyw": Kind.PYTHON,
+    ".pyi": Kind.PYTHON,
+    ".ipynb": Kind.NOTEBOOK,
+    ".sh": Kind.SHELL,
+    ".bash": Kind.SHELL,
+    ".zsh": Kind.SHELL,
+    ".slurm": Kind.SHELL,
+    ".sbatch": Kind.SHELL,
+    ".yaml": Kind.YAML,
+    ".yml": Kind.YAML,
+    ".json": Kind.JSON,
+    ".toml": Kind.TOML,
+    ".md": Kind.MARKDOWN,
+    ".rst": Kind.MARKDOWN,
+    ".cu": Kind.KERNEL,
+    ".cuh": Kind.KERNEL,
+}
+
+
+def kind_of(path: str) -> Kind | None:
+    """Return the kind of the file at `path` (with `/`), or None for one that torchferry does not read."""
+    folder, _, name = path.rpartition("/")
+    for kind, pattern in _NAMES:
+        if pattern.match(name):
+            return kind
+    if folder.rpartition("/")[2] == "requirements" and name.endswith((".txt", ".in")):
+        return Kind.REQUIREMENTS
+    return _SUFFIXES.get(name[name.rfind(".") :].lower()) if "." in name else None

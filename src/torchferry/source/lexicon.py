@@ -1,0 +1,92 @@
+"""Which strings name a device or a collective backend, and which identifiers hold one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchferry.backends.base import DATA
+from torchferry.core import toml
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_DEVICE_WORDS = frozenset({"device", "devices", "dev"})
+_DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device"})
+_COLLECTIVE_WORDS = frozenset({"backend", "backends"})
+_DEVICE_PEERS = frozenset(
+    {
+        "cpu",
+        "mps",
+        "xpu",
+        "npu",
+        "musa",
+        "sdaa",
+        "gcu",
+        "mlu",
+        "hpu",
+        "xla",
+        "tpu",
+        "rocm",
+        "hip",
+        "meta",
+        "auto",
+    }
+)
+_COLLECTIVE_PEERS = frozenset({"gloo", "mpi", "hccl", "mccl", "tccl", "eccl", "ccl", "ucc", "cncl", "xccl"})
+
+DEVICE_SPELLING = re.compile(r"cuda(?::(?:\d+|%[sd]|\{[^{}]*\}|\*)?)?\Z")
+"""A whole string that is spelt as a device: `cuda`, `cuda:1`, `cuda:`, `cuda:%d`, `cuda:{}`."""
+
+COLLECTIVE_SPELLING = re.compile(r"nccl\Z", re.IGNORECASE)
+"""A whole string that is spelt as NVIDIA's collective backend."""
+
+COMPOSITE_SPELLING = re.compile(r"(?:\w+:\w+,)*cuda:nccl(?:,\w+:\w+)*\Z")
+"""A backend for each device type: `cpu:gloo,cuda:nccl`."""
+
+TENSOR_TYPE_SPELLING = re.compile(r"torch\.cuda\.(\w+Tensor)\Z")
+"""A tensor type as `Tensor.type()` spells it."""
+
+
+class Lexicon(NamedTuple):
+    """How one kind of value is recognised.
+
+    Attributes:
+        role: `device` or `collective`.
+        words: Words that, as part of an identifier, say that it holds such a value.
+        identifiers: Whole identifiers that say so.
+        peers: Other values of the kind; one beside a literal says that the literal is one too.
+        parameters: Position of the argument that takes such a value, by canonical name or `.method`.
+    """
+
+    role: str
+    words: frozenset[str]
+    identifiers: frozenset[str]
+    peers: frozenset[str]
+    parameters: Mapping[str, int]
+
+    def names(self, identifier: str) -> bool:
+        """Whether an identifier says that it holds such a value: `device`, `args.map_location`, `DEVICE_0`."""
+        if identifier in self.identifiers:
+            return True
+        return any(word.lower() in self.words for word in _WORDS.findall(identifier))
+
+    def is_peer(self, text: str) -> bool:
+        """Whether a string is another value of the kind: `cpu` is one for devices, `gloo` for collectives."""
+        return text.partition(":")[0] in self.peers
+
+
+@lru_cache(maxsize=2)
+def lexicon(role: str) -> Lexicon:
+    """Return the lexicon for `device` or `collective`."""
+    document = toml.load(DATA / "cuda" / "parameters.toml")
+    parameters = {
+        entry["name"]: entry["position"]
+        for group in document["group"]
+        if group["role"] == role
+        for entry in group["parameters"]
+    }
+    if role == "device":
+        return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, _DEVICE_PEERS, parameters)
+    return Lexicon(role, _COLLECTIVE_WORDS, frozenset(), _COLLECTIVE_PEERS, parameters)

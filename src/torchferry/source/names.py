@@ -1,0 +1,264 @@
+"""What a name means: scopes, bindings, import forms and aliases, down to a canonical dotted name.
+
+`th.cuda.amp.autocast` after `import torch as th`, `amp.autocast` after `from torch.cuda import amp`,
+`a` after `from torch.cuda.amp import autocast as a`, and `cuda.amp.autocast` after `cuda = torch.cuda` all
+are `torch.cuda.amp.autocast`; a local variable, parameter or class of the same name is not.
+
+A name from the project's own modules that stand at a known path below the root begins with a dot:
+`.utils.compat.amp`.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple, Protocol
+
+from torchferry.source.python import PythonFile
+
+
+class Reference(NamedTuple):
+    """One place where a name of a package is imported or used.
+
+    Attributes:
+        name: The canonical dotted name.
+        node: The whole dotted expression, or the alias in an import statement.
+        root: The identifier that begins the expression as written; empty for an import.
+        bound: The canonical name that this identifier stands for.
+    """
+
+    name: str
+    node: ast.expr | ast.alias
+    root: str
+    bound: str
+
+    @property
+    def is_import(self) -> bool:
+        """Whether this is the import itself rather than a use."""
+        return isinstance(self.node, ast.alias)
+
+
+class ReExports(Protocol):
+    """Knows what a name imported from the project's own modules really is."""
+
+    def canonical(self, name: str, importer: str) -> str:
+        """Return the canonical name of `name` as the file `importer` imports it, or `name` itself."""
+
+
+class Names:
+    """Name resolution for one file."""
+
+    def __init__(self, file: PythonFile, reexports: ReExports | None = None) -> None:
+        self.file = file
+        self._reexports = reexports
+        self._binding: dict[str, dict[ast.AST, list[ast.AST]]] = {}
+        self._origins: dict[ast.AST, str | None] = {}
+        self._references: dict[str, list[Reference]] = {}
+
+    # --- bindings ---
+
+    def bindings(self, name: ast.Name) -> list[ast.AST]:
+        """Return the nodes that bind the variable which `name` uses, in no order; empty for a builtin."""
+        scope = self.variable_scope(name.id, self.file.scope(name))
+        return [] if scope is None else self._scopes(name.id)[scope]
+
+    def module_bindings(self, identifier: str) -> list[ast.AST]:
+        """Return the nodes that bind `identifier` in the module's own scope."""
+        return self._scopes(identifier).get(self.file.tree, [])
+
+    def variable_scope(self, identifier: str, scope: ast.AST) -> ast.AST | None:
+        """Return the scope that binds `identifier` as seen from `scope`, or None."""
+        scopes = self._scopes(identifier)
+        if not scopes:
+            return None
+        first = True
+        while True:
+            if scope in scopes and (first or not isinstance(scope, ast.ClassDef)):
+                return scope
+            if scope is self.file.tree:
+                return None
+            scope = self.file.scope(scope)
+            first = False
+
+    def uses(self, identifier: str, scope: ast.AST) -> list[ast.Name]:
+        """Return the loads of the variable `identifier` that `scope` binds."""
+        return [
+            name
+            for name in self.file.names.get(identifier, ())
+            if isinstance(name.ctx, ast.Load) and self.variable_scope(identifier, self.file.scope(name)) is scope
+        ]
+
+    def _scopes(self, identifier: str) -> dict[ast.AST, list[ast.AST]]:
+        """Return the nodes that bind `identifier`, by the scope that they bind it in."""
+        found = self._binding.get(identifier)
+        if found is not None:
+            return found
+        file = self.file
+        outer: dict[ast.AST, ast.AST] = {}  # scope with a global or nonlocal statement -> that statement
+        binders: list[ast.AST] = [name for name in file.names.get(identifier, ()) if not isinstance(name.ctx, ast.Load)]
+        binders += file.arguments.get(identifier, ())
+        for node in file.binders.get(identifier, ()):
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
+                outer[file.scope(node)] = node
+            else:
+                binders.append(node)
+        found = self._binding[identifier] = {}
+        for node in binders:
+            scope = file.scope(node)
+            if isinstance(file.parents.get(node), ast.NamedExpr):
+                while isinstance(scope, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                    scope = file.scope(scope)
+            declaration = outer.get(scope)
+            if isinstance(declaration, ast.Global):
+                scope = file.tree
+            elif isinstance(declaration, ast.Nonlocal):
+                scope = file.scope(scope)
+            found.setdefault(scope, []).append(node)
+        return found
+
+    # --- canonical names ---
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """Return the canonical name of a dotted expression, or None when its root is not an import or alias."""
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        origin = self.origin(node)
+        if origin is None:
+            return None
+        return ".".join((origin, *reversed(attributes)))
+
+    def origin(self, name: ast.Name) -> str | None:
+        """Return the canonical name that a variable stands for, when an import or an alias binds it."""
+        for binding in self.bindings(name):
+            origin = self.binding_origin(binding)
+            if origin is not None:
+                return origin
+        return None
+
+    def binding_origin(self, binding: ast.AST) -> str | None:
+        """Return the canonical name that one binding gives its name, or None."""
+        if binding in self._origins:
+            return self._origins[binding]
+        self._origins[binding] = None  # ends recursion through `a = b; b = a`
+        origin = self._origins[binding] = self._origin(binding)
+        return origin
+
+    def _origin(self, binding: ast.AST) -> str | None:
+        if isinstance(binding, ast.alias):
+            return self._import_origin(binding)
+        value = assigned_value(self.file, binding)
+        return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
+
+    def _import_origin(self, alias: ast.alias) -> str | None:
+        statement = self.file.parents[alias]
+        if isinstance(statement, ast.Import):
+            return alias.name if alias.asname else alias.name.partition(".")[0]
+        assert isinstance(statement, ast.ImportFrom)
+        if alias.name == "*":
+            return None
+        name = f"{self.imported_module(statement)}.{alias.name}"
+        return self._reexports.canonical(name, self.file.path) if self._reexports is not None else name
+
+    def imported_module(self, statement: ast.ImportFrom) -> str:
+        """Return the module that a `from` import names; relative ones as `.package.module` from the root."""
+        if not statement.level:
+            return statement.module or ""
+        package = self.file.path.split("/")[: -statement.level]
+        module = [statement.module] if statement.module else []
+        return "." + ".".join([*package, *module])
+
+    # --- references ---
+
+    def references(self, package: str) -> list[Reference]:
+        """Return all imports and uses of `package` and what is below it, in source order.
+
+        Args:
+            package: A top-level package, such as `torch`.
+        """
+        found = self._references.get(package)
+        if found is None:
+            found = self._references[package] = self._find_references(package)
+        return found
+
+    def _find_references(self, package: str) -> list[Reference]:
+        found: list[Reference] = []
+        bound: list[ast.AST] = []  # bindings of names that stand for something of the package
+        prefix = package + "."
+        for statement in self.file.imports:
+            for alias in statement.names:
+                origin = self.binding_origin(alias)
+                if origin is None or not (origin == package or origin.startswith(prefix)):
+                    continue
+                name = alias.name if isinstance(statement, ast.Import) else origin
+                found.append(Reference(name, alias, "", origin))
+                bound.append(alias)
+        seen: set[ast.AST] = set()
+        while bound:
+            binding = bound.pop()
+            if binding in seen:
+                continue
+            seen.add(binding)
+            identifier = bound_name(binding)
+            scope = next(scope for scope, binders in self._scopes(identifier).items() if binding in binders)
+            origin = self.binding_origin(binding)
+            assert origin is not None
+            for use in self.uses(identifier, scope):
+                top: ast.expr = use
+                name = origin
+                while isinstance(parent := self.file.parents.get(top), ast.Attribute):
+                    name = f"{name}.{parent.attr}"
+                    top = parent
+                found.append(Reference(name, top, identifier, origin))
+                target = self._aliased(top)
+                if target is not None and self.binding_origin(target) is not None:
+                    bound.append(target)
+        unique = {reference.node: reference for reference in found}
+        return sorted(unique.values(), key=_position)
+
+    def _aliased(self, value: ast.expr) -> ast.Name | None:
+        """Return the name that `value` is bound to by a plain assignment, or None."""
+        parent = self.file.parents.get(value)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            target = parent.targets[0]
+        elif isinstance(parent, (ast.AnnAssign, ast.NamedExpr)) and parent.value is value:
+            target = parent.target
+        else:
+            return None
+        return target if isinstance(target, ast.Name) else None
+
+
+def _position(reference: Reference) -> tuple[int, int]:
+    return reference.node.lineno, reference.node.col_offset
+
+
+def bound_name(binding: ast.AST) -> str:
+    """Return the identifier that a binding node binds."""
+    if isinstance(binding, ast.Name):
+        return binding.id
+    if isinstance(binding, ast.alias):
+        return binding.asname or binding.name.partition(".")[0]
+    if isinstance(binding, ast.arg):
+        return binding.arg
+    name = getattr(binding, "name", None) or getattr(binding, "rest", None)
+    assert isinstance(name, str)
+    return name
+
+
+def assigned_value(file: PythonFile, binding: ast.AST) -> ast.expr | None:
+    """Return the expression that an assignment gives to the name or attribute `binding`, or None.
+
+    Knows `x = v`, `x: T = v`, `(x := v)`, chained targets, and `x, y = v, w` element by element.
+    """
+    parent = file.parents.get(binding)
+    if isinstance(parent, ast.Assign):
+        return parent.value
+    if isinstance(parent, (ast.AnnAssign, ast.NamedExpr)) and parent.target is binding:
+        return parent.value
+    if isinstance(parent, (ast.Tuple, ast.List)) and isinstance(statement := file.parents[parent], ast.Assign):
+        value = statement.value
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(parent.elts):
+            return value.elts[parent.elts.index(binding)]  # type: ignore[arg-type]
+    return None

@@ -1,0 +1,207 @@
+"""The Python files of a project as modules: which file an import means, and what a name imported from it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.text import SourceText, UndecodableError, decode_python
+
+_PARSED = 24
+"""How many parsed files are kept, so that memory does not grow with the project."""
+
+_DEPTH = 8
+"""How many re-exports are followed before giving up."""
+
+
+class Project:
+    """The project's Python files, read and parsed when a question needs them.
+
+    Args:
+        root: Folder that the paths are relative to.
+        paths: Python files of the project, relative, with `/`.
+    """
+
+    def __init__(self, root: Path, paths: Iterable[str]) -> None:
+        self.root = root
+        self.paths = frozenset(paths)
+        self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
+        self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
+        self._importers: dict[str, list[str]] | None = None
+        self._extensions: frozenset[str] | None = None
+
+    def add(self, file: PythonFile, names: Names) -> None:
+        """Remember a file that is parsed already."""
+        self._files[file.path] = (file, names)
+        self._forget(self._files)
+
+    def file(self, path: str) -> tuple[PythonFile, Names] | None:
+        """Return a file of the project, parsed, or None when it cannot be read."""
+        if path in self._files:
+            self._files.move_to_end(path)
+            return self._files[path]
+        source = self.text(path)
+        loaded = None
+        if source is not None:
+            try:
+                file = PythonFile(path, source)
+            except UnparsableError:
+                pass
+            else:
+                loaded = (file, Names(file, self))
+        self._files[path] = loaded
+        self._forget(self._files)
+        return loaded
+
+    def text(self, path: str) -> SourceText | None:
+        """Return the text of a file of the project, or None when it cannot be read."""
+        if path in self._texts:
+            self._texts.move_to_end(path)
+            return self._texts[path]
+        try:
+            source: SourceText | None = decode_python((self.root / path).read_bytes())
+        except (OSError, UndecodableError):
+            source = None
+        self._texts[path] = source
+        self._forget(self._texts)
+        return source
+
+    @staticmethod
+    def _forget(kept: OrderedDict[str, Any]) -> None:
+        while len(kept) > _PARSED:
+            kept.popitem(last=False)
+
+    # --- modules ---
+
+    def module_path(self, module: str, importer: str) -> str | None:
+        """Return the file that the module name means to `importer`, or None when it is not the project's.
+
+        Absolute names are looked for beside the importer and in each folder above it up to the root, then
+        in `src`: the folder of the script that was started is on Python's path, and that folder is unknown.
+        """
+        parts = module.lstrip(".").split(".") if module.strip(".") else []
+        if module.startswith("."):
+            return self._existing(parts)
+        folders = importer.split("/")[:-1]
+        for end in range(len(folders), -1, -1):
+            found = self._existing([*folders[:end], *parts])
+            if found is not None:
+                return found
+        return self._existing(["src", *parts])
+
+    def _existing(self, parts: list[str]) -> str | None:
+        name = "/".join(parts)
+        for path in (f"{name}.py", f"{name}/__init__.py" if name else "__init__.py"):
+            if path in self.paths:
+                return path
+        return None
+
+    def canonical(self, name: str, importer: str) -> str:
+        """Return what a name imported from the project really is, following re-exports; else `name`."""
+        return self._canonical(name, importer, 0)
+
+    def _canonical(self, name: str, importer: str, depth: int) -> str:
+        module, _, member = name.rpartition(".")
+        if depth > _DEPTH or not module.strip("."):
+            return name
+        path = self.module_path(module, importer)
+        if path is None:
+            return name
+        source = self.text(path)
+        if source is None or member not in source.text or _defines(source.text, member):
+            return name
+        loaded = self.file(path)
+        if loaded is None:
+            return name
+        file, names = loaded
+        for binding in names.module_bindings(member):
+            origin = names.binding_origin(binding)
+            if origin is not None:
+                return self._canonical(origin, path, depth + 1)
+        for statement in file.imports:  # from .devices import *
+            if isinstance(statement, ast.ImportFrom) and any(alias.name == "*" for alias in statement.names):
+                inner = f"{names.imported_module(statement)}.{member}"
+                found = self._canonical(inner, path, depth + 1)
+                if found != inner:
+                    return found
+        return name
+
+    def definition(
+        self, name: str, importer: str
+    ) -> tuple[PythonFile, Names, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
+        """Return the function or class of the project that a canonical name means, with its file."""
+        module, _, member = name.rpartition(".")
+        path = self.module_path(module, importer) if module.strip(".") else None
+        loaded = self.file(path) if path is not None else None
+        if loaded is None:
+            return None
+        file, names = loaded
+        for binding in names.module_bindings(member):
+            if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                return file, names, binding
+        return None
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """Names of the compiled modules that the project's build scripts make."""
+        if self._extensions is None:
+            self._extensions = frozenset(
+                name.rpartition(".")[2]
+                for path in self.paths
+                if path == "setup.py" or path.endswith("/setup.py")
+                for source in [self.text(path)]
+                if source is not None
+                for name in _EXTENSION_NAME.findall(source.text)
+            )
+        return self._extensions
+
+    # --- who imports what ---
+
+    def importers(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.alias]]:
+        """Yield the files that import `member` from the module at `path`, with the alias that does."""
+        stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        for candidate in self._mentioning(stem):
+            source = self.text(candidate)
+            if candidate == path or source is None or member not in source.text:
+                continue
+            loaded = self.file(candidate)
+            if loaded is None:
+                continue
+            file, names = loaded
+            for statement in file.imports:
+                if isinstance(statement, ast.ImportFrom):
+                    for alias in statement.names:
+                        module = names.imported_module(statement)
+                        if alias.name == member and self.module_path(module, candidate) == path:
+                            yield file, names, alias
+
+    def _mentioning(self, stem: str) -> list[str]:
+        """Return the files with an import statement that mentions a module's last name."""
+        if self._importers is None:
+            self._importers = {}
+            for path in sorted(self.paths):
+                try:
+                    data = (self.root / path).read_bytes()
+                except OSError:
+                    continue
+                for word in set(_IMPORTED_WORD.findall(data)):
+                    for part in word.split(b"."):
+                        self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
+        return self._importers.get(stem, [])
+
+
+_IMPORTED_WORD = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
+
+
+_EXTENSION_NAME = re.compile(r"(?:CUDA|Cpp)Extension\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
+
+
+def _defines(text: str, name: str) -> bool:
+    """Whether a module defines a function or class called `name`, judged by its text alone."""
+    return re.search(rf"^(?:async[ \t]+)?(?:def|class)[ \t]+{re.escape(name)}\b", text, re.MULTILINE) is not None

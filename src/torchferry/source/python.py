@@ -1,0 +1,354 @@
+"""One Python file, parsed once and walked once into an index that rules ask by name.
+
+The index holds no reference from a node to its parent but a table beside the tree, so that a file's memory
+is freed as soon as the file is dropped, without the garbage collector.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections import defaultdict
+
+from torchferry.core.finding import Location
+from torchferry.core.messages import Message, say
+from torchferry.source.fstrings import FString, locate_in_fstring
+from torchferry.source.text import SourceText
+
+SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+"""Nodes that open a scope; the module is one too."""
+
+_EXACT_FSTRINGS = sys.version_info >= (3, 12)
+"""Whether `ast` gives true positions inside f-strings (PEP 701)."""
+
+_LEAF_FIELDS = frozenset(
+    {"ctx", "op", "ops", "kind", "type_comment", "type_ignores", "lineno", "level", "conversion", "simple"}
+)
+
+
+class UnparsableError(Exception):
+    """The text is not Python that this interpreter can parse; `message` says why, `line` where (or 0)."""
+
+    def __init__(self, message: Message, line: int = 0) -> None:
+        super().__init__(message.render("en"))
+        self.message = message
+        self.line = line
+
+
+class PythonFile:
+    """A parsed Python file and its index.
+
+    Attributes:
+        path: Path relative to the project root, with `/`.
+        source: The decoded text.
+        tree: The syntax tree.
+        parents: Parent of every node but the module.
+        names: `Name` nodes by identifier.
+        attributes: `Attribute` nodes by attribute name.
+        keywords: `keyword` nodes (arguments of calls) by name.
+        arguments: `arg` nodes (parameters of functions) by name.
+        binders: Nodes other than names and parameters that bind a name, by that name: definitions, import
+            aliases, exception handlers, patterns, and `global`/`nonlocal` statements.
+        strings: String constants, those in f-strings included.
+        imports: Import statements.
+        functions: Function definitions.
+        classes: Class definitions.
+    """
+
+    def __init__(self, path: str, source: SourceText, tree: ast.Module | None = None) -> None:
+        self.path = path
+        self.source = source
+        self.tree = parse(source.text) if tree is None else tree
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.names: dict[str, list[ast.Name]] = defaultdict(list)
+        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
+        self.keywords: dict[str, list[ast.keyword]] = defaultdict(list)
+        self.arguments: dict[str, list[ast.arg]] = defaultdict(list)
+        self.binders: dict[str, list[ast.AST]] = defaultdict(list)
+        self.strings: list[ast.Constant] = []
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        self.classes: list[ast.ClassDef] = []
+        self._index()
+        for table in (self.names, self.attributes, self.keywords, self.arguments, self.binders):
+            table.default_factory = None  # from here on, asking for a name must not add it
+        self._fstrings: dict[ast.AST, FString] = {}
+
+    def _index(self) -> None:
+        parents, names, attributes, strings = self.parents, self.names, self.attributes, self.strings
+        stack: list[ast.AST] = [self.tree]
+        pop, push = stack.pop, stack.append
+        while stack:
+            node = pop()
+            kind = node.__class__
+            if kind is ast.Name:
+                names[node.id].append(node)  # type: ignore[attr-defined, arg-type]
+                continue
+            if kind is ast.Constant:
+                if node.value.__class__ is str:  # type: ignore[attr-defined]
+                    strings.append(node)  # type: ignore[arg-type]
+                continue
+            if kind is ast.Attribute:
+                attributes[node.attr].append(node)  # type: ignore[attr-defined, arg-type]
+                child = node.value  # type: ignore[attr-defined]
+                parents[child] = node
+                push(child)
+                continue
+            fields = _FIELDS.get(kind)
+            if fields is None:
+                fields = _fields_of(kind)
+            for field in fields:
+                value = getattr(node, field)
+                if value.__class__ is list:
+                    for child in value:
+                        if child is not None:
+                            parents[child] = node
+                            push(child)
+                elif value is not None:
+                    parents[value] = node
+                    push(value)
+            register = _REGISTER.get(kind)
+            if register is not None:
+                register(self, node)
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """Return the scope whose names `node` sees: a function, lambda, class, comprehension or the module.
+
+        Decorators, default values, annotations, base classes and the first iterable of a comprehension
+        belong to the scope around; so does the name that a definition binds.
+        """
+        child = node
+        below = None
+        while (parent := self.parents.get(child)) is not None:
+            if isinstance(parent, SCOPES) and _inside(parent, child, below, node):
+                return parent
+            below, child = child, parent
+        return child
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """Return the innermost statement that holds `node` (or is it)."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def enclosing_function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """Return the innermost function whose body holds `node`, or None."""
+        scope = self.scope(node)
+        while scope is not self.tree:
+            if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return scope
+            scope = self.scope(scope)
+        return None
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """Return the innermost class whose body holds `node`, directly or in a method, or None."""
+        parent = self.parents.get(node)
+        while parent is not None and not isinstance(parent, ast.ClassDef):
+            parent = self.parents.get(parent)
+        return parent
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Return the start and end offset of a node that has a position.
+
+        Raises:
+            ValueError: the node lies in an f-string whose parts could not be told apart.
+        """
+        if not _EXACT_FSTRINGS:
+            joined = self.fstring_of(node)
+            if joined is not None and joined is not node:
+                return locate_in_fstring(self.fstring(joined), node, self.parents)
+        return self._own_span(node)
+
+    def _own_span(self, node: ast.AST) -> tuple[int, int]:
+        offset = self.source.offset
+        return (
+            offset(node.lineno, node.col_offset),  # type: ignore[attr-defined]
+            offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+        )
+
+    def fstring_of(self, node: ast.AST) -> ast.JoinedStr | None:
+        """Return the outermost f-string that holds `node` (or is it), or None."""
+        found = None
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.stmt):
+            if isinstance(current, ast.JoinedStr):
+                found = current
+            current = self.parents.get(current)
+        return found
+
+    def fstring(self, joined: ast.JoinedStr) -> FString:
+        """Return the parts of an outermost f-string, as they stand in the text."""
+        found = self._fstrings.get(joined)
+        if found is None:
+            start, end = self._own_span(joined)
+            found = self._fstrings[joined] = FString(joined, self.source.text[start:end], start)
+        return found
+
+    def text(self, node: ast.AST) -> str:
+        """Return the source text of a node."""
+        start, end = self.span(node)
+        return self.source.text[start:end]
+
+    def location(self, start: int, end: int) -> Location:
+        """Return the location of a span of offsets."""
+        return Location(self.path, *self.source.position(start), *self.source.position(end))
+
+
+def parse(text: str) -> ast.Module:
+    """Parse Python source.
+
+    Raises:
+        UnparsableError: this interpreter cannot parse it.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in the user's strings are not our news
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise UnparsableError(_why_not_parsed(text, error), error.lineno or 0) from None
+    except (RecursionError, MemoryError):
+        raise UnparsableError(say("nested too deeply for Python's parser")) from None
+    except ValueError:  # Python 3.10 and 3.11.3 and before
+        raise UnparsableError(say("holds NUL bytes")) from None
+
+
+def _why_not_parsed(text: str, error: SyntaxError) -> Message:
+    if "\0" in text:
+        return say("holds NUL bytes")
+    lines = text.splitlines()
+    line = lines[error.lineno - 1] if error.lineno and error.lineno <= len(lines) else ""
+    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+        return say("holds merge-conflict markers; resolve the merge first")
+    if error.msg.startswith(("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'")) or (
+        "multiple exception types must be parenthesized" in error.msg
+        or "leading zeros in decimal" in error.msg
+        or "cannot mix" in error.msg
+        or line.lstrip().startswith(("print ", "exec "))
+    ):
+        return say(
+            "looks like Python 2 ({error}); make it Python 3 first, which the target needs anyway",
+            error=error.msg,
+        )
+    return say(
+        "Python {version} cannot parse it: {error}",
+        version=f"{sys.version_info.major}.{sys.version_info.minor}",
+        error=error.msg,
+    )
+
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a node class that hold nodes."""
+    skipped = _LEAF_FIELDS | _TEXT_FIELDS.get(kind, frozenset())
+    fields = _FIELDS[kind] = tuple(field for field in kind._fields if field not in skipped)
+    return fields
+
+
+_TEXT_FIELDS: dict[type[ast.AST], frozenset[str]] = {
+    ast.FunctionDef: frozenset({"name"}),
+    ast.AsyncFunctionDef: frozenset({"name"}),
+    ast.ClassDef: frozenset({"name"}),
+    ast.ImportFrom: frozenset({"module"}),
+    ast.alias: frozenset({"name", "asname"}),
+    ast.arg: frozenset({"arg"}),
+    ast.keyword: frozenset({"arg"}),
+    ast.ExceptHandler: frozenset({"name"}),
+    ast.Global: frozenset({"names"}),
+    ast.Nonlocal: frozenset({"names"}),
+    ast.MatchAs: frozenset({"name"}),
+    ast.MatchStar: frozenset({"name"}),
+    ast.MatchMapping: frozenset({"rest"}),
+    ast.MatchClass: frozenset({"kwd_attrs"}),
+    ast.MatchSingleton: frozenset({"value"}),
+    ast.comprehension: frozenset({"is_async"}),
+}
+if sys.version_info >= (3, 12):
+    for _kind in (ast.TypeVar, ast.ParamSpec, ast.TypeVarTuple):
+        _TEXT_FIELDS[_kind] = frozenset({"name"})
+
+
+def _register_function(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    file.functions.append(node)
+    file.binders[node.name].append(node)
+
+
+def _register_class(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.ClassDef)
+    file.classes.append(node)
+    file.binders[node.name].append(node)
+
+
+def _register_import(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, (ast.Import, ast.ImportFrom))
+    file.imports.append(node)
+    for alias in node.names:
+        bound = alias.asname or (alias.name if isinstance(node, ast.ImportFrom) else alias.name.partition(".")[0])
+        file.binders[bound].append(alias)
+
+
+def _register_keyword(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.keyword)
+    if node.arg is not None:
+        file.keywords[node.arg].append(node)
+
+
+def _register_argument(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.arg)
+    file.arguments[node.arg].append(node)
+
+
+def _register_named(file: PythonFile, node: ast.AST) -> None:
+    name = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+    if name is not None:
+        file.binders[name].append(node)
+
+
+def _register_outer(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, (ast.Global, ast.Nonlocal))
+    for name in node.names:
+        file.binders[name].append(node)
+
+
+_REGISTER = {
+    ast.FunctionDef: _register_function,
+    ast.AsyncFunctionDef: _register_function,
+    ast.ClassDef: _register_class,
+    ast.Import: _register_import,
+    ast.ImportFrom: _register_import,
+    ast.keyword: _register_keyword,
+    ast.arg: _register_argument,
+    ast.ExceptHandler: _register_named,
+    ast.MatchAs: _register_named,
+    ast.MatchStar: _register_named,
+    ast.MatchMapping: _register_named,
+    ast.Global: _register_outer,
+    ast.Nonlocal: _register_outer,
+}
+
+
+def _inside(scope: ast.AST, child: ast.AST, below: ast.AST | None, node: ast.AST) -> bool:
+    """Whether `node`, reached from `scope` through `child` and then `below`, is in the scope it opens."""
+    if isinstance(scope, ast.ClassDef):
+        return isinstance(child, ast.stmt)
+    if isinstance(child, ast.arguments):
+        # A parameter itself is bound inside; its annotation and its default value are outside.
+        return isinstance(below, ast.arg) and below is node
+    if isinstance(scope, ast.Lambda):
+        return True
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return isinstance(child, ast.stmt)
+    generators: list[ast.comprehension] = scope.generators  # type: ignore[attr-defined]
+    return not (child is generators[0] and below is generators[0].iter)

@@ -1,0 +1,55 @@
+"""Comments by which the user says that a finding is known: `# torchferry: ignore[DEV101] reason`.
+
+Such a comment speaks for its own line, or for the next one when it stands on a line of its own. The form
+`# torchferry: ignore-file[DEV101] reason` speaks for the whole file. Without codes it speaks for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from torchferry.source.text import SourceText
+
+_COMMENT = re.compile(
+    r"(?:#|//|<!--)[ \t]*torchferry:[ \t]*(?P<what>ignore(?:-file)?)[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?"
+)
+
+
+class Suppression(NamedTuple):
+    """One such comment.
+
+    Attributes:
+        line: The line that it speaks for; 0 for the whole file.
+        codes: Codes, or families such as `DEV`, that it names; empty for all.
+        start: Offset of the comment.
+        end: Offset of its end.
+    """
+
+    line: int
+    codes: frozenset[str]
+    start: int
+    end: int
+
+    def covers(self, code: str, first: int, last: int) -> bool:
+        """Whether it speaks for a finding of `code` on lines `first` to `last`."""
+        if self.line and not first <= self.line <= last:
+            return False
+        return not self.codes or any(code.startswith(prefix) for prefix in self.codes)
+
+
+def suppressions(source: SourceText) -> list[Suppression]:
+    """Return the suppressing comments of a file."""
+    text = source.text
+    if "torchferry:" not in text:
+        return []
+    found = []
+    for match in _COMMENT.finditer(text):
+        line, column = source.position(match.start())
+        codes = frozenset(code.strip() for code in (match["codes"] or "").split(",") if code.strip())
+        if match["what"] == "ignore-file":
+            line = 0
+        elif not text[match.start() - column + 1 : match.start()].strip():
+            line += 1
+        found.append(Suppression(line, codes, match.start(), match.end()))
+    return found

@@ -1,0 +1,170 @@
+"""Find the files of a project: nothing that git ignores, nothing behind links, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.core.messages import Message, say
+from torchferry.source.gitignore import Pattern, is_ignored, parse_gitignore
+from torchferry.source.kinds import Kind, kind_of
+
+NEVER_ENTERED = frozenset(
+    {
+        ".eggs",
+        ".git",
+        ".hg",
+        ".ipynb_checkpoints",
+        ".mypy_cache",
+        ".nox",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".svn",
+        ".torchferry",
+        ".tox",
+        ".venv",
+        "__pycache__",
+        "node_modules",
+        "site-packages",
+        "venv",
+    }
+)
+"""Folders that never belong to the project's own source."""
+
+
+class Entry(NamedTuple):
+    """A file that torchferry reads: its path relative to the root, with `/`, and what it is."""
+
+    path: str
+    kind: Kind
+
+
+class Skipped(NamedTuple):
+    """A file or folder that was not looked into, and why."""
+
+    path: str
+    reason: Message
+
+
+class Listing(NamedTuple):
+    """The files of a project, in order of their paths."""
+
+    entries: list[Entry]
+    skipped: list[Skipped]
+
+
+def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> Listing:
+    """List the files below `root` that torchferry reads.
+
+    Args:
+        root: The project's folder.
+        exclude: Patterns (`fnmatch`) of relative paths or names to leave out.
+        only: Relative paths of files or folders to look at; empty for everything.
+    """
+    return _Walk(root, exclude, only).run()
+
+
+class _Walk:
+    def __init__(self, root: Path, exclude: tuple[str, ...], only: tuple[str, ...]) -> None:
+        self.root = os.fspath(root)
+        self.real_root = os.path.realpath(self.root)
+        self.exclude = exclude
+        self.only = only
+        self.entries: list[Entry] = []
+        self.skipped: list[Skipped] = []
+        self.ignored = ignored_by_git(root)
+
+    def run(self) -> Listing:
+        if self.only:
+            for path in self.only:
+                full = os.path.join(self.root, path)
+                if os.path.isdir(full) and path != ".":
+                    self._enter(full, path, [])
+                elif path == ".":
+                    self._enter(self.root, "", [])
+                else:
+                    self._file(path)
+        else:
+            self._enter(self.root, "", [])
+        self.entries = sorted(set(self.entries))
+        return Listing(self.entries, self.skipped)
+
+    def _enter(self, folder: str, prefix: str, patterns: list[Pattern]) -> None:
+        try:
+            with os.scandir(folder) as scan:
+                items = sorted(scan, key=lambda item: item.name)
+        except OSError as error:
+            self.skipped.append(Skipped(prefix or ".", say("cannot be read: {error}", error=error.strerror)))
+            return
+        if self.ignored is None and any(item.name == ".gitignore" for item in items):
+            patterns = patterns + self._gitignore(folder, prefix)
+        for item in items:
+            path = f"{prefix}/{item.name}" if prefix else item.name
+            try:
+                link = item.is_symlink()
+                is_folder = item.is_dir(follow_symlinks=False)
+            except OSError:
+                continue
+            if self._left_out(path, item.name, is_folder, patterns):
+                continue
+            if link:
+                self._link(item.path, path)
+            elif is_folder:
+                if item.name not in NEVER_ENTERED and not os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                    self._enter(item.path, path, patterns)
+            elif item.is_file(follow_symlinks=False):
+                self._file(path)
+
+    def _file(self, path: str) -> None:
+        kind = kind_of(path)
+        if kind is not None:
+            self.entries.append(Entry(path, kind))
+
+    def _link(self, full: str, path: str) -> None:
+        """A link is not followed: what it points to is found by itself, or lies outside the root."""
+        target = os.path.realpath(full)
+        inside = target == self.real_root or target.startswith(self.real_root + os.sep)
+        if not inside and (kind_of(path) is not None or os.path.isdir(full)):
+            self.skipped.append(Skipped(path, say("a link that leaves the project; not followed")))
+
+    def _left_out(self, path: str, name: str, is_folder: bool, patterns: list[Pattern]) -> bool:
+        if any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in self.exclude):
+            return True
+        if self.ignored is not None:
+            return path in self.ignored
+        return is_ignored(path, is_folder, patterns)
+
+    def _gitignore(self, folder: str, prefix: str) -> list[Pattern]:
+        try:
+            with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
+                return parse_gitignore(file.read(), prefix)
+        except OSError:
+            return []
+
+
+def ignored_by_git(root: Path) -> frozenset[str] | None:
+    """Return the paths below `root` that git ignores (folders whole), or None where git cannot say."""
+    if not any((folder / ".git").exists() for folder in (root.absolute(), *root.absolute().parents)):
+        return None
+    command = [
+        "git",
+        "-C",
+        os.fspath(root),
+        "ls-files",
+        "-z",
+        "--others",
+        "--ignored",
+        "--exclude-standard",
+        "--directory",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    paths = os.fsdecode(done.stdout).split("\0")
+    if "./" in paths:  # the root itself is ignored, so git's rules are not about it
+        return None
+    return frozenset(path.rstrip("/") for path in paths if path)
