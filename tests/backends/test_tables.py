@@ -68,7 +68,7 @@ def test_version_ranges_of_one_name_do_not_overlap(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_fact_has_a_source(target: str) -> None:
     backend = registry.load(target)
-    identity = {"NAME", "TITLE", "ALIASES", "SOURCES", "DATA_DIRECTORY"}
+    identity = {"NAME", "TITLE", "TITLE_ZH", "ALIASES", "SOURCES", "DATA_DIRECTORY"}
     for name, value in vars(backend).items():
         if name.isupper() and name not in identity and not isinstance(value, Unknown):
             assert backend.SOURCES.get(name), f"{backend.__name__}.{name} has no entry in SOURCES"

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from torchferry.backends.tables import EMPTY, Row, Table, load_table
 from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.messages import Bilingual
 
 DATA = Path(__file__).with_name("data")
 
@@ -27,6 +28,9 @@ class Backend:
 
     TITLE: ClassVar[str]
     """Maker and family, as shown to the user."""
+
+    TITLE_ZH: ClassVar[str] = ""
+    """The same in Chinese."""
 
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Other names that the command line accepts."""
@@ -48,7 +52,7 @@ class Backend:
     PIP_NAME: ClassVar[str | None | Unknown] = UNKNOWN
     """Distribution name on PyPI; None when the vendor serves it elsewhere (`INSTALL` says how)."""
 
-    INSTALL: ClassVar[str] = ""
+    INSTALL: ClassVar[Bilingual] = Bilingual("")
     """How to install the plugin, in one sentence."""
 
     AUTOLOAD_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
@@ -91,7 +95,7 @@ class Backend:
     """Dtypes that do not behave as on CUDA: `missing`, `narrowed`, `emulated` or `limited`. A dtype that is
     absent is not known to differ."""
 
-    DTYPE_NOTES: ClassVar[dict[str, str]] = {}
+    DTYPE_NOTES: ClassVar[dict[str, Bilingual]] = {}
     """For each dtype in `DTYPES`, what happens and what to set."""
 
     # --- distributed ---

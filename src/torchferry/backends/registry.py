@@ -1,4 +1,4 @@
-"""Find backends: by module beside this one, then by entry point; nothing is imported before it is asked for."""
+"""Find backends: by module beside this one, then by entry point; none is imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ class Choice(NamedTuple):
     version: str
 
 
-def names() -> list[str]:
-    """Return the names of all targets, built-in ones first."""
-    built_in = sorted(
+def built_in() -> list[str]:
+    """Return the names of the targets that torchferry itself describes."""
+    return sorted(
         path.stem
         for path in Path(__file__).parent.glob("*.py")
         if path.stem not in _NOT_TARGETS and not path.stem.startswith("_")
     )
-    return built_in + sorted(set(_entry_points()) - set(built_in))
+
+
+def names() -> list[str]:
+    """Return the names of all targets, built-in ones first."""
+    return built_in() + sorted(set(_entry_points()) - set(built_in()))
 
 
 def load(name: str) -> type[Backend]:

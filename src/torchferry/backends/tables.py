@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchferry.core import toml
+from torchferry.core.messages import Bilingual
 
 STATUSES = ("same", "renamed", "equivalent", "partial", "missing", "unknown")
 """What became of a CUDA-side name on the target.
@@ -66,6 +67,11 @@ class Row(NamedTuple):
     note_zh: str = ""
     source: str = ""
     extra: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple default, never mutated
+
+    @property
+    def remark(self) -> Bilingual | None:
+        """The note in both languages, or None."""
+        return Bilingual(self.note, self.note_zh) if self.note else None
 
     def holds_for(self, version: str) -> bool:
         """Whether the row is about plugin version `version`; an empty version is the newest."""

@@ -8,6 +8,7 @@ from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.messages import Bilingual
 
 
 class Target:
@@ -24,9 +25,14 @@ class Target:
         return self.backend.NAME
 
     @property
-    def title(self) -> str:
+    def title(self) -> Bilingual:
         """Maker and family, for messages."""
-        return self.backend.TITLE
+        return Bilingual(self.backend.TITLE, self.backend.TITLE_ZH)
+
+    @property
+    def install(self) -> Bilingual:
+        """How to install the plugin."""
+        return self.backend.INSTALL
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name

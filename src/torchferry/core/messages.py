@@ -14,26 +14,56 @@ from torchferry.core import toml
 from torchferry.core.env import language
 
 
-class Message(NamedTuple):
-    """A template and the values that fill it, in the order they were given."""
+class Bilingual(NamedTuple):
+    """A text that the tables hold in both languages; without Chinese, the English one serves for both."""
 
-    template: str
-    values: tuple[tuple[str, str], ...] = ()
+    en: str
+    zh: str = ""
 
     def render(self, lang: str | None = None) -> str:
-        """Fill the template, in `lang` (`en` or `zh`) or in the user's language."""
-        template = self.template
-        if (lang or language()) == "zh":
-            template = _chinese().get(template, template)
-        return template.format_map(dict(self.values))
+        """Return the text in `lang`, or in the user's language."""
+        return (self.zh or self.en) if (lang or language()) == "zh" else self.en
 
     def __str__(self) -> str:
         return self.render()
 
 
+class Message(NamedTuple):
+    """A template and the values that fill it, in the order they were given."""
+
+    template: str
+    values: tuple[tuple[str, Value], ...] = ()
+
+    def render(self, lang: str | None = None) -> str:
+        """Fill the template, in `lang` (`en` or `zh`) or in the user's language."""
+        lang = lang or language()
+        template = self.template
+        if lang == "zh":
+            template = _chinese().get(template, template)
+        filled = {name: value if isinstance(value, str) else value.render(lang) for name, value in self.values}
+        return template.format_map(filled)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+Value = str | Bilingual | Message
+"""What a placeholder may be filled with."""
+
+
 def say(template: str, /, **values: object) -> Message:
     """Build a message: `say("{name} is missing on {target}", name="nvtx", target="musa")`."""
-    return Message(template, tuple((name, str(value)) for name, value in values.items()))
+    return Message(
+        template,
+        tuple(
+            (name, value if isinstance(value, (Message, Bilingual)) else str(value)) for name, value in values.items()
+        ),
+    )
+
+
+def noted(message: Message, note: Bilingual | None) -> Message:
+    """Add a remark behind a message, if there is one."""
+    return message if note is None else say("{message}; {note}", message=message, note=note)
 
 
 @lru_cache(maxsize=1)

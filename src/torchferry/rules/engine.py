@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import LINK, Edit, Finding, Grade, Location
-from torchferry.core.messages import Message, say
+from torchferry.core.finding import Edit, Finding, Location
+from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
+from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file.unused_suppression import UnusedSuppression
+from torchferry.rules.groups import settle_groups, without_overlaps
+from torchferry.rules.imports.plugin_import import device_findings
+from torchferry.rules.references import api_means_cuda
 from torchferry.source.insertion import import_edit, imports_module
 from torchferry.source.kinds import Kind
-from torchferry.source.names import Names
+from torchferry.source.names import Names, bound_name
+from torchferry.source.outline import outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.suppress import Suppression, suppressions
@@ -28,61 +33,6 @@ from torchferry.source.tree import Entry
 
 _PASSES = 5
 """How often a file may be rewritten until nothing changes; more means that two rules undo each other."""
-
-_WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}
-
-
-class Selection(NamedTuple):
-    """Which findings are reported and which fixes are applied.
-
-    Attributes:
-        select: Codes or families to keep; empty for all.
-        ignore: Codes or families to leave out.
-        unsafe: Whether unsafe fixes are applied too.
-    """
-
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    unsafe: bool = False
-
-    def wants(self, code: str) -> bool:
-        """Whether findings with this code are reported."""
-        return (not self.select or code.startswith(self.select)) and not (self.ignore and code.startswith(self.ignore))
-
-    def applies(self, finding: Finding) -> bool:
-        """Whether the finding's fix is applied."""
-        return bool(finding.edits) and (finding.grade is Grade.SAFE or (self.unsafe and finding.grade is Grade.UNSAFE))
-
-
-class Failure(NamedTuple):
-    """A fault of torchferry itself on one file; the file is left alone and the run goes on."""
-
-    path: str
-    what: str
-
-
-class Examined(NamedTuple):
-    """What is known of one file after it was examined, and after it was rewritten if that was asked.
-
-    Attributes:
-        path: Path relative to the root.
-        kind: What the file is.
-        findings: What was found in the file as it was, in order of position.
-        fixed: The findings whose fixes were applied.
-        remaining: What is found in the file as it is written; equal to `findings` when nothing was applied.
-        before: The file's bytes; None when nothing was applied.
-        after: Its new bytes; None when nothing was applied.
-        failure: A fault of torchferry's own, or None.
-    """
-
-    path: str
-    kind: Kind
-    findings: tuple[Finding, ...] = ()
-    fixed: tuple[Finding, ...] = ()
-    remaining: tuple[Finding, ...] = ()
-    before: bytes | None = None
-    after: bytes | None = None
-    failure: Failure | None = None
 
 
 class Engine:
@@ -109,21 +59,31 @@ class Engine:
                 for kind in rule.KINDS:
                     self._words.setdefault(kind, {}).setdefault(word.encode(), []).append(rule)
 
-    def examine(self, entry: Entry, rewrite: bool = False) -> Examined:
-        """Examine a file, and rewrite it (in memory) when `rewrite` is set."""
+    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
+        """Examine a file.
+
+        Args:
+            entry: The file.
+            rewrite: Whether to apply the chosen fixes (in memory) until nothing is left to apply.
+            whole: Whether to show it to every rule, also to those whose words it does not hold.
+        """
         try:
-            return self._examine(entry, rewrite)
+            return self._examine(entry, rewrite, whole)
         except Exception:
+            # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             return Examined(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
 
-    def _examine(self, entry: Entry, rewrite: bool) -> Examined:
+    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> Examined:
         try:
             data = (self.root / entry.path).read_bytes()
         except OSError as error:
             return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
-        rules = self._interested(entry.kind, data)
+        examined = Examined(entry.path, entry.kind)
+        if entry.kind is Kind.PYTHON:
+            examined = examined._replace(outline=outline(entry.path, data))
+        rules = self.interested(entry.kind, None if whole else data)
         if not rules:
-            return Examined(entry.path, entry.kind)
+            return examined
         if len(data) > self.options.max_file_size:
             message = say(
                 "{size} bytes are above the limit of {limit}; it names CUDA, look at it by hand or raise max-file-size",
@@ -133,49 +93,64 @@ class Engine:
             return self._problem(entry, OversizedFile.at(entry.path, message))
         try:
             source = decode_python(data) if entry.kind is Kind.PYTHON else decode_text(data)
-            findings = self.check(entry, source, rules)
+            context = self.context(entry, source)
         except UndecodableError as error:
             return self._problem(entry, UndecodableFile.at(entry.path, error.message))
         except UnparsableError as error:
             return self._problem(entry, UnparsableFile.at(entry.path, error.message, error.line))
-        if not rewrite:
-            return Examined(entry.path, entry.kind, findings, remaining=findings)
-        return self._rewrite(entry, data, source, findings)
+        findings = self.check(context, rules)
+        examined = examined._replace(findings=findings, remaining=findings)
+        if isinstance(context, PythonContext):
+            examined = examined._replace(
+                uses_device=bool(device_findings(findings)),
+                is_script=_is_script(context.file.tree),
+                exports=_exports(context),
+            )
+        return self._rewrite(entry, data, source, examined) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> Examined:
-        findings = (finding,) if self.selection.wants(finding.code) else ()
+        findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
         return Examined(entry.path, entry.kind, findings, remaining=findings)
 
-    def _interested(self, kind: Kind, data: bytes) -> list[Rule]:
-        """Return the rules that have a word in the file, in order of their codes."""
-        if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    def interested(self, kind: Kind, data: bytes | None) -> list[Rule]:
+        """Return the rules that have a word in `data`, in order of their codes; all of them for None."""
+        if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
         found = {
-            rule.CODE: rule for word, of_word in self._words.get(kind, {}).items() if word in data for rule in of_word
+            rule.CODE: rule
+            for word, of_word in self._words.get(kind, {}).items()
+            if data is None or word in data
+            for rule in of_word
         }
         return [found[code] for code in sorted(found)]
 
-    def check(self, entry: Entry, source: SourceText, rules: Iterable[Rule]) -> tuple[Finding, ...]:
-        """Return what the rules find in a text, groups settled and suppressed findings left out."""
-        context: Context
-        if entry.kind is Kind.PYTHON:
-            file = PythonFile(entry.path, source)
-            names = Names(file, self.project)
-            if self.project is not None:
-                self.project.add(file, names)
-            context = PythonContext(file, names, self.target, self.options, self.project)
-            found = [finding for rule in rules for finding in rule.check_python(context)]
-        else:
-            context = Context(entry.path, entry.kind, source, self.target, self.options)
-            found = [finding for rule in rules for finding in rule.check(context)]
-        comments = suppressions(source)
-        unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
-        found = settle_groups(found + unused, comments, self.selection)
-        return tuple(sorted(found, key=_order))
+    def context(self, entry: Entry, source: SourceText) -> Context:
+        """Return a text as rules see it.
 
-    def _rewrite(self, entry: Entry, data: bytes, source: SourceText, findings: tuple[Finding, ...]) -> Examined:
+        Raises:
+            UnparsableError: the text of a Python file does not parse.
+        """
+        if entry.kind is not Kind.PYTHON:
+            return Context(entry.path, entry.kind, source, self.target, self.options)
+        file = PythonFile(entry.path, source)
+        names = Names(file, self.project)
+        if self.project is not None:
+            self.project.add(file, names)
+        return PythonContext(file, names, self.target, self.options, self.project)
+
+    def check(self, context: Context, rules: Iterable[Rule]) -> tuple[Finding, ...]:
+        """Return what the rules find, groups settled and suppressed findings left out, in order of position."""
+        found: list[Finding] = []
+        for rule in rules:
+            found += rule.check_python(context) if isinstance(context, PythonContext) else rule.check(context)
+        comments = suppressions(context.source)
+        unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
+        return tuple(sorted(settle_groups(found + unused, comments, self.selection), key=_order))
+
+    def _rewrite(self, entry: Entry, data: bytes, source: SourceText, examined: Examined) -> Examined:
+        """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
-        remaining = findings
+        remaining = examined.findings
         current = source
         for _ in range(_PASSES):
             chosen = without_overlaps(finding for finding in remaining if self.selection.applies(finding))
@@ -183,18 +158,25 @@ class Engine:
                 break
             fixed += chosen
             text = apply_edits(current.text, all_edits(chosen, current, entry.kind))
-            after = source.encode(text)
+            try:
+                after = source.encode(text)
+            except UnicodeEncodeError as error:
+                message = say("what is to be written has characters that {encoding} lacks", encoding=error.encoding)
+                return self._problem(entry, UndecodableFile.at(entry.path, message))
             current = SourceText(text, source.encoding, source.bom)
-            remaining = self.check(entry, current, self._interested(entry.kind, after))
+            try:
+                remaining = self.check(self.context(entry, current), self.interested(entry.kind, after))
+            except UnparsableError as error:
+                codes = ", ".join(finding.code for finding in chosen)
+                raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
         else:
-            raise RuntimeError(f"{entry.path}: rules undo each other: {[finding.code for finding in remaining]}")
+            codes = ", ".join(finding.code for finding in remaining if self.selection.applies(finding))
+            raise RuntimeError(f"the fixes of {codes} undo each other")
         if not fixed:
-            return Examined(entry.path, entry.kind, findings, remaining=findings)
-        return Examined(entry.path, entry.kind, findings, tuple(fixed), remaining, data, source.encode(current.text))
-
-
-def _covers_any(comment: Suppression, findings: list[Finding]) -> bool:
-    return any(comment.covers(finding.code, finding.location.line, finding.location.end_line) for finding in findings)
+            return examined
+        return examined._replace(
+            fixed=tuple(fixed), remaining=remaining, before=data, after=source.encode(current.text)
+        )
 
 
 def all_edits(findings: Iterable[Finding], source: SourceText, kind: Kind) -> list[Edit]:
@@ -212,71 +194,33 @@ def all_edits(findings: Iterable[Finding], source: SourceText, kind: Kind) -> li
     return list(dict.fromkeys(edits))
 
 
-def without_overlaps(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings whose edits do not touch one another; the rest is found again in the next pass."""
-    taken: list[Edit] = []
-    chosen = []
-    for finding in findings:
-        if all(_apart(edit, other) or edit == other for edit in finding.edits for other in taken):
-            taken += finding.edits
-            chosen.append(finding)
-    return chosen
-
-
-def _apart(one: Edit, other: Edit) -> bool:
-    return one.end <= other.start or other.end <= one.start
+def _covers_any(comment: Suppression, findings: list[Finding]) -> bool:
+    return any(comment.covers(finding.code, finding.location.line, finding.location.end_line) for finding in findings)
 
 
 def _order(finding: Finding) -> tuple[Location, str]:
     return finding.location, finding.code
 
 
-def settle_groups(findings: list[Finding], comments: list[Suppression], selection: Selection) -> list[Finding]:
-    """Leave out what the user does not want to hear of, and make each group as cautious as its worst member.
+def _is_script(tree: ast.Module) -> bool:
+    """Whether a module does things when it is imported: calls, loops, `with` blocks at its top level."""
+    return any(
+        isinstance(statement, (ast.For, ast.While, ast.With))
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call))
+        for statement in tree.body
+    )
 
-    A group with a member that cannot be changed, or that the user keeps from being changed, is not changed at
-    all; nor is what needs it.
-    """
-    blocked: dict[str, Message] = {}
-    grades: dict[str, Grade] = {}
-    wanted: list[Finding] = []
-    for finding in findings:
-        kept = not selection.wants(finding.code) or any(
-            comment.covers(finding.code, finding.location.line, finding.location.end_line) for comment in comments
+
+def _exports(context: PythonContext) -> tuple[str, ...]:
+    """Return the names that a module binds in its own scope to names of `torch.cuda`."""
+    return tuple(
+        sorted(
+            {
+                bound_name(alias)
+                for statement in context.file.imports
+                if context.file.parents.get(statement) is context.file.tree
+                for alias in statement.names
+                if api_means_cuda(context.names.binding_origin(alias) or "")
+            }
         )
-        if not kept:
-            wanted.append(finding)
-        if finding.group and (kept or finding.grade is Grade.MANUAL):
-            blocked.setdefault(finding.group, _blocking(finding, kept))
-        if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
-            grades[finding.group] = finding.grade
-    for _ in range(len(findings)):  # what needs a blocked group blocks its own, until nothing more is blocked
-        spread = {
-            finding.group: blocked[need]
-            for finding in findings
-            for need in finding.needs
-            if finding.group and finding.group not in blocked and need in blocked
-        }
-        if not spread:
-            break
-        blocked |= spread
-    return [_settled(finding, blocked, grades) for finding in wanted if finding.message is not LINK]
-
-
-def _blocking(finding: Finding, kept: bool) -> Message:
-    line = finding.location.line
-    if kept:
-        return say("line {line} changes with it and is to be kept", line=line)
-    return say("line {line} changes with it and cannot", line=line)
-
-
-def _settled(finding: Finding, blocked: dict[str, Message], grades: dict[str, Grade]) -> Finding:
-    if not finding.edits:
-        return finding
-    groups = (finding.group, *finding.needs)
-    for group in groups:
-        if group in blocked:
-            message = say("{message} ({reason})", message=finding.message, reason=blocked[group])
-            return finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message)
-    worst = max((grades[group] for group in groups if group in grades), key=_WORSE.__getitem__, default=finding.grade)
-    return finding._replace(grade=max(finding.grade, worst, key=_WORSE.__getitem__))
+    )

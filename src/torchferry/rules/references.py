@@ -9,7 +9,7 @@ from typing import ClassVar
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import LINK, Edit, Finding, Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.names import Reference
@@ -105,17 +105,16 @@ def replaced(context: PythonContext, found: str, row: Row) -> Message:
             target=target.title,
             use=guess(context, found),
         )
-    note = f"; {row.note}" if row.note else ""
     if row.use == found:
-        return say("`{found}` on {target}{note}", found=found, target=target.title, note=note)
-    return say("`{found}` is `{use}` on {target}{note}", found=found, use=row.use, target=target.title, note=note)
+        return noted(say("`{found}` on {target}", found=found, target=target.title), row.remark)
+    return noted(say("`{found}` is `{use}` on {target}", found=found, use=row.use, target=target.title), row.remark)
 
 
 def missing(context: PythonContext, found: str, row: Row) -> Message:
     """Say that a name has no counterpart, and what to do."""
-    advice = row.note or "remove the call or guard it"
+    advice: object = row.remark or say("remove the call or guard it")
     if row.status == "unknown":
-        advice = "whether there is a counterpart is UNKNOWN; try it on the card"
+        advice = say("whether there is a counterpart is UNKNOWN; try it on the card")
     return say(
         "`{found}` has no counterpart in {plugin}: {advice}",
         found=found,

@@ -20,6 +20,11 @@ def imports_module(text: str, module: str) -> bool:
     )
 
 
+def has_torch_import(text: str) -> bool:
+    """Whether the text has a top-level line that imports torch or something of it."""
+    return _TORCH_IMPORT.search(text) is not None
+
+
 def import_edit(text: str, modules: list[str], newline: str) -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
 

@@ -151,6 +151,8 @@ def ignored_by_git(root: Path) -> frozenset[str] | None:
         return None
     command = [
         "git",
+        "-c",
+        "core.fsmonitor=false",  # a tree's own configuration must not start programs
         "-C",
         os.fspath(root),
         "ls-files",

@@ -47,7 +47,7 @@ class AttentionImplementation(Rule):
                     found=node.value,
                     use=row.use,
                     target=context.target.title,
-                    note=row.note or "results agree up to rounding",
+                    note=row.remark or say("results agree up to rounding"),
                 )
                 edits = word_edits(context, node, str(node.value), row.use)
                 yield self.finding(context, span, message, Grade.SAFE, edits)
@@ -56,7 +56,7 @@ class AttentionImplementation(Rule):
                     "attention `{found}` on {target}: {note}",
                     found=node.value,
                     target=context.target.title,
-                    note=row.note or "whether it works is UNKNOWN; `sdpa` works everywhere",
+                    note=row.remark or say("whether it works is UNKNOWN; `sdpa` works everywhere"),
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)
 

@@ -54,7 +54,7 @@ class AttentionPackage(Rule):
                     "`{module}` holds CUDA kernels that do not run on {target}: {advice}",
                     module=module,
                     target=context.target.title,
-                    advice=row.note or "use torch.nn.functional.scaled_dot_product_attention",
+                    advice=row.remark or say("use torch.nn.functional.scaled_dot_product_attention"),
                 )
                 grade = Grade.NOTE if guarded else Grade.MANUAL
                 yield self.finding(context, context.file.span(statement), message, grade, blocker=not guarded)

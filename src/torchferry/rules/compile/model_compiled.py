@@ -35,7 +35,7 @@ class ModelCompiled(Rule):
             call = context.file.parents.get(reference.node)
             graphs = self._cuda_graphs(call) if isinstance(call, ast.Call) else None
             span = context.file.span(reference.node)
-            note = row.note or "check that the compiled model runs and gives the same results"
+            note = row.remark or say("check that the compiled model runs and gives the same results")
             if graphs is not None:
                 message = say(
                     "`{graphs}` captures CUDA graphs; on {target}: {note}",

@@ -26,7 +26,7 @@ class TritonKernel(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement."""
         triton = context.target.backend.TRITON
-        note = context.target.row("packages", "triton").note
+        note = context.target.row("packages", "triton").remark
         seen: set[ast.AST] = set()
         for reference in context.names.references("triton"):
             if not isinstance(reference.node, ast.alias):
@@ -41,7 +41,7 @@ class TritonKernel(Rule):
                     "Triton for {target} is `{package}`; {note}",
                     target=context.target.title,
                     package=triton,
-                    note=note or "check each kernel",
+                    note=note or say("check each kernel"),
                 )
                 yield self.finding(context, span, message, Grade.NOTE)
             elif triton is UNKNOWN:
@@ -52,6 +52,6 @@ class TritonKernel(Rule):
                 message = say(
                     "there is no Triton for {target}: {note}",
                     target=context.target.title,
-                    note=note or "replace these kernels by torch operators, or port them",
+                    note=note or say("replace these kernels by torch operators, or port them"),
                 )
                 yield self.finding(context, span, message, Grade.NOTE if guarded else Grade.MANUAL, blocker=not guarded)

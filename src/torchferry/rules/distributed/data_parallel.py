@@ -42,6 +42,6 @@ class DataParallel(Rule):
                     "`{found}` on {target}: {note}",
                     found=reference.name,
                     target=context.target.title,
-                    note=row.note or "use `DistributedDataParallel` with one process a card",
+                    note=row.remark or say("use `DistributedDataParallel` with one process a card"),
                 )
             yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)

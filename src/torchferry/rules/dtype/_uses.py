@@ -26,7 +26,7 @@ def dtype_findings(
         count=len(uses),
         state=state,
         target=context.target.title,
-        note=context.target.backend.DTYPE_NOTES.get(dtype, "check the results"),
+        note=context.target.backend.DTYPE_NOTES.get(dtype) or say("check the results"),
     )
     grade = Grade.MANUAL if state == "missing" else Grade.NOTE
     yield rule.finding(context, context.file.span(uses[0]), message, grade)

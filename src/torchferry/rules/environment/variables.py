@@ -10,7 +10,7 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, noted, say
 
 VARIABLE = re.compile(r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z")
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
@@ -44,14 +44,14 @@ def replacement(target: Target, name: str) -> Replacement | None:
         return Replacement("", Grade.MANUAL, message)
     else:
         return None
-    note = f"; {row.note}" if row.note else ""
     if row.status in REWRITTEN and row.use and row.use != name:
-        message = say("`{name}` is `{use}` on {target}{note}", name=name, use=row.use, target=target.title, note=note)
+        message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
         return Replacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
-        return Replacement("", Grade.NOTE, say("`{name}` on {target}{note}", name=name, target=target.title, note=note))
+        message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
+        return Replacement("", Grade.NOTE, message)
     if row.status == "missing":
-        message = say("`{name}` has no counterpart on {target}{note}", name=name, target=target.title, note=note)
+        message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
         return Replacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
-    message = say("what `{name}` is on {target} is UNKNOWN{note}", name=name, target=target.title, note=note)
+    message = noted(say("what `{name}` is on {target} is UNKNOWN", name=name, target=target.title), row.remark)
     return Replacement("", Grade.MANUAL, message)

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 
 _BUILDERS = frozenset(
@@ -55,11 +55,13 @@ class ExtensionBuild(Rule):
         if plain:
             message = say("`{found}` builds C++ that may hold CUDA; check its sources", found=name)
         else:
-            message = say(
-                "`{found}` compiles CUDA C++: port the kernels first, then build them with `{use}`{note}",
-                found=name,
-                use=use,
-                note=f"; {row.note}" if row.note else "",
+            message = noted(
+                say(
+                    "`{found}` compiles CUDA C++: port the kernels first, then build them with `{use}`",
+                    found=name,
+                    use=use,
+                ),
+                row.remark,
             )
         span = context.file.span(call.func)
         return self.finding(context, span, message, Grade.MANUAL, blocker=not plain)

@@ -43,6 +43,6 @@ class AccelerateSettings(Rule):
                 message = say(
                     "accelerate on {target}: {note}",
                     target=context.target.title,
-                    note=row.note or "whether it has a distributed type for it is UNKNOWN",
+                    note=row.remark or say("whether it has a distributed type for it is UNKNOWN"),
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)

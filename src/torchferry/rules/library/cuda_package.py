@@ -15,7 +15,7 @@ from torchferry.backends.cuda import Package
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Bilingual, Message, noted, say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.guarded import is_guarded
 from torchferry.rules.keeping import reason_to_keep
@@ -86,21 +86,25 @@ class CudaPackage(Rule):
         return self.finding(context, context.file.span(place), message, grade, blocker=blocker)
 
 
-def advice(target: str, name: str, row: Row) -> Message:
+def advice(target: Bilingual, name: str, row: Row) -> Message:
     """Say what is to be done about a package on a target."""
     if row.status == "unknown":
-        return say(
-            "whether `{name}` works on {target} is UNKNOWN{note}",
-            name=name,
-            target=target,
-            note=f"; {row.note}" if row.note else "",
+        return noted(
+            say(
+                "whether `{name}` works on {target} is UNKNOWN",
+                name=name,
+                target=target,
+            ),
+            row.remark,
         )
     if row.use:
-        return say(
-            "`{name}` on {target}: use `{use}`{note}",
-            name=name,
-            target=target,
-            use=row.use,
-            note=f"; {row.note}" if row.note else "",
+        return noted(
+            say(
+                "`{name}` on {target}: use `{use}`",
+                name=name,
+                target=target,
+                use=row.use,
+            ),
+            row.remark,
         )
-    return say("`{name}` on {target}: {note}", name=name, target=target, note=row.note or "works")
+    return say("`{name}` on {target}: {note}", name=name, target=target, note=row.remark or say("works"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, string_value
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.keeping import reason_to_keep
@@ -45,25 +45,27 @@ class LightningTrainer(Rule):
                 row = context.target.row("frameworks", f"lightning.accelerator.{value}")
                 span = context.file.span(keyword)
                 if row.status in REWRITTEN and row.use:
-                    message = say(
-                        '`accelerator="{found}"` is `{use}` on {target}{note}',
-                        found=value,
-                        use=row.use,
-                        target=context.target.title,
-                        note=f"; {row.note}" if row.note else "",
+                    message = noted(
+                        say(
+                            '`accelerator="{found}"` is `{use}` on {target}',
+                            found=value,
+                            use=row.use,
+                            target=context.target.title,
+                        ),
+                        row.remark,
                     )
                     assert isinstance(keyword.value, ast.Constant)
                     edits = word_edits(context, keyword.value, value, row.use)
                     yield self.finding(context, span, message, Grade.SAFE, edits)
                 else:
-                    yield self.finding(context, span, self._unserved(context, row.note), Grade.MANUAL, blocker=True)
+                    yield self.finding(context, span, self._unserved(context, row), Grade.MANUAL, blocker=True)
             elif keyword.arg in ("gpus", "auto_select_gpus"):
                 row = context.target.row("frameworks", "lightning.accelerator.gpu")
-                yield self.finding(context, context.file.span(keyword), self._unserved(context, row.note), Grade.MANUAL)
+                yield self.finding(context, context.file.span(keyword), self._unserved(context, row), Grade.MANUAL)
 
-    def _unserved(self, context: PythonContext, note: str) -> Message:
+    def _unserved(self, context: PythonContext, row: Row) -> Message:
         return say(
             "Lightning drives CUDA here; on {target}: {note}",
             target=context.target.title,
-            note=note or "whether Lightning serves it is UNKNOWN",
+            note=row.remark or say("whether Lightning serves it is UNKNOWN"),
         )

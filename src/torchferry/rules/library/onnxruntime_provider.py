@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.keeping import reason_to_keep
@@ -32,18 +32,20 @@ class OnnxruntimeProvider(Rule):
                 continue
             row = context.target.row("frameworks", f"onnxruntime.provider.{node.value}")
             if row.status in REWRITTEN and row.use:
-                message = say(
-                    "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; {target} has `{use}`{note}",
-                    found=node.value,
-                    target=context.target.title,
-                    use=row.use,
-                    note=f"; {row.note}" if row.note else "",
+                message = noted(
+                    say(
+                        "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; {target} has `{use}`",
+                        found=node.value,
+                        target=context.target.title,
+                        use=row.use,
+                    ),
+                    row.remark,
                 )
             else:
                 message = say(
                     "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; on {target}: {note}",
                     found=node.value,
                     target=context.target.title,
-                    note=row.note or "whether there is a provider is UNKNOWN",
+                    note=row.remark or say("whether there is a provider is UNKNOWN"),
                 )
             yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)

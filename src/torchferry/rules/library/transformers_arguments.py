@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of, string_value
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.device.strings import word_edits
@@ -63,7 +63,7 @@ class TransformersArguments(Rule):
             message = say(
                 "`tf32=True` asks for TF32 on an NVIDIA card; on {target}: {note}",
                 target=context.target.title,
-                note=row.note or "it raises, remove it",
+                note=row.remark or say("it raises, remove it"),
             )
             yield self.finding(context, context.file.span(tf32), message, Grade.MANUAL)
         optim = keyword_of(call, "optim")
@@ -72,12 +72,14 @@ class TransformersArguments(Rule):
             return
         row = context.target.row("frameworks", _OPTIMIZERS + name)
         if row.status in REWRITTEN and row.use and row.use != name:
-            message = say(
-                "optimizer `{found}` is `{use}` on {target}{note}",
-                found=name,
-                use=row.use,
-                target=context.target.title,
-                note=f"; {row.note}" if row.note else "",
+            message = noted(
+                say(
+                    "optimizer `{found}` is `{use}` on {target}",
+                    found=name,
+                    use=row.use,
+                    target=context.target.title,
+                ),
+                row.remark,
             )
             assert isinstance(optim.value, ast.Constant)
             edits = word_edits(context, optim.value, name, row.use)
@@ -87,6 +89,6 @@ class TransformersArguments(Rule):
                 "optimizer `{found}` has CUDA kernels; on {target}: {note}",
                 found=name,
                 target=context.target.title,
-                note=row.note or "use `adamw_torch`",
+                note=row.remark or say("use `adamw_torch`"),
             )
             yield self.finding(context, context.file.span(optim), message, Grade.MANUAL)

@@ -38,7 +38,7 @@ class UltralyticsDevice(Rule):
                 message = say(
                     "ultralytics takes this for a CUDA index; on {target}: {note}",
                     target=context.target.title,
-                    note=row.note or "whether it knows the device is UNKNOWN",
+                    note=row.remark or say("whether it knows the device is UNKNOWN"),
                 )
                 yield self.finding(context, context.file.span(keyword), message, Grade.MANUAL)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, noted, say
 
 
 class Program(NamedTuple):
@@ -45,28 +45,31 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
         name = match.group(1)
         row = target.row("tools", name)
         command = _command(row.extra.get("commands", {}), text, match.start(1), end)
-        note = f"; {row.note}" if row.note else ""
         if command is not None:
             old, new = command
-            message = say("`{old}` is `{new}` on {target}{note}", old=old, new=new, target=target.title, note=note)
+            message = noted(say("`{old}` is `{new}` on {target}", old=old, new=new, target=target.title), row.remark)
             edit = Edit(match.start(1), match.start(1) + len(old), new)
             yield Program(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
         elif row.use:
-            message = say(
-                "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output{note}",
-                name=name,
-                target=target.title,
-                use=row.use,
-                note=note,
+            message = noted(
+                say(
+                    "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+                    name=name,
+                    target=target.title,
+                    use=row.use,
+                ),
+                row.remark,
             )
             yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
         else:
-            message = say(
-                "`{name}` is a program of NVIDIA's; what {target} has in its place: {status}{note}",
-                name=name,
-                target=target.title,
-                status="nothing" if row.status == "missing" else "UNKNOWN",
-                note=note,
+            message = noted(
+                say(
+                    "`{name}` is a program of NVIDIA's; what {target} has in its place: {status}",
+                    name=name,
+                    target=target.title,
+                    status=say("nothing") if row.status == "missing" else "UNKNOWN",
+                ),
+                row.remark,
             )
             yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
 

@@ -1,0 +1,112 @@
+"""The command line: one thin module a command, imported only when the command is used."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from torchferry import __version__
+from torchferry.core import exitcodes
+from torchferry.core.env import VARIABLES
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+_COMMANDS = {
+    "scan": "Say what a CUDA project needs in order to run on another accelerator.",
+    "migrate": "Rewrite a CUDA project for another accelerator; every byte can be put back.",
+    "undo": "Put back every byte that the last migration changed.",
+    "api": "Say what a CUDA-side name is on a target.",
+    "backend": "Show the targets and what is known about them.",
+    "rule": "Explain a rule, or list them all.",
+}
+"""Names and one-line descriptions, so that `--help` need not import the commands."""
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"torchferry.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Environment"):
+            formatter.write_dl(list(VARIABLES.items()))
+        with formatter.section("Exit codes"):
+            formatter.write_dl(
+                [
+                    ("0", "nothing found, or everything found was fixed"),
+                    ("1", "something is left to do, or would change with --check"),
+                    ("2", "wrong use, or torchferry could not do its work"),
+                    ("130", "interrupted"),
+                ]
+            )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest command for one that does not exist."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean `{close[0]}`?" if close else ""
+            raise click.UsageError(f"No such command `{args[0]}`.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="torchferry")
+def cli() -> None:
+    """Carry a PyTorch project written for CUDA to another accelerator.
+
+    \b
+    torchferry backend list               the targets
+    torchferry scan . --target NAME       what must change, what blocks
+    torchferry migrate . --target NAME    change it
+    torchferry undo .                     take it back
+    """
+
+
+def main() -> None:
+    """Run the command line; ends the process with one of the documented exit codes."""
+    gc.disable()  # a run is short, and what it builds holds no cycles
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        status = cli.main(prog_name="torchferry", standalone_mode=False)
+    except click.exceptions.Abort:
+        status = exitcodes.INTERRUPTED
+    except KeyboardInterrupt:
+        click.echo(say("interrupted; nothing is half done").render(), err=True)
+        status = exitcodes.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        status = exitcodes.ERROR
+    except TorchferryError as error:
+        click.echo(f"torchferry: {error.message.render()}", err=True)
+        if error.advice is not None:
+            click.echo(f"  {error.advice.render()}", err=True)
+        status = exitcodes.ERROR
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+        status = exitcodes.ERROR
+    sys.exit(status)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does, so that a transaction under way is taken back."""
+    raise KeyboardInterrupt

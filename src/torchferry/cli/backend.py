@@ -1,0 +1,73 @@
+"""`torchferry backend`: show the targets and what is known about them, with where it is known from."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+
+import click
+
+from torchferry.backends import base, registry
+from torchferry.backends.base import Backend
+from torchferry.core import env
+from torchferry.core.messages import Bilingual
+
+_IDENTITY = frozenset({"NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY"})
+
+
+@click.group("backend")
+def command() -> None:
+    """Show the targets and what is known about them."""
+
+
+@command.command("list")
+def list_backends() -> None:
+    """List the targets."""
+    lang = env.language()
+    for name in registry.names():
+        backend = registry.load(name)
+        title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
+        verified = ", ".join(backend.table("api").verified) or "-"
+        click.echo(f"{name:<6} {title}  ({backend.PLUGIN}; {verified})")
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def show(name: str, lang: str | None) -> None:
+    """Print every fact about the target NAME, and its source. What nobody has verified is UNKNOWN."""
+    lang = lang or env.language()
+    backend = registry.load(name)
+    click.echo(f"{backend.NAME}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
+    for attribute, meaning in specification().items():
+        if attribute in _IDENTITY:
+            continue
+        click.echo(f"\n{attribute} = {_value(getattr(backend, attribute, None), lang)}")
+        click.echo(f"    {meaning}")
+        source = backend.SOURCES.get(attribute)
+        if source:
+            click.echo(f"    source: {source}")
+    for table in ("api", "env", "tools", "packages", "frameworks", "images", "versions"):
+        rows = list(backend.table(table))
+        click.echo(f"\n{table}.toml: {len(rows)} rows, {sum(row.status == 'unknown' for row in rows)} UNKNOWN")
+
+
+def specification() -> dict[str, str]:
+    """Return the attributes of `Backend` in order, each with the sentence that stands below it in its source."""
+    module = ast.parse(inspect.getsource(sys.modules[base.__name__]))
+    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == Backend.__name__)
+    found = {}
+    for statement, following in itertools.pairwise(body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                found[statement.target.id] = " ".join(str(following.value.value).split())
+    return found
+
+
+def _value(value: object, lang: str) -> str:
+    if isinstance(value, dict):
+        items = (f"{key}: {item.render(lang) if isinstance(item, Bilingual) else item}" for key, item in value.items())
+        return "{" + "; ".join(items) + "}"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

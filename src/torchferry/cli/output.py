@@ -1,0 +1,76 @@
+"""Where reports go, and how progress is shown."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.report.model import Report
+
+_FEW = 200
+"""Files that are examined faster than a progress bar can be read."""
+
+
+def write_report(report: Report, form: str, lang: str, file: Path | None) -> None:
+    """Write a report to a file, or to standard output.
+
+    Raises:
+        TorchferryError: the file cannot be written.
+    """
+    if form == "text" and file is None:
+        from torchferry.report.text_format import lines
+
+        for line in lines(report, lang, _paint if _colour() else None):
+            click.echo(line, color=_colour())
+        return
+    text: str = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
+    if file is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+
+
+def tell(text: str) -> None:
+    """Say something that is not the result: to standard error."""
+    click.echo(text, err=True)
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _paint(text: str, kind: str) -> str:
+    styles: dict[str, dict[str, object]] = {
+        "verdict": {"bold": True},
+        "path": {"bold": True},
+        "safe": {"fg": "green"},
+        "unsafe": {"fg": "yellow"},
+        "manual": {"fg": "red"},
+        "note": {"dim": True},
+    }
+    return click.style(text, **styles[kind])  # type: ignore[arg-type]
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[int], None] | None]:
+    """Show a progress bar on standard error for long work on a terminal; yields what to call as files get done."""
+    if total < _FEW or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(say("reading").render(), total=total)
+        yield lambda done: bar.advance(task, done)

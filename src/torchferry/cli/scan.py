@@ -1,0 +1,58 @@
+"""`torchferry scan`: say what must change, and whether the project can arrive at all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.cli.options import Choices, codes, output_options, project_name, selection_options, settle
+from torchferry.cli.output import progress, tell, write_report
+from torchferry.core import env, exitcodes
+from torchferry.core.messages import say
+from torchferry.migration.remarks import remarks
+from torchferry.migration.transaction import interrupted
+from torchferry.report.model import report_of
+from torchferry.rules.analysis import analyse
+
+
+@click.command("scan")
+@selection_options
+@output_options
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
+def command(
+    path: Path,
+    target: str,
+    select: str,
+    ignore: str,
+    exclude: tuple[str, ...],
+    lang: str | None,
+    jobs: int | None,
+    output_format: str,
+    output_file: Path | None,
+    exit_zero: bool,
+) -> None:
+    """Say what a CUDA project needs in order to run on another accelerator.
+
+    PATH is the project's folder (or one file of it); nothing is written in it. First comes the verdict, then
+    counts, then what blocks, then every place with what to do there.
+    """
+    lang = lang or env.language()
+    choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0)
+    setting = settle(choices, rewrite=output_format == "html")
+    if interrupted(setting.root):
+        tell(
+            say(
+                "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did",
+                root=setting.root,
+            ).render(lang)
+        )
+    with progress(len(setting.request.listing.entries)) as advance:
+        analysis = analyse(setting.request, advance)
+    known = tuple(remarks(setting.root, setting.target, analysis))
+    report = report_of(analysis, setting.target, project_name(setting.root), remarks=known)
+    write_report(report, output_format, lang, output_file)
+    if report.failures:
+        sys.exit(exitcodes.ERROR)
+    sys.exit(exitcodes.FINDINGS if report.work and not exit_zero else exitcodes.CLEAN)

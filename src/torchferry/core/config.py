@@ -1,0 +1,136 @@
+"""The user's settings: `[tool.torchferry]` in pyproject.toml, or torchferry.toml; the nearest file wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from torchferry.core import toml
+from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.messages import say
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of one project.
+
+    Attributes:
+        source: The file they were read from; None when there is none.
+        target: Target, as `NAME` or `NAME@VERSION`.
+        select: Codes or families of rules to apply; empty for all.
+        ignore: Codes or families of rules to leave out.
+        exclude: Patterns of paths to leave out, added to `.gitignore`.
+        unsafe_fixes: Whether unsafe fixes are applied too.
+        rewrite_documents: Whether commands in README files are rewritten.
+        entry_points: Files that are started as programs, beside those that can be told by their text.
+        max_file_size: Larger files (bytes) are reported, not read.
+        paths: Path prefixes and what stands in their place on the target's machine.
+        per_file_ignores: For each pattern of paths, codes or families of rules to leave out there.
+    """
+
+    source: Path | None = None
+    target: str = ""
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    unsafe_fixes: bool = False
+    rewrite_documents: bool = False
+    entry_points: tuple[str, ...] = ()
+    max_file_size: int = 5_000_000
+    paths: dict[str, str] = field(default_factory=dict)
+    per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+_KINDS = {
+    "target": str,
+    "select": list,
+    "ignore": list,
+    "exclude": list,
+    "unsafe-fixes": bool,
+    "rewrite-documents": bool,
+    "entry-points": list,
+    "max-file-size": int,
+    "paths": dict,
+    "per-file-ignores": dict,
+}
+assert len(_KINDS) == len(fields(Config)) - 1
+
+
+def find(folder: Path) -> Path | None:
+    """Return the nearest settings file: torchferry.toml, or a pyproject.toml with `[tool.torchferry]`."""
+    for place in (folder.absolute(), *folder.absolute().parents):
+        own = place / "torchferry.toml"
+        if own.is_file():
+            return own
+        shared = place / "pyproject.toml"
+        if shared.is_file() and "[tool.torchferry" in shared.read_text(encoding="utf-8", errors="replace"):
+            return shared
+        if (place / ".git").exists():
+            return None
+    return None
+
+
+def load(folder: Path) -> Config:
+    """Return the settings for the project in `folder`.
+
+    Raises:
+        UsageError: the file is not TOML, has a key that does not exist, or a value of the wrong kind.
+    """
+    path = find(folder)
+    return Config() if path is None else read(path)
+
+
+def read(path: Path) -> Config:
+    """Return the settings in a file; see `load` for what is raised."""
+    try:
+        document = toml.load(path)
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(say("{path} is not TOML: {error}", path=path, error=error)) from None
+    except OSError as error:
+        raise UsageError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
+    table = document.get("tool", {}).get("torchferry", {}) if path.name == "pyproject.toml" else document
+    values: dict[str, Any] = {"source": path}
+    for key, value in table.items():
+        kind = _KINDS.get(key)
+        if kind is None:
+            problem = unknown_name("setting", key, _KINDS)
+            raise UsageError(say("{path}: {problem}", path=path, problem=problem.message), problem.advice)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise UsageError(
+                say(
+                    "{path}: `{key}` is {value}, which is no {kind}",
+                    path=path,
+                    key=key,
+                    value=repr(value),
+                    kind=kind.__name__,
+                )
+            )
+        values[key.replace("-", "_")] = _checked(path, key, value)
+    return Config(**values)
+
+
+def _checked(path: Path, key: str, value: Any) -> Any:
+    """Return a value with its lists made tuples and its items known to be strings."""
+    if isinstance(value, list):
+        return _strings(path, key, value)
+    if key == "paths":
+        for old, new in value.items():
+            if not old or not isinstance(new, str):
+                raise UsageError(
+                    say(
+                        "{path}: `paths` maps one path to another, not {old} to {new}",
+                        path=path,
+                        old=repr(old),
+                        new=repr(new),
+                    )
+                )
+    if key == "per-file-ignores":
+        return {pattern: _strings(path, key, codes) for pattern, codes in value.items()}
+    return value
+
+
+def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(say("{path}: `{key}` is a list of strings", path=path, key=key))
+    return tuple(value)

@@ -1,0 +1,57 @@
+"""Whether a tree was migrated already, and where to: a second target cannot be reached from a first one's code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from torchferry.backends import registry
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.migration.journal import journals
+from torchferry.rules.analysis import Analysis
+from torchferry.rules.imports.plugin_import import device_findings
+
+
+def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None:
+    """Refuse to migrate a tree that was migrated to another target.
+
+    The journal tells; in a tree without one (a fresh clone) its programs do, when they import another target's plugin
+    and nothing of CUDA is left to rewrite in Python.
+
+    Raises:
+        TorchferryError: the tree was migrated to another target.
+    """
+    for journal in reversed(journals(root)):
+        name = journal.target.partition("@")[0]
+        if name != target.name:
+            raise TorchferryError(
+                say("this tree was migrated to {other} on {date}", other=name, date=journal.created),
+                say(
+                    "take that back first (`torchferry undo {root}`), then migrate to {target}",
+                    root=root,
+                    target=target,
+                ),
+            )
+        return
+    if device_findings(analysis.findings):
+        return
+    other = _imported_plugin(root, target, analysis)
+    if other is not None:
+        raise TorchferryError(
+            say("this tree uses {plugin} and nothing of CUDA: it was migrated already", plugin=other),
+            say("start from the CUDA version; `--out DIR` keeps one copy for each target"),
+        )
+
+
+def _imported_plugin(root: Path, target: Target, analysis: Analysis) -> str | None:
+    """Return the plugin of another target that some file imports, or None."""
+    plugins = {registry.load(name).PLUGIN for name in registry.built_in()} - {target.backend.PLUGIN}
+    pattern = re.compile("|".join(rf"{plugin}(?:\.|\Z)" for plugin in sorted(plugins)))
+    for item in analysis.examined:
+        for imported in item.outline.imports if item.outline is not None else ():
+            match = pattern.match(imported.module)
+            if match is not None:
+                return match.group().rstrip(".")
+    return None

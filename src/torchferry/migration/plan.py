@@ -1,0 +1,54 @@
+"""What a migration would write, from what was examined."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.core.finding import Finding
+from torchferry.core.messages import say
+from torchferry.migration.transaction import Write
+from torchferry.rules.analysis import Analysis
+from torchferry.rules.examined import Examined
+from torchferry.rules.file.write_protected_file import WriteProtectedFile
+
+
+class Plan(NamedTuple):
+    """The writes of a migration.
+
+    Attributes:
+        analysis: What was examined.
+        writes: The files to write, in order of their paths.
+        fixed: The findings whose fixes these writes apply.
+        remaining: What is left to do afterwards, notes included.
+    """
+
+    analysis: Analysis
+    writes: list[Write]
+    fixed: list[Finding]
+    remaining: list[Finding]
+
+
+def plan(root: Path, analysis: Analysis) -> Plan:
+    """Return what to write in place; write-protected files are left alone and reported."""
+    writes: list[Write] = []
+    fixed: list[Finding] = []
+    remaining: list[Finding] = list(analysis.skipped)
+    for item in analysis.examined:
+        if item.before is None or item.after is None:
+            remaining += item.remaining
+        elif _write_protected(root, item):
+            message = say("{count} fixes, but the file is write-protected", count=len(item.fixed))
+            remaining += [*item.findings, WriteProtectedFile.at(item.path, message)]
+        else:
+            writes.append(Write(item.path, item.before, item.after))
+            fixed += item.fixed
+            remaining += item.remaining
+    return Plan(analysis, writes, fixed, remaining)
+
+
+def _write_protected(root: Path, item: Examined) -> bool:
+    """Whether nobody may write the file; root could, but somebody meant it to stay."""
+    return not os.stat(root / item.path).st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)

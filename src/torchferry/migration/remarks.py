@@ -1,0 +1,38 @@
+"""What there is to know about a target or a tree before a report is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchferry.backends.target import Target
+from torchferry.core.messages import Message, say
+from torchferry.rules.analysis import Analysis
+
+
+def remarks(root: Path, target: Target, analysis: Analysis) -> Iterator[Message]:
+    """Yield remarks on the version asked for and on the programs found."""
+    verified = target.backend.table("api").verified
+    plugin = target.backend.PLUGIN
+    if not verified:
+        yield say("The functions of {plugin} are known from public use only, not from its source.", plugin=plugin)
+    elif not target.version:
+        yield say(
+            "Assumes {plugin} {version}; name another with `--target {name}@VERSION`.",
+            plugin=plugin,
+            version=verified[-1],
+            name=target.name,
+        )
+    elif target.version not in verified:
+        yield say(
+            "The functions of {plugin} {version} were not read; those of {known} were.",
+            plugin=plugin,
+            version=target.version,
+            known=", ".join(verified),
+        )
+    using = any(item.uses_device for item in analysis.examined)
+    if using and not analysis.entry_points and target.autoloads() is True:
+        yield say(
+            "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
+            plugin=plugin,
+        )

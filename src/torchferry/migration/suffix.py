@@ -1,0 +1,205 @@
+"""A migration beside the originals: `train.py` stays, `train_npu.py` is written, and the new files import each other.
+
+A file that does not change itself but imports one that does gets a new version too, or the new program would still run
+the old module. Packages keep their names, so a package's `__init__.py` cannot be given a suffix; where one would have
+to change, the migration is refused with the way to do it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.finding import Edit
+from torchferry.core.messages import say
+from torchferry.migration.transaction import Write
+from torchferry.rules.analysis import Analysis
+from torchferry.source.import_graph import ImportGraph
+from torchferry.source.names import Names
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python
+
+_SUFFIX = re.compile(r"[A-Za-z0-9_]+\Z")
+
+
+def suffixed(path: str, suffix: str) -> str:
+    """Return the path of the new version of a file: the suffix goes before the last dot of its name."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not stem:
+        stem, dot, ending = name, "", ""
+    return f"{folder}{slash}{stem}{suffix}{dot}{ending}"
+
+
+def plan_suffix(root: Path, analysis: Analysis, writes: Iterable[Write], suffix: str) -> list[Write]:
+    """Return the new files to write beside the originals.
+
+    Raises:
+        TorchferryError: the suffix is not one for module names, a new file exists already, or a package's
+            `__init__.py` would have to change.
+    """
+    if not _SUFFIX.match(suffix):
+        raise TorchferryError(
+            say("suffix `{suffix}` cannot be part of a module's name", suffix=suffix),
+            say("use letters, digits and `_`, such as `_npu`"),
+        )
+    changed = {write.path: write for write in writes}
+    python = [item.path for item in analysis.examined if item.outline is not None]
+    project = Project(root, python)
+    graph = ImportGraph(project, (item.outline for item in analysis.examined if item.outline is not None))
+    moving = graph.reaching(path for path in changed if path.endswith(".py"))
+    packages = sorted(path for path in moving if path == "__init__.py" or path.endswith("/__init__.py"))
+    if any(path in changed for path in packages):
+        raise TorchferryError(
+            say("`{path}` would change, and a package cannot be given a suffix", path=packages[0]),
+            say("use `--out DIR` to write a migrated copy of the whole tree"),
+        )
+    moving -= set(packages)
+    for package in packages:
+        _refuse_shared_names(project, graph, frozenset(moving), package)
+    adjuster = _Adjuster(project, frozenset(moving), suffix)
+    result = []
+    for path in sorted(moving | set(changed)):
+        new = suffixed(path, suffix)
+        if (root / new).exists():
+            raise TorchferryError(say("`{path}` exists already", path=new), say("remove it or choose another suffix"))
+        data = changed[path].after if path in changed else (root / path).read_bytes()
+        if path.endswith(".py"):
+            data = adjuster.python(path, data)
+        elif path.endswith((".sh", ".bash", ".slurm", ".sbatch")):
+            data = adjuster.shell(path, data)
+        mode = (root / path).stat().st_mode & 0o7777
+        result.append(Write(new, None, data, mode))
+    return result
+
+
+def _refuse_shared_names(project: Project, graph: ImportGraph, moving: frozenset[str], package: str) -> None:
+    """Refuse when a new file would take from a package's `__init__.py` something that runs an old module.
+
+    Raises:
+        TorchferryError: it would.
+    """
+    loaded = project.file(package)
+    if loaded is None:
+        return
+    for importer, names in graph.named.get(package, {}).items():
+        for name in sorted(names) if importer in moving else ():
+            if _reaches(project, loaded[1], name, moving, set()):
+                raise TorchferryError(
+                    say(
+                        "`{importer}` takes `{name}` from `{package}`, which runs a module that changes; a package "
+                        "cannot be given a suffix",
+                        importer=importer,
+                        name=name,
+                        package=package,
+                    ),
+                    say("use `--out DIR` to write a migrated copy of the whole tree"),
+                )
+
+
+def _reaches(project: Project, names: Names, name: str, moving: frozenset[str], seen: set[str]) -> bool:
+    """Whether a name of a module is taken from a module that moves, or is code that uses one."""
+    if name in seen:
+        return False
+    seen.add(name)
+    file = names.file
+    for binding in names.module_bindings(name):
+        if isinstance(binding, ast.alias):
+            return _imports_moving(project, names, file.parents[binding], moving)
+        if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for node in ast.walk(binding):
+                if isinstance(node, (ast.Import, ast.ImportFrom)) and _imports_moving(project, names, node, moving):
+                    return True
+                if isinstance(node, ast.Name) and _reaches(project, names, node.id, moving, seen):
+                    return True
+    return False
+
+
+def _imports_moving(project: Project, names: Names, statement: ast.AST, moving: frozenset[str]) -> bool:
+    path = names.file.path
+    if isinstance(statement, ast.Import):
+        return any(project.module_path(alias.name, path) in moving for alias in statement.names)
+    assert isinstance(statement, ast.ImportFrom)
+    module = names.imported_module(statement)
+    modules = [module, *(f"{module}.{alias.name}" for alias in statement.names)]
+    return any(project.module_path(found, path) in moving for found in modules)
+
+
+class _Adjuster:
+    """Makes the new files import, and start, the new versions of each other."""
+
+    def __init__(self, project: Project, moving: frozenset[str], suffix: str) -> None:
+        self.project = project
+        self.moving = moving
+        self.suffix = suffix
+
+    def python(self, path: str, data: bytes) -> bytes:
+        try:
+            source = decode_python(data)
+            file = PythonFile(path, source)
+        except (UndecodableError, UnparsableError):
+            return data
+        names = Names(file)
+        edits: list[Edit] = []
+        for statement in file.imports:
+            if isinstance(statement, ast.ImportFrom):
+                edits += self._from_import(file, names, statement)
+            else:
+                edits += self._import(file, names, statement)
+        return source.encode(apply_edits(source.text, dict.fromkeys(edits)))
+
+    def _moved(self, module: str, importer: str) -> bool:
+        return self.project.module_path(module, importer) in self.moving
+
+    def _from_import(self, file: PythonFile, names: Names, statement: ast.ImportFrom) -> Iterable[Edit]:
+        module = names.imported_module(statement)
+        start, _ = file.span(statement)
+        if statement.module and self._moved(module, file.path):
+            match = re.compile(r"from[ \t]*\.*[ \t]*" + re.escape(statement.module)).match(file.source.text, start)
+            if match is not None:
+                yield Edit(match.end(), match.end(), self.suffix)
+            return
+        for alias in statement.names:
+            if self._moved(f"{module}.{alias.name}", file.path):
+                at, _ = file.span(alias)
+                end = at + len(alias.name)
+                keep = "" if alias.asname else f" as {alias.name}"
+                yield Edit(end, end, self.suffix + keep)
+
+    def _import(self, file: PythonFile, names: Names, statement: ast.Import) -> Iterable[Edit]:
+        for alias in statement.names:
+            if not self._moved(alias.name, file.path):
+                continue
+            at, _ = file.span(alias)
+            end = at + len(alias.name)
+            if alias.asname or "." not in alias.name:
+                yield Edit(end, end, self.suffix + ("" if alias.asname else f" as {alias.name}"))
+                continue
+            yield Edit(end, end, self.suffix)  # import package.module: its uses are `package.module.name`
+            for reference in names.references(alias.name.partition(".")[0]):
+                if isinstance(reference.node, ast.Attribute) and reference.name.startswith(alias.name):
+                    yield from self._use(file, reference.node, alias.name)
+
+    def _use(self, file: PythonFile, node: ast.expr, module: str) -> Iterable[Edit]:
+        while isinstance(node, ast.Attribute):
+            if ast.unparse(node) == module:
+                _, end = file.span(node)
+                yield Edit(end, end, self.suffix)
+                return
+            node = node.value
+
+    def shell(self, path: str, data: bytes) -> bytes:
+        """Start the new versions: `python train.py` becomes `python train_npu.py`."""
+        try:
+            source = SourceText(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            return data
+        text = source.text
+        for moved in sorted(self.moving, key=len, reverse=True):
+            pattern = re.compile(rf"(?<![\w./-])((?:\./)?{re.escape(moved)})(?![\w.-])")
+            text = pattern.sub(lambda match: suffixed(match.group(1), self.suffix), text)
+        return text.encode()

@@ -1,0 +1,1 @@
+"""Reports: one formatter a file, all of them over the same `Report`."""

@@ -1,0 +1,38 @@
+"""A report as CSV, with the byte-order mark by which spreadsheet programs know UTF-8."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from torchferry.report.model import Report
+
+_HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def render(report: Report, lang: str) -> str:
+    """Return the report as CSV, one finding a row."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(_HEADER)
+    for finding in report.findings:
+        place = finding.location
+        writer.writerow(
+            [
+                finding.code,
+                finding.grade.value,
+                "yes" if finding.blocker else "",
+                _plain(place.path),
+                place.line,
+                place.column,
+                _plain(finding.message.render(lang)),
+                _plain(finding.snippet),
+            ]
+        )
+    return "\ufeff" + out.getvalue()
+
+
+def _plain(text: str) -> str:
+    """Keep a spreadsheet from taking text out of somebody's source for a formula."""
+    return "'" + text if text.startswith(_FORMULA) else text

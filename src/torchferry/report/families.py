@@ -1,0 +1,35 @@
+"""What the families of rules are called."""
+
+from __future__ import annotations
+
+from torchferry.core.messages import Message, say
+
+TITLES: dict[str, Message] = {
+    "AMP": say("mixed precision"),
+    "ATT": say("attention"),
+    "BKD": say("library switches"),
+    "CFG": say("configuration files"),
+    "CMP": say("compilers"),
+    "CNT": say("containers"),
+    "CUD": say("torch.cuda"),
+    "DEP": say("requirements"),
+    "DEV": say("devices and tensors"),
+    "DOC": say("documents"),
+    "DST": say("distributed"),
+    "DTY": say("dtypes"),
+    "ENV": say("environment variables"),
+    "EXT": say("CUDA C++"),
+    "FIL": say("files"),
+    "IMP": say("imports"),
+    "LIB": say("other libraries"),
+    "MEM": say("memory"),
+    "NBK": say("notebooks"),
+    "PRC": say("programs"),
+    "PRF": say("profiling"),
+    "PTH": say("paths"),
+    "RNG": say("random numbers"),
+    "SHL": say("shell scripts"),
+    "STR": say("streams and graphs"),
+    "SUP": say("suppressions"),
+}
+"""Title of each family, in order of their letters."""

@@ -1,0 +1,37 @@
+"""A report as GitHub annotations: workflow commands that GitHub shows beside the lines of a pull request."""
+
+from __future__ import annotations
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.report.model import Report
+
+_LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
+
+
+def render(report: Report, lang: str) -> str:
+    """Return one command a finding, the worst first: GitHub shows ten of a level for each step."""
+    order = {Grade.MANUAL: 0, Grade.UNSAFE: 1, Grade.SAFE: 2, Grade.NOTE: 3}
+    findings = sorted(report.findings, key=lambda finding: (not finding.blocker, order[finding.grade]))
+    return "".join(_command(finding, lang) for finding in findings)
+
+
+def _command(finding: Finding, lang: str) -> str:
+    place = finding.location
+    properties = {
+        "file": place.path,
+        "line": str(place.line),
+        "endLine": str(place.end_line),
+        "title": finding.code,
+    }
+    if place.line == place.end_line:  # GitHub takes columns only within one line
+        properties |= {"col": str(place.column), "endColumn": str(place.end_column)}
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_LEVELS[finding.grade]} {listed}::{_data(finding.message.render(lang))}\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

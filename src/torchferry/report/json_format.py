@@ -1,0 +1,64 @@
+"""A report as JSON; `schema.json` beside this module describes it, and its version changes when a field does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from torchferry.core.finding import Finding
+from torchferry.report.families import TITLES
+from torchferry.report.model import Report, family
+
+SCHEMA_VERSION = "1.0"
+
+
+def render(report: Report, lang: str) -> str:
+    """Return the report as JSON text, findings in order of place."""
+    return json.dumps(document(report, lang), ensure_ascii=False, indent=1) + "\n"
+
+
+def document(report: Report, lang: str) -> dict[str, Any]:
+    """Return the report as the object that JSON holds."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "torchferry": report.torchferry,
+        "target": report.target,
+        "root": report.root,
+        "verdict": report.verdict.value,
+        "summary": report.verdict_message.render(lang),
+        "files": report.files,
+        "counts": {grade.value: count for grade, count in sorted(report.by_grade.items())},
+        "families": {
+            name: {
+                "title": TITLES[name].render(lang),
+                **{grade.value: count for grade, count in sorted(counts.items())},
+            }
+            for name, counts in report.by_family.items()
+        },
+        "remarks": [remark.render(lang) for remark in report.remarks],
+        "entry_points": list(report.entry_points),
+        "findings": [finding_object(finding, lang) for finding in report.findings],
+        "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
+    }
+
+
+def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
+    """Return one finding as JSON holds it. Lines and columns count from 1, columns in characters."""
+    place = finding.location
+    entry: dict[str, Any] = {
+        "code": finding.code,
+        "family": family(finding.code),
+        "grade": finding.grade.value,
+        "blocker": finding.blocker,
+        "path": place.path,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+        "message": finding.message.render(lang),
+        "snippet": finding.snippet,
+        "fix": [edit.text for edit in finding.edits],
+    }
+    if place.cell:
+        entry["cell"] = place.cell
+    return entry

@@ -1,0 +1,159 @@
+"""What a report says, whatever it looks like: the verdict first, then counts, blockers and findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+from torchferry import __version__
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.rules.analysis import Analysis
+from torchferry.rules.examined import Failure
+
+
+class Verdict(str, Enum):
+    """Whether a project can run on the target."""
+
+    READY = "ready"
+    """Nothing has to change."""
+
+    AFTER_FIXES = "ready after fixes"
+    """Everything that has to change can be changed by torchferry."""
+
+    AFTER_WORK = "ready after work by hand"
+    """Some places need a decision."""
+
+    BLOCKED = "blocked"
+    """Something the project needs does not exist on the target."""
+
+
+@dataclass(frozen=True)
+class FileDiff:
+    """How one file changes.
+
+    Attributes:
+        path: Path relative to the root.
+        before: Its decoded text as it is; empty for a new file.
+        after: Its decoded text as it is to be.
+    """
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a scan or a migration.
+
+    Attributes:
+        target: The target, as `NAME` or `NAME@VERSION`.
+        target_title: Maker and family.
+        root: Name of the project's folder.
+        files: How many files were examined.
+        findings: What was found, in order of place.
+        failures: Faults of torchferry's own.
+        entry_points: Files that are started as programs and use the device.
+        remarks: What there is to know about the target or the run, for the user.
+        diffs: How files change; empty where nothing was rewritten.
+        torchferry: The version that made the report.
+    """
+
+    target: str
+    target_title: Bilingual
+    root: str
+    files: int
+    findings: tuple[Finding, ...]
+    failures: tuple[Failure, ...] = ()
+    entry_points: tuple[str, ...] = ()
+    remarks: tuple[Message, ...] = ()
+    diffs: tuple[FileDiff, ...] = ()
+    torchferry: str = __version__
+
+    @property
+    def work(self) -> list[Finding]:
+        """The findings that are work: all but notes."""
+        return [finding for finding in self.findings if finding.grade is not Grade.NOTE]
+
+    @property
+    def blockers(self) -> list[Finding]:
+        """The findings without which the project cannot run on the target."""
+        return [finding for finding in self.findings if finding.blocker]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the project can run on the target."""
+        if self.blockers:
+            return Verdict.BLOCKED
+        if any(finding.grade is Grade.MANUAL for finding in self.findings):
+            return Verdict.AFTER_WORK
+        return Verdict.AFTER_FIXES if self.work else Verdict.READY
+
+    @property
+    def verdict_message(self) -> Message:
+        """The verdict as a sentence."""
+        grades = self.by_grade
+        values = {
+            "target": self.target_title,
+            "safe": grades[Grade.SAFE],
+            "unsafe": grades[Grade.UNSAFE],
+            "manual": grades[Grade.MANUAL],
+            "blockers": len(self.blockers),
+        }
+        if self.verdict is Verdict.READY:
+            return say("Ready for {target}: nothing has to change.", **values)
+        if self.verdict is Verdict.AFTER_FIXES and not grades[Grade.UNSAFE]:
+            return say("Ready for {target} after {safe} safe fixes.", **values)
+        if self.verdict is Verdict.AFTER_FIXES:
+            return say(
+                "Ready for {target} after {safe} safe fixes and {unsafe} that you should read.",
+                **values,
+            )
+        if self.verdict is Verdict.AFTER_WORK:
+            return say(
+                "Ready for {target} after {safe} safe fixes, {unsafe} that you should read, and {manual} places that "
+                "need a decision.",
+                **values,
+            )
+        return say(
+            "Blocked on {target} by {blockers} things that it does not have; beside them {safe} safe fixes, {unsafe} "
+            "that you should read, and {manual} places that need a decision.",
+            **values,
+        )
+
+    @property
+    def by_grade(self) -> Counter[Grade]:
+        """How many findings have each grade."""
+        return Counter(finding.grade for finding in self.findings)
+
+    @property
+    def by_family(self) -> dict[str, Counter[Grade]]:
+        """How many findings of each grade each family of rules has."""
+        counts: dict[str, Counter[Grade]] = {}
+        for finding in self.findings:
+            counts.setdefault(family(finding.code), Counter())[finding.grade] += 1
+        return dict(sorted(counts.items()))
+
+
+def family(code: str) -> str:
+    """Return the family of a rule: the letters of its code."""
+    return code.rstrip("0123456789")
+
+
+def report_of(
+    analysis: Analysis, target: Target, root: str, *, remaining: bool = False, remarks: tuple[Message, ...] = ()
+) -> Report:
+    """Build the report of an analysis: of the project as it was, or of what remains."""
+    return Report(
+        target=str(target),
+        target_title=target.title,
+        root=root,
+        files=len(analysis.examined),
+        findings=tuple(analysis.remaining if remaining else analysis.findings),
+        failures=tuple(analysis.failures),
+        entry_points=tuple(analysis.entry_points),
+        remarks=remarks,
+    )

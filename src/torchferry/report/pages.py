@@ -1,0 +1,46 @@
+"""The page of a rule, taken from the rule's own module."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import NamedTuple
+
+from torchferry.core.errors import unknown_name
+from torchferry.rules.base import Rule
+from torchferry.rules.registry import rules
+
+
+class Page(NamedTuple):
+    """What there is to say about a rule.
+
+    Attributes:
+        code: Its code.
+        name: Its name, words joined by hyphens.
+        title: What it finds, in a sentence.
+        body: Why that matters and what to do; paragraphs separated by blank lines.
+        rule: The rule.
+    """
+
+    code: str
+    name: str
+    title: str
+    body: str
+    rule: Rule
+
+
+def page(code: str, lang: str) -> Page:
+    """Return the page of a rule.
+
+    Raises:
+        UsageError: there is no rule of this code.
+    """
+    found = {rule.CODE: rule for rule in rules()}
+    rule = found.get(code.upper())
+    if rule is None:
+        raise unknown_name("rule", code, found)
+    module = type(rule).__module__
+    text = rule.CHINESE if lang == "zh" and rule.CHINESE else sys.modules[module].__doc__ or ""
+    title, _, body = inspect.cleandoc(text).partition("\n\n")
+    name = module.rpartition(".")[2].replace("_", "-")
+    return Page(rule.CODE, name, " ".join(title.split()), body.strip(), rule)

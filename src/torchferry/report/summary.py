@@ -1,0 +1,121 @@
+"""What a migration says when it is done: what was changed, what was checked, what remains, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.migration.transaction import Write
+from torchferry.report.model import Report
+from torchferry.report.text_format import by_file, printable
+
+_MOST = 40
+"""Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
+
+
+class Written(NamedTuple):
+    """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, and where."""
+
+    way: str
+    place: Path
+
+
+def summary(
+    report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: Written, lang: str
+) -> Iterator[str]:
+    """Yield the lines of the summary."""
+    yield _headline(report, fixed, writes, target, written).render(lang)
+    for remark in report.remarks:
+        yield remark.render(lang)
+    yield ""
+    yield from _table(fixed, writes, target, lang)
+    work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
+    notes = len(report.findings) - len(work)
+    yield ""
+    if work:
+        yield say("Left to do: {count}", count=len(work)).render(lang)
+        yield from by_file(work[:_MOST], lang)
+        if len(work) > _MOST:
+            yield say("... and {count} more", count=len(work) - _MOST).render(lang)
+    else:
+        yield say("Nothing is left to do by hand.").render(lang)
+    if notes:
+        yield say("{count} notes on places that stay as they are; `torchferry scan` shows them.", count=notes).render(
+            lang
+        )
+    yield ""
+    yield from _next(report, work, writes, target, written, lang)
+
+
+def _headline(report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: Written) -> Message:
+    values = {
+        "root": report.root,
+        "target": target.title,
+        "fixes": len(fixed),
+        "files": len(writes),
+        "place": written.place,
+    }
+    if not writes:
+        return say("{root}: nothing to rewrite for {target}.", **values)
+    if written.way == "nothing":
+        return say(
+            "{root}: {fixes} fixes in {files} files would be applied for {target}; nothing was written.", **values
+        )
+    if written.way == "patch":
+        return say("{root}: {fixes} fixes in {files} files for {target}, as a patch in {place}.", **values)
+    if written.way == "copy":
+        return say("{root}: {fixes} fixes in {files} files for {target}, in the copy {place}.", **values)
+    if written.way == "beside":
+        return say("{root}: {fixes} fixes for {target}, in {files} new files beside the originals.", **values)
+    return say("{root}: {fixes} fixes applied in {files} files for {target}.", **values)
+
+
+def _table(fixed: list[Finding], writes: list[Write], target: Target, lang: str) -> Iterator[str]:
+    """Yield what is known to hold now, and what is not."""
+    plugin = target.backend.PLUGIN
+    counts = Counter(finding.code[:3] for finding in fixed)
+    python = sum(write.path.endswith(".py") for write in writes)
+    installed = find_spec(plugin) is not None
+    environment = (
+        say("{plugin} can be imported here", plugin=plugin)
+        if installed
+        else say("{plugin} is not installed here; {install}", plugin=plugin, install=target.install)
+    )
+    rows = [
+        (say("environment"), installed, environment),
+        (say("files"), True, say("{count} written", count=len(writes))),
+        (say("paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
+        (say("syntax"), True, say("all {count} Python files parse, and a second run changes nothing", count=python)),
+        (say("device"), False, say("not tested: that needs the card, or a rehearsal")),
+    ]
+    width = max(len(title.render(lang)) for title, _, _ in rows)
+    for title, good, text in rows:
+        yield f"  {'✓' if good else '-'} {title.render(lang):{width}}  {text.render(lang)}"
+
+
+def _next(
+    report: Report, work: list[Finding], writes: list[Write], target: Target, written: Written, lang: str
+) -> Iterator[str]:
+    """Yield the commands that come next."""
+    place = printable(str(written.place))
+    if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
+        what = say("apply the fixes that you have read")
+        yield _command(f"torchferry migrate {place} --target {target} --unsafe-fixes", what, lang)
+    if written.way == "nothing" and writes:
+        yield _command(f"torchferry migrate {place} --target {target}", say("apply the safe fixes"), lang)
+    if written.way == "patch":
+        yield _command(f"git apply {place}", say("apply the patch"), lang)
+    if written.way in ("in place", "copy", "beside"):
+        yield _command(f"torchferry scan {place} --target {target}", say("prove what is left"), lang)
+    if written.way in ("in place", "beside") and writes:
+        yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
+
+
+def _command(command: str, what: Message, lang: str) -> str:
+    return f"  {command:<60}  # {what.render(lang)}"

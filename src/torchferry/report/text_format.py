@@ -1,0 +1,91 @@
+"""A report as text: the verdict, the counts, the blockers, then the findings file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.report.families import TITLES
+from torchferry.report.model import Report
+
+_MARKS = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
+_MOST_BLOCKERS = 10
+
+
+Paint = Callable[[str, str], str]
+
+
+def render(report: Report, lang: str) -> str:
+    """Return the report as plain text, one finding a line."""
+    return "".join(f"{line}\n" for line in lines(report, lang))
+
+
+def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield the lines of the report; `paint` colours a text by its kind (`verdict`, `path`, or a grade)."""
+    paint = paint or _plain
+    yield paint(report.verdict_message.render(lang), "verdict")
+    yield say(
+        "{root}: {files} files examined for {target}", root=report.root, files=report.files, target=report.target
+    ).render(lang)
+    for remark in report.remarks:
+        yield remark.render(lang)
+    if report.findings:
+        yield ""
+        yield from _table(report, lang)
+    if report.blockers:
+        yield ""
+        yield paint(say("What blocks:").render(lang), "manual")
+        for finding in report.blockers[:_MOST_BLOCKERS]:
+            yield f"  {printable(str(finding.location))} {finding.code} {finding.message.render(lang)}"
+        if len(report.blockers) > _MOST_BLOCKERS:
+            yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
+    yield from by_file(report.findings, lang, paint)
+    for failure in report.failures:
+        yield ""
+        yield say("torchferry failed on {path}, by a fault of its own; please report it:", path=failure.path).render(
+            lang
+        )
+        yield failure.what.rstrip()
+
+
+def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield findings below the names of their files."""
+    paint = paint or _plain
+    for path, of_file in groupby(findings, key=lambda finding: finding.location.path):
+        yield ""
+        yield paint(printable(path), "path")
+        for finding in of_file:
+            yield finding_line(finding, lang, paint)
+
+
+def _plain(text: str, kind: str) -> str:
+    return text
+
+
+def _table(report: Report, lang: str) -> Iterator[str]:
+    """Yield a line for each family: how many findings of each grade."""
+    grades = (Grade.SAFE, Grade.UNSAFE, Grade.MANUAL, Grade.NOTE)
+    heads = [say(_MARKS[grade]).render(lang) for grade in grades]
+    yield " ".join(f"{head:>10}" for head in heads)
+    for name, counts in report.by_family.items():
+        row = " ".join(f"{counts[grade] or '':>10}" for grade in grades)
+        yield f"{row}  {name} {TITLES[name].render(lang)}"
+
+
+def finding_line(finding: Finding, lang: str, paint: Paint = _plain) -> str:
+    """Return a finding as one line, without its path."""
+    place = finding.location
+    cell = f"cell {place.cell}:" if place.cell else ""
+    mark = say(_MARKS[finding.grade]).render(lang)
+    return f"  {cell}{place.line}:{place.column} {finding.code} {printable(finding.message.render(lang))} " + paint(
+        f"[{mark}]", finding.grade.value
+    )
+
+
+def printable(text: str) -> str:
+    """Return text with control characters and undecodable bytes escaped, so that a file name cannot forge output."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
+    )

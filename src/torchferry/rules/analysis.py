@@ -1,0 +1,168 @@
+"""Examine a whole project: each file by itself, then what only the whole can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding
+from torchferry.rules.base import Options, Rule
+from torchferry.rules.engine import Engine
+from torchferry.rules.examined import Examined, Failure, Selection
+from torchferry.rules.file.link_out_of_project import LinkOutOfProject
+from torchferry.rules.imports.plugin_import import PluginImport
+from torchferry.rules.parallel import examine_all
+from torchferry.source.import_graph import ImportGraph
+from torchferry.source.kinds import Kind
+from torchferry.source.project import Project
+from torchferry.source.text import UndecodableError, apply_edits, decode_python
+from torchferry.source.tree import Entry, Listing
+
+
+class Analysis(NamedTuple):
+    """What is known of a project.
+
+    Attributes:
+        examined: Its files, in order of their paths.
+        skipped: Findings about what was not looked into.
+        entry_points: Files that are started as programs and use the device.
+        inserts_import: Whether the plugin's import was added, or found, in some file.
+    """
+
+    examined: list[Examined]
+    skipped: list[Finding]
+    entry_points: list[str]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Faults of torchferry's own."""
+        return [item.failure for item in self.examined if item.failure is not None]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything found in the project as it was."""
+        return [*self.skipped, *(finding for item in self.examined for finding in item.findings)]
+
+    @property
+    def remaining(self) -> list[Finding]:
+        """Everything found in the project as it is to be written."""
+        return [*self.skipped, *(finding for item in self.examined for finding in item.remaining)]
+
+
+class Request(NamedTuple):
+    """What to examine and how.
+
+    Attributes:
+        root: The project's folder.
+        listing: Its files.
+        target: Where it is to run.
+        rules: The rules to apply.
+        options: Settings that rules ask for.
+        selection: Which findings are wanted and which fixes are applied.
+        rewrite: Whether fixes are applied (in memory).
+        entry_points: Files that the user says are started as programs.
+        jobs: How many processes may read files.
+    """
+
+    root: Path
+    listing: Listing
+    target: Target
+    rules: Sequence[Rule]
+    options: Options = Options()
+    selection: Selection = Selection()
+    rewrite: bool = False
+    entry_points: tuple[str, ...] = ()
+    jobs: int = 1
+
+
+def analyse(request: Request, progress: Callable[[int], None] | None = None) -> Analysis:
+    """Examine a project; `progress` is called with the number of files done since the last call."""
+    python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
+    project = Project(request.root, python)
+    engine = Engine(
+        request.root,
+        request.target,
+        request.rules,
+        options=request.options,
+        selection=request.selection,
+        project=project,
+    )
+    examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress)
+    graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
+    examined = _users_of_exports(engine, graph, examined, request.rewrite)
+    entries, examined = _plugin_imports(request, graph, examined)
+    skipped = [
+        LinkOutOfProject.at(skip.path, skip.reason)
+        for skip in request.listing.skipped
+        if request.selection.wants(LinkOutOfProject.CODE, skip.path)
+    ]
+    return Analysis(examined, skipped, entries)
+
+
+def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:
+    """Examine files that speak of CUDA only through names which other modules of the project re-export."""
+    again: set[str] = set()
+    for item in examined:
+        exported = set(item.exports)
+        if exported:
+            again |= {
+                importer
+                for importer, names in graph.named.get(item.path, {}).items()
+                if names & exported or "*" in names
+            }
+    return [
+        engine.examine(Entry(item.path, item.kind), rewrite=rewrite, whole=True)
+        if item.path in again and not item.findings and item.failure is None
+        else item
+        for item in examined
+    ]
+
+
+def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examined]) -> tuple[list[str], list[Examined]]:
+    """Add the plugin's import to the files that need it; return the programs that use the device, and the files."""
+    rule = PluginImport()
+    using = {item.path for item in examined if item.uses_device}
+    reaching = graph.reaching(using)
+    entries = [
+        item.path
+        for item in examined
+        if item.path in reaching and item.outline is not None and _is_program(item, graph, request.entry_points)
+    ]
+    everywhere = request.target.autoloads() is not True
+    needing = (using if everywhere else set()) | set(entries)
+    done: list[Examined] = []
+    for item in examined:
+        wanted = item.path in needing and item.failure is None and request.selection.wants(rule.CODE, item.path)
+        done.append(_with_import(request, rule, item, everywhere) if wanted else item)
+    return entries, done
+
+
+def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> bool:
+    if item.outline is None:
+        return False
+    if item.path in named or item.outline.is_program:
+        return True
+    return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
+
+
+def _with_import(request: Request, rule: PluginImport, item: Examined, everywhere: bool) -> Examined:
+    try:
+        data = item.before if item.before is not None else (request.root / item.path).read_bytes()
+        source = decode_python(data)
+    except (OSError, UndecodableError):
+        return item  # reported already
+    edit = rule.edit(source, request.target, everywhere)
+    if edit is None:
+        return item
+    finding = rule.at(item.path, source, edit, request.target)
+    findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location))
+    if not request.rewrite:
+        return item._replace(findings=findings, remaining=findings)
+    current = decode_python(item.after) if item.after is not None else source
+    late = rule.edit(current, request.target, everywhere)
+    if late is None:  # another fix imports the plugin already
+        return item
+    after = current.encode(apply_edits(current.text, [late]))
+    return item._replace(findings=findings, fixed=(*item.fixed, finding), before=data, after=after)

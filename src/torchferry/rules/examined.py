@@ -1,0 +1,78 @@
+"""What is known of a file after it was examined, and which findings the user wants."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.source.kinds import Kind
+from torchferry.source.outline import Outline
+
+
+class Selection(NamedTuple):
+    """Which findings are reported and which fixes are applied.
+
+    Attributes:
+        select: Codes or families to keep; empty for all.
+        ignore: Codes or families to leave out.
+        unsafe: Whether unsafe fixes are applied too.
+        per_file: For each pattern of paths, codes or families to leave out there.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe: bool = False
+    per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def wants(self, code: str, path: str) -> bool:
+        """Whether findings with this code are reported for this file."""
+        if (self.select and not code.startswith(self.select)) or (self.ignore and code.startswith(self.ignore)):
+            return False
+        if self.per_file:
+            from fnmatch import fnmatchcase  # imported late: few configurations have such a table
+
+            return not any(fnmatchcase(path, pattern) and code.startswith(codes) for pattern, codes in self.per_file)
+        return True
+
+    def applies(self, finding: Finding) -> bool:
+        """Whether the finding's fix is applied."""
+        return bool(finding.edits) and (finding.grade is Grade.SAFE or (self.unsafe and finding.grade is Grade.UNSAFE))
+
+
+class Failure(NamedTuple):
+    """A fault of torchferry itself on one file; the file is left alone and the run goes on."""
+
+    path: str
+    what: str
+
+
+class Examined(NamedTuple):
+    """One file after it was examined, and after it was rewritten if that was asked.
+
+    Attributes:
+        path: Path relative to the root.
+        kind: What the file is.
+        findings: What was found in the file as it was, in order of position.
+        fixed: The findings whose fixes were applied.
+        remaining: What is found in the file as it is to be written; `findings` when nothing was applied.
+        before: The file's bytes; None when nothing was applied.
+        after: Its new bytes; None when nothing was applied.
+        failure: A fault of torchferry's own, or None.
+        outline: What a Python file imports; None for other files.
+        uses_device: Whether a Python file will use the target's device.
+        is_script: Whether a Python file does things when it is imported, as one that is started does.
+        exports: Names of `torch.cuda` that a Python file binds in its own scope.
+    """
+
+    path: str
+    kind: Kind
+    findings: tuple[Finding, ...] = ()
+    fixed: tuple[Finding, ...] = ()
+    remaining: tuple[Finding, ...] = ()
+    before: bytes | None = None
+    after: bytes | None = None
+    failure: Failure | None = None
+    outline: Outline | None = None
+    uses_device: bool = False
+    is_script: bool = False
+    exports: tuple[str, ...] = ()

@@ -1,0 +1,53 @@
+"""A program that uses the device and does not import the plugin.
+
+The device type, its module in torch and its methods exist only after the plugin is imported. Since torch 2.5 a plugin
+can have `import torch` load it; then an import in the programs that people start is enough, and says what is meant.
+For a plugin that is not loaded by itself, every module that uses the device imports it. The line goes behind the first
+import of torch, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.messages import say
+from torchferry.rules.base import Rule
+from torchferry.source.insertion import has_torch_import, import_edit, imports_module
+from torchferry.source.text import SourceText
+
+
+class PluginImport(Rule):
+    """Adds the plugin's import where it is needed; which files these are is known when all were examined."""
+
+    CODE = "IMP101"
+
+    def edit(self, source: SourceText, target: Target, everywhere: bool) -> Edit | None:
+        """Return the edit for a file that needs the plugin, or None when it has it or has no place for it.
+
+        Args:
+            source: The file's text.
+            target: The target.
+            everywhere: Whether a file that imports torch nowhere at its top gets the import too.
+        """
+        plugin = target.backend.PLUGIN
+        if imports_module(source.text, plugin) or not (everywhere or has_torch_import(source.text)):
+            return None
+        return import_edit(source.text, [plugin], source.newline)
+
+    def at(self, path: str, source: SourceText, edit: Edit, target: Target) -> Finding:
+        """Build the finding for an edit that `edit` returned."""
+        line, column = source.position(edit.start)
+        plugin = target.backend.PLUGIN
+        message = say("uses {target} and needs `import {plugin}`", target=target.title, plugin=plugin)
+        place = Location(path, line, column, line, column)
+        return Finding(self.CODE, place, message, Grade.SAFE, (edit,))
+
+
+def device_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that change how a file uses the device, rather than paths or commands in it."""
+    return [finding for finding in findings if finding.edits and finding.code[:3] in _DEVICE_FAMILIES]
+
+
+_DEVICE_FAMILIES = frozenset({"AMP", "BKD", "CUD", "DEV", "DST", "IMP", "MEM", "PRF", "RNG", "STR"})

@@ -1,0 +1,56 @@
+"""Which file of a project imports which, from the outlines of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.source.outline import Outline
+from torchferry.source.project import Project
+
+
+class ImportGraph:
+    """The imports between the files of a project."""
+
+    def __init__(self, project: Project, outlines: Iterable[Outline]) -> None:
+        self._importers: dict[str, set[str]] = {}
+        self.named: dict[str, dict[str, set[str]]] = {}
+        """For each module's file, the names that each importing file takes from it."""
+        for item in outlines:
+            for module, names in item.imports:
+                self._add(project, item.path, module, names)
+
+    def _add(self, project: Project, importer: str, module: str, names: tuple[str, ...]) -> None:
+        absolute = absolute_module(module, importer)
+        path = project.module_path(absolute, importer)
+        if path is not None:
+            self._importers.setdefault(path, set()).add(importer)
+            self.named.setdefault(path, {}).setdefault(importer, set()).update(names)
+        for name in names:  # a name may be a module itself: from package import module
+            inner = project.module_path(f"{absolute}.{name}", importer)
+            if inner is not None:
+                self._importers.setdefault(inner, set()).add(importer)
+
+    def is_imported(self, path: str) -> bool:
+        """Whether another file imports this one."""
+        return bool(self._importers.get(path, set()) - {path})
+
+    def reaching(self, paths: Iterable[str]) -> set[str]:
+        """Return the given files and every file that imports one of them, directly or not."""
+        found = set(paths)
+        todo = list(found)
+        while todo:
+            for importer in self._importers.get(todo.pop(), ()):
+                if importer not in found:
+                    found.add(importer)
+                    todo.append(importer)
+        return found
+
+
+def absolute_module(module: str, importer: str) -> str:
+    """Return a module name as `Project` takes it: relative ones as a path from the root behind a dot."""
+    level = len(module) - len(module.lstrip("."))
+    if not level:
+        return module
+    parts = importer.split("/")[:-level]
+    rest = module[level:]
+    return "." + ".".join([*parts, rest] if rest else parts)

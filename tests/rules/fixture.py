@@ -1,0 +1,111 @@
+"""Rule fixtures: one text file a rule, with what must stay unchanged first and what each target gets beside the input.
+
+    === unchanged: a message is no device
+    print("cuda")
+    === case: an argument of .to()
+    model.to("cuda:0")
+    >>> safe 1:11
+    --- npu
+    model.to("npu:0")
+    --- ptex
+    model.to("xla:0")
+    === case: a Dockerfile
+    @@@ Dockerfile
+    FROM nvidia/cuda:12.1
+    >>> npu,musa: manual 1:6
+    --- npu unchanged
+
+A case is one file, `input.py` unless a line `@@@ NAME` says otherwise; further `@@@ NAME` lines begin other files of the
+same project, which are there but not rewritten. `!!! path OLD = NEW` sets an entry of the user's path table.
+`>>> [TARGETS:] GRADE LINE:COLUMN` expects a finding of the fixture's rule, in order; without targets, for all of them.
+`--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that there
+is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+TARGETS = ("npu", "musa", "sdaa", "gcu", "ptex")
+
+
+class Expected(NamedTuple):
+    grade: str
+    place: str
+
+
+class Output(NamedTuple):
+    target: str
+    unsafe: bool
+    text: str | None  # None: unchanged
+
+
+class Case(NamedTuple):
+    title: str
+    unchanged: bool
+    files: tuple[tuple[str, str], ...]
+    findings: tuple[tuple[tuple[str, ...], Expected], ...]
+    outputs: tuple[Output, ...]
+    paths: tuple[tuple[str, str], ...]
+
+    @property
+    def main(self) -> tuple[str, str]:
+        return self.files[0]
+
+    def expected(self, target: str) -> list[Expected]:
+        return [expected for targets, expected in self.findings if not targets or target in targets]
+
+
+def load(path: Path) -> list[Case]:
+    cases: list[Case] = []
+    for block in ("\n" + path.read_text(encoding="utf-8")).split("\n=== ")[1:]:
+        header, _, body = block.partition("\n")
+        kind, _, title = header.partition(":")
+        cases.append(_case(path, kind.strip(), title.strip(), body))
+    return cases
+
+
+def _case(path: Path, kind: str, title: str, body: str) -> Case:
+    assert kind in ("case", "unchanged"), f"{path}: {kind}: {title}"
+    files: list[tuple[str, list[str]]] = [("input.py", [])]
+    findings: list[tuple[tuple[str, ...], Expected]] = []
+    outputs: list[tuple[str, bool, list[str] | None]] = []
+    paths: list[tuple[str, str]] = []
+    into = files[0][1]
+    for line in body.removesuffix("\n").split("\n"):
+        if line.startswith("@@@ "):
+            name = line[4:].strip()
+            if len(files) == 1 and not files[0][1]:
+                files[0] = (name, [])
+            else:
+                files.append((name, []))
+            into = files[-1][1]
+        elif line.startswith("!!! path "):
+            old, _, new = line[len("!!! path ") :].partition(" = ")
+            paths.append((old, new))
+        elif line.startswith(">>> "):
+            targets, _, rest = line[4:].rpartition(": ")
+            grade, place = rest.split()
+            names = tuple(target.strip() for target in targets.split(",")) if targets else ()
+            findings.append((names, Expected(grade, place)))
+        elif line.startswith("--- "):
+            target, *flags = line[4:].split()
+            assert target in TARGETS, f"{path}: {title}: unknown target {target}"
+            text: list[str] | None = None if "unchanged" in flags else []
+            outputs.append((target, "unsafe" in flags, text))
+            into = text if text is not None else []
+        else:
+            into.append(line)
+    return Case(
+        title,
+        kind == "unchanged",
+        tuple((name, _text(lines)) for name, lines in files),
+        tuple(findings),
+        tuple(Output(target, unsafe, None if lines is None else _text(lines)) for target, unsafe, lines in outputs),
+        tuple(paths),
+    )
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
