@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from torchferry.backends.tables import EMPTY, Row, Table, load_table
+from torchferry.backends.tables import Row, Table, load_table
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
@@ -180,8 +180,8 @@ class Backend:
     @classmethod
     @lru_cache(maxsize=64)
     def table(cls, name: str) -> Table:
-        """Return the table `name` (`api`, `env`, `tools`, `packages`, `images`), inherited rows included."""
-        inherited = EMPTY
+        """Return the table `name`, such as `api`: what holds for all targets, what is inherited, then its own rows."""
+        inherited = load_table(DATA / "common" / f"{name}.toml")
         for base in reversed(cls.__mro__[1:]):
             if issubclass(base, Backend) and base is not Backend:
                 inherited = inherited.extended(load_table(_data_directory(base) / f"{name}.toml"))

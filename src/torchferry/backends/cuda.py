@@ -79,6 +79,7 @@ def _group_by_name() -> dict[str, str]:
     return {name: group.name for group in groups("api").values() for name in group.names}
 
 
+@lru_cache(maxsize=4096)
 def api_group(name: str) -> str:
     """Return the group of `api.toml` that a canonical torch name belongs to; empty when it does not mean CUDA.
 

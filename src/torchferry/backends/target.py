@@ -77,12 +77,23 @@ class Target:
         return row
 
     @cached_property
-    def replaces_torch_names(self) -> bool:
-        """Whether the plugin has its own version of torch names that have nothing to do with CUDA."""
-        return any(
-            row.status in REWRITTEN and row.use != row.name and not row.name.startswith(cuda.NAMESPACE)
-            for row in self.backend.table("api")
+    def replaced_modules(self) -> tuple[str, ...]:
+        """The modules of torch, outside `torch.cuda`, of which the plugin has its own version of some names."""
+        return tuple(
+            sorted(
+                {
+                    row.name.rpartition(".")[0]
+                    for row in self.backend.table("api")
+                    if row.status in REWRITTEN and row.use != row.name and not row.name.startswith(cuda.NAMESPACE)
+                }
+                - {"", "torch"}
+            )
         )
+
+    @property
+    def replaces_torch_names(self) -> bool:
+        """Whether the plugin has its own version of torch names outside `torch.cuda`."""
+        return bool(self.replaced_modules)
 
     def row(self, table: str, name: str) -> Row:
         """Return the row `name` of a table other than `api`; status `unknown` where there is none."""

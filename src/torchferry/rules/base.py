@@ -11,7 +11,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.keeping import CUDA_ONLY_MODULES
+from torchferry.rules.keeping import CUDA_ONLY_MODULES, target_words
 from torchferry.source.flow import Flow
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
@@ -92,6 +92,11 @@ class PythonContext(Context):
         return found
 
     @cached_property
+    def mentions_target(self) -> bool:
+        """Whether the file speaks of the target anywhere."""
+        return target_words(self.target.name, self.target.backend.PLUGIN).search(self.text) is not None
+
+    @cached_property
     def patches_cuda(self) -> bool:
         """Whether the file assigns to names below `torch.cuda`, standing in for them."""
         return any(
@@ -157,6 +162,9 @@ class Rule:
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
 
+    MODULES: ClassVar[tuple[str, ...]] = ()
+    """Top-level modules: a Python file that imports one interests the rule too; see `modules`."""
+
     KINDS: ClassVar[tuple[Kind, ...]] = (Kind.PYTHON,)
     """Kinds of file that the rule looks at. Python rules see the cells of notebooks too."""
 
@@ -166,6 +174,10 @@ class Rule:
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the words without which a file cannot interest the rule; none when it has nothing to do."""
         return self.WORDS
+
+    def modules(self, target: Target) -> tuple[str, ...]:
+        """Return the top-level modules whose import makes a Python file interesting to the rule."""
+        return self.MODULES
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield what the rule finds in a file that is not Python."""

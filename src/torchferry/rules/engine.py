@@ -24,7 +24,7 @@ from torchferry.rules.references import api_means_cuda
 from torchferry.source.insertion import import_edit, imports_module
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
-from torchferry.source.outline import outline
+from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.suppress import Suppression, suppressions
@@ -54,7 +54,10 @@ class Engine:
         self.selection = selection
         self.project = project
         self._words: dict[Kind, dict[bytes, list[Rule]]] = {}
+        self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
+            for module in rule.modules(target):
+                self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
                 for kind in rule.KINDS:
                     self._words.setdefault(kind, {}).setdefault(word.encode(), []).append(rule)
@@ -81,7 +84,7 @@ class Engine:
         examined = Examined(entry.path, entry.kind)
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
-        rules = self.interested(entry.kind, None if whole else data)
+        rules = self.interested(entry.kind, None if whole else data, examined.outline)
         if not rules:
             return examined
         if len(data) > self.options.max_file_size:
@@ -112,8 +115,11 @@ class Engine:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
         return Examined(entry.path, entry.kind, findings, remaining=findings)
 
-    def interested(self, kind: Kind, data: bytes | None) -> list[Rule]:
-        """Return the rules that have a word in `data`, in order of their codes; all of them for None."""
+    def interested(self, kind: Kind, data: bytes | None, imports: Outline | None = None) -> list[Rule]:
+        """Return the rules that have a word in `data` or a module in `imports`, in order of their codes.
+
+        For None as `data`, all rules of the kind.
+        """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
         found = {
@@ -122,6 +128,9 @@ class Engine:
             if data is None or word in data
             for rule in of_word
         }
+        tops = self._modules.keys() if data is None else imports.packages if imports is not None else ()
+        for top in tops:
+            found |= {rule.CODE: rule for rule in self._modules.get(top, ())}
         return [found[code] for code in sorted(found)]
 
     def context(self, entry: Entry, source: SourceText) -> Context:
@@ -165,7 +174,8 @@ class Engine:
                 return self._problem(entry, UndecodableFile.at(entry.path, message))
             current = SourceText(text, source.encoding, source.bom)
             try:
-                remaining = self.check(self.context(entry, current), self.interested(entry.kind, after))
+                imports = outline(entry.path, after) if entry.kind is Kind.PYTHON else None
+                remaining = self.check(self.context(entry, current), self.interested(entry.kind, after, imports))
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None

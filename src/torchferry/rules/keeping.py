@@ -35,9 +35,9 @@ def reason_to_keep(context: PythonContext, node: ast.AST) -> Message | None:
 
 def _has_target_branch(context: PythonContext, node: ast.AST) -> bool:
     """Whether a branch of the same ladder, or an item of the same list, is for the target."""
-    words = target_words(context.target.name, context.target.backend.PLUGIN)
-    if words.search(context.text) is None:
+    if not context.mentions_target:
         return False
+    words = target_words(context.target.name, context.target.backend.PLUGIN)
     file = context.file
     child: ast.AST = node
     parent = file.parents.get(child)

@@ -15,6 +15,9 @@ from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.names import Reference
 from torchferry.source.python import PythonFile
 
+CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
+"""Words of which one is in every file that names something of `torch.cuda`, however it imports it."""
+
 
 class ReferenceRule(Rule):
     """Finds uses of the names of some groups of `cuda/api.toml` and rewrites them by the target's table."""

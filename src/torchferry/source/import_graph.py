@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.source.outline import Outline
-from torchferry.source.project import Project
+from torchferry.source.project import Project, absolute_module
 
 
 class ImportGraph:
@@ -44,13 +44,3 @@ class ImportGraph:
                     found.add(importer)
                     todo.append(importer)
         return found
-
-
-def absolute_module(module: str, importer: str) -> str:
-    """Return a module name as `Project` takes it: relative ones as a path from the root behind a dot."""
-    level = len(module) - len(module.lstrip("."))
-    if not level:
-        return module
-    parts = importer.split("/")[:-level]
-    rest = module[level:]
-    return "." + ".".join([*parts, rest] if rest else parts)

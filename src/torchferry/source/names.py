@@ -53,6 +53,7 @@ class Names:
         self._binding: dict[str, dict[ast.AST, list[ast.AST]]] = {}
         self._origins: dict[ast.AST, str | None] = {}
         self._references: dict[str, list[Reference]] = {}
+        self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
 
     # --- bindings ---
 
@@ -81,6 +82,9 @@ class Names:
 
     def uses(self, identifier: str, scope: ast.AST) -> list[ast.Name]:
         """Return the loads of the variable `identifier` that `scope` binds."""
+        loads = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
+        if scope is self.file.tree and len(self._scopes(identifier)) == 1:
+            return loads  # no other scope binds the name, so every use is of this one
         return [
             name
             for name in self.file.names.get(identifier, ())
@@ -183,18 +187,24 @@ class Names:
             found = self._references[package] = self._find_references(package)
         return found
 
+    def _imports_by_package(self) -> dict[str, list[tuple[ast.alias, str, str]]]:
+        """Return the import aliases by the package that they come from, with the name imported and what it binds."""
+        if self._imported is None:
+            self._imported = {}
+            for statement in self.file.imports:
+                for alias in statement.names:
+                    origin = self.binding_origin(alias)
+                    if origin is not None:
+                        name = alias.name if isinstance(statement, ast.Import) else origin
+                        self._imported.setdefault(origin.partition(".")[0], []).append((alias, name, origin))
+        return self._imported
+
     def _find_references(self, package: str) -> list[Reference]:
         found: list[Reference] = []
         bound: list[ast.AST] = []  # bindings of names that stand for something of the package
-        prefix = package + "."
-        for statement in self.file.imports:
-            for alias in statement.names:
-                origin = self.binding_origin(alias)
-                if origin is None or not (origin == package or origin.startswith(prefix)):
-                    continue
-                name = alias.name if isinstance(statement, ast.Import) else origin
-                found.append(Reference(name, alias, "", origin))
-                bound.append(alias)
+        for alias, name, origin in self._imports_by_package().get(package, ()):
+            found.append(Reference(name, alias, "", origin))
+            bound.append(alias)
         seen: set[ast.AST] = set()
         while bound:
             binding = bound.pop()
@@ -203,15 +213,15 @@ class Names:
             seen.add(binding)
             identifier = bound_name(binding)
             scope = next(scope for scope, binders in self._scopes(identifier).items() if binding in binders)
-            origin = self.binding_origin(binding)
-            assert origin is not None
+            stands_for = self.binding_origin(binding)
+            assert stands_for is not None
             for use in self.uses(identifier, scope):
                 top: ast.expr = use
-                name = origin
+                name = stands_for
                 while isinstance(parent := self.file.parents.get(top), ast.Attribute):
                     name = f"{name}.{parent.attr}"
                     top = parent
-                found.append(Reference(name, top, identifier, origin))
+                found.append(Reference(name, top, identifier, stands_for))
                 target = self._aliased(top)
                 if target is not None and self.binding_origin(target) is not None:
                     bound.append(target)

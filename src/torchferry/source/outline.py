@@ -37,6 +37,11 @@ class Outline(NamedTuple):
     imports: tuple[Import, ...]
     is_program: bool
 
+    @property
+    def packages(self) -> set[str]:
+        """The top-level packages that it imports from, its own relative imports left out."""
+        return {imported.module.partition(".")[0] for imported in self.imports}
+
 
 def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""

@@ -34,6 +34,8 @@ class Project:
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
         self._importers: dict[str, list[str]] | None = None
+        self._reexports: dict[str, dict[str, list[str]]] = {}
+        self._modules: dict[tuple[str, str], str | None] = {}
         self._extensions: frozenset[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
@@ -85,10 +87,17 @@ class Project:
         Absolute names are looked for beside the importer and in each folder above it up to the root, then
         in `src`: the folder of the script that was started is on Python's path, and that folder is unknown.
         """
+        folder = "" if module.startswith(".") else importer.rpartition("/")[0]
+        key = (module, folder)
+        if key not in self._modules:
+            self._modules[key] = self._find_module(module, folder)
+        return self._modules[key]
+
+    def _find_module(self, module: str, folder: str) -> str | None:
         parts = module.lstrip(".").split(".") if module.strip(".") else []
         if module.startswith("."):
             return self._existing(parts)
-        folders = importer.split("/")[:-1]
+        folders = folder.split("/") if folder else []
         for end in range(len(folders), -1, -1):
             found = self._existing([*folders[:end], *parts])
             if found is not None:
@@ -113,24 +122,36 @@ class Project:
         path = self.module_path(module, importer)
         if path is None:
             return name
-        source = self.text(path)
-        if source is None or member not in source.text or _defines(source.text, member):
-            return name
-        loaded = self.file(path)
-        if loaded is None:
-            return name
-        file, names = loaded
-        for binding in names.module_bindings(member):
-            origin = names.binding_origin(binding)
-            if origin is not None:
-                return self._canonical(origin, path, depth + 1)
-        for statement in file.imports:  # from .devices import *
-            if isinstance(statement, ast.ImportFrom) and any(alias.name == "*" for alias in statement.names):
-                inner = f"{names.imported_module(statement)}.{member}"
-                found = self._canonical(inner, path, depth + 1)
-                if found != inner:
-                    return found
+        passed_on = self._passed_on(path)
+        for origin in passed_on.get(member, ()):
+            found = self._canonical(origin, path, depth + 1)
+            if found.startswith("torch."):
+                return found
+        for origin in passed_on.get("*", ()):  # from .devices import *
+            inner = origin.removesuffix("*") + member
+            found = self._canonical(inner, path, depth + 1)
+            if found != inner:
+                return found
         return name
+
+    def _passed_on(self, path: str) -> dict[str, list[str]]:
+        """Return the names that a module binds by `from` imports, or as aliases of torch, with what they stand for.
+
+        Judged by the module's text: parsing every module that another one imports from would cost more than all else.
+        """
+        found = self._reexports.get(path)
+        if found is None:
+            source = self.text(path)
+            text = source.text if source is not None else ""
+            found = {}
+            for match in _FROM_IMPORT.finditer(text):
+                module = absolute_module(match["module"], path)
+                for original, bound in _BOUND_NAME.findall(_COMMENT.sub("", match["many"] or match["names"] or "")):
+                    found.setdefault(bound or original, []).append(f"{module}.{original}")
+            for name, origin in _ALIAS.findall(text) if "torch" in text else ():
+                found.setdefault(name, []).append(origin)
+            self._reexports[path] = found
+        return found
 
     def definition(
         self, name: str, importer: str
@@ -199,9 +220,21 @@ class Project:
 _IMPORTED_WORD = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
 
 
+_FROM_IMPORT = re.compile(
+    r"^[ \t]*from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))",
+    re.MULTILINE,
+)
+_BOUND_NAME = re.compile(r"([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
+_ALIAS = re.compile(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\r\n]*")
 _EXTENSION_NAME = re.compile(r"(?:CUDA|Cpp)Extension\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
 
 
-def _defines(text: str, name: str) -> bool:
-    """Whether a module defines a function or class called `name`, judged by its text alone."""
-    return re.search(rf"^(?:async[ \t]+)?(?:def|class)[ \t]+{re.escape(name)}\b", text, re.MULTILINE) is not None
+def absolute_module(module: str, importer: str) -> str:
+    """Return a module name as `Project` takes it: relative ones as a path from the root behind a dot."""
+    level = len(module) - len(module.lstrip("."))
+    if not level:
+        return module
+    parts = importer.split("/")[:-level]
+    rest = module[level:]
+    return "." + ".".join([*parts, rest] if rest else parts)

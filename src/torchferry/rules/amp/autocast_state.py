@@ -29,7 +29,7 @@ class AutocastState(ReferenceRule):
     """Finds autocast state functions that mean CUDA."""
 
     CODE = "AMP103"
-    WORDS = ("autocast",)
+    WORDS = ("autocast_gpu_dtype", "is_autocast_enabled", "set_autocast_enabled")
     GROUPS = ("autocast",)
 
     def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:

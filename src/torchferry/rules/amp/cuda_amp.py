@@ -7,12 +7,12 @@ float32, or in float16 without scaling, until it diverges. The plugin's own clas
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaAmp(ReferenceRule):
     """Finds uses of `torch.cuda.amp`."""
 
     CODE = "AMP101"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("amp",)

@@ -33,7 +33,7 @@ class AttentionPackage(Rule):
     """Finds imports of attention kernels."""
 
     CODE = "ATT101"
-    WORDS = ("flash_attn", "flashinfer", "sageattention", "xformers")
+    MODULES = tuple(_PACKAGES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement."""

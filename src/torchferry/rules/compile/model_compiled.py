@@ -22,7 +22,7 @@ class ModelCompiled(Rule):
     """Finds `torch.compile`."""
 
     CODE = "CMP101"
-    WORDS = ("compile",)
+    WORDS = ("torch.compile", "import compile")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says."""

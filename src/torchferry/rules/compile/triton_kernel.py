@@ -21,7 +21,7 @@ class TritonKernel(Rule):
     """Finds imports of Triton."""
 
     CODE = "CMP102"
-    WORDS = ("triton",)
+    MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement."""

@@ -6,12 +6,12 @@ Missed, a program quietly takes the slower or less exact one: `is_bf16_supported
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaCapabilityQuery(ReferenceRule):
     """Finds capability queries of `torch.cuda`."""
 
     CODE = "CUD102"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("build",)

@@ -8,12 +8,12 @@ the device that it chooses.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaDeviceCall(ReferenceRule):
     """Finds uses of the device functions of `torch.cuda`."""
 
     CODE = "CUD101"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("device",)

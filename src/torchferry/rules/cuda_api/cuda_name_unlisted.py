@@ -6,12 +6,12 @@ UNKNOWN; with `--unsafe-fixes` it is renamed like its neighbours.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaNameUnlisted(ReferenceRule):
     """Finds names of `torch.cuda` that the tables do not know."""
 
     CODE = "CUD106"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("unlisted",)

@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, last_name, string_value
 from torchferry.rules.keeping import reason_to_keep
-from torchferry.rules.references import part_edits, written_parts
+from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.names import Reference
 
 
@@ -23,7 +23,7 @@ class CudaNamespace(Rule):
     """Finds `torch.cuda` used as a value."""
 
     CODE = "CUD107"
-    WORDS = ("cuda",)
+    WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, and for `getattr(torch, "cuda")`."""

@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.references import CUDA_NAMES
 
 
 class CudaPatched(Rule):
     """Finds assignments to names of `torch.cuda`."""
 
     CODE = "CUD108"
-    WORDS = ("torch.cuda", "cuda.")
+    WORDS = CUDA_NAMES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield one finding, at the first assignment."""

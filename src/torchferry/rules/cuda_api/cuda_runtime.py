@@ -6,12 +6,12 @@ them is CUDA itself. Some plugins expose their own runtime under another name.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaRuntime(ReferenceRule):
     """Finds uses of the CUDA runtime through torch."""
 
     CODE = "CUD104"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("runtime",)

@@ -6,12 +6,12 @@ such functions; the vendor's own management tool gives the figures.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaTelemetry(ReferenceRule):
     """Finds telemetry calls of `torch.cuda`."""
 
     CODE = "CUD103"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("telemetry",)

@@ -6,12 +6,12 @@ memory of an NVIDIA card. Both only make a program faster: without them it is ri
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaTuning(ReferenceRule):
     """Finds uses of TunableOp and GPUDirect Storage."""
 
     CODE = "CUD105"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("tuning", "storage_direct")

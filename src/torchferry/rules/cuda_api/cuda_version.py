@@ -19,7 +19,7 @@ class CudaVersion(Rule):
     """Finds reads of `torch.version.cuda`."""
 
     CODE = "CUD109"
-    WORDS = ("version",)
+    WORDS = ("version.cuda", "torch.version", "CUDNN_TENSOR_DTYPES")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each read: manual where None would raise or choose a branch."""

@@ -30,7 +30,7 @@ class CudaDeviceString(Rule):
     """Finds device strings that were followed to a device."""
 
     CODE = "DEV101"
-    WORDS = ("cuda",)
+    WORDS = ('"cuda', "'cuda")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""

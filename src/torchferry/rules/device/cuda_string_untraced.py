@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.cuda_device_string import device_strings, device_trace
+from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow import Verdict
@@ -24,7 +24,7 @@ class CudaStringUntraced(Rule):
     """Finds device strings that could not be followed to a device or to something else."""
 
     CODE = "DEV102"
-    WORDS = ("cuda",)
+    WORDS = CudaDeviceString.WORDS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is open."""

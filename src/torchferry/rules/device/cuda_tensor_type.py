@@ -16,7 +16,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
-from torchferry.rules.references import ReferenceRule, missing, replaced
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
 
 
@@ -24,7 +24,7 @@ class CudaTensorType(ReferenceRule):
     """Finds tensor types of CUDA, as names and as strings."""
 
     CODE = "DEV105"
-    WORDS = ("torch.cuda", "cuda")
+    WORDS = CUDA_NAMES
     GROUPS = ("tensor",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -13,10 +13,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, calls_of, last_name
+from torchferry.rules.base import Options, PythonContext, Rule, calls_of, last_name
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.names import assigned_value
@@ -30,9 +31,13 @@ class IntegerDevice(Rule):
     CODE = "DEV106"
     WORDS = (".to(", "torch.device(", "device=", "map_location")
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Nothing on a target that takes numbers."""
+        return () if target.backend.INTEGER_DEVICE is True else self.WORDS
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each number or index variable that stands for a device."""
-        if context.target.backend.INTEGER_DEVICE is True or not context.names.references("torch"):
+        if not context.names.references("torch"):
             return
         for argument in self._arguments(context):
             literal = isinstance(argument, ast.Constant) and type(argument.value) is int and argument.value >= 0

@@ -21,7 +21,7 @@ class NcclAvailability(ReferenceRule):
     """Finds availability tests and classes of NCCL in torch.distributed."""
 
     CODE = "DST102"
-    WORDS = ("nccl", "NCCL")
+    WORDS = ("nccl_available", "ProcessGroupNCCL")
     GROUPS = ("distributed",)
 
     def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ class NcclBackendString(Rule):
     """Finds strings that name NCCL as the backend."""
 
     CODE = "DST101"
-    WORDS = ("nccl", "NCCL")
+    WORDS = ('"nccl"', "'nccl'", '"NCCL"', "'NCCL'")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that reaches a backend, or that could not be followed."""

@@ -6,12 +6,12 @@ process. Plugins hardly have them; `torch.distributed` does the same with one pr
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class NcclCalledDirectly(ReferenceRule):
     """Finds direct uses of NCCL and of copies between cards."""
 
     CODE = "DST104"
-    WORDS = ("nccl", "cuda")
+    WORDS = CUDA_NAMES
     GROUPS = ("collective",)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing
 
@@ -36,7 +37,11 @@ class CudaImport(Rule):
     """Finds imports of `torch.cuda`."""
 
     CODE = "IMP102"
-    WORDS = ("cuda", "torch.distributed", "torch.nn.parallel", "torch.profiler", "torch.utils.data.distributed")
+    WORDS = ("torch.cuda", "import cuda", ", cuda", "cuda,")
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The modules whose names the target has elsewhere, beside CUDA's own."""
+        return (*self.WORDS, *target.replaced_modules)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement, and one for each name that has no counterpart."""

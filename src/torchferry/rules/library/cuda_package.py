@@ -16,16 +16,12 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say
-from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.guarded import is_guarded
 from torchferry.rules.keeping import reason_to_keep
 
 _OTHER_RULES = frozenset({"flash-attn", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
-
-
-_SHORT = 7
-"""Module names shorter than this are parts of ordinary words (`ray` in `array`) and looked for as imports."""
 
 
 def _packages() -> list[Package]:
@@ -41,14 +37,14 @@ class CudaPackage(Rule):
 
     CODE = "LIB101"
 
-    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+    def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""
-        found: list[str] = []
-        for package in _packages():
-            if target.row("packages", package.name).status != "same":
-                for module in package.modules:
-                    found += [f"import {module}", f"from {module}"] if len(module) < _SHORT else [module]
-        return tuple(dict.fromkeys(found))
+        return tuple(
+            module
+            for package in _packages()
+            if target.row("packages", package.name).status != "same"
+            for module in package.modules
+        )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield one finding for each import statement of such a package."""

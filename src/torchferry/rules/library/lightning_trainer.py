@@ -23,7 +23,7 @@ class LightningTrainer(Rule):
     """Finds Lightning trainers that are told to use CUDA."""
 
     CODE = "LIB103"
-    WORDS = ("lightning",)
+    MODULES = _PACKAGES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each argument that means CUDA."""

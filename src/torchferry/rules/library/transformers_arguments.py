@@ -24,7 +24,7 @@ class TransformersArguments(Rule):
     """Finds arguments of transformers that mean CUDA."""
 
     CODE = "LIB104"
-    WORDS = ("transformers",)
+    MODULES = ("transformers",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""

@@ -22,7 +22,7 @@ class UltralyticsDevice(Rule):
     """Finds numeric devices given to ultralytics."""
 
     CODE = "LIB106"
-    WORDS = ("ultralytics",)
+    MODULES = ("ultralytics",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""

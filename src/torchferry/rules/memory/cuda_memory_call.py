@@ -6,12 +6,12 @@ Left as they are, some raise (`reset_peak_memory_stats`), some do nothing (`empt
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaMemoryCall(ReferenceRule):
     """Finds memory functions of `torch.cuda`."""
 
     CODE = "MEM101"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("memory",)

@@ -22,7 +22,7 @@ class CudaLibrarySwitch(ReferenceRule):
     """Finds switches of the CUDA libraries, set or read."""
 
     CODE = "BKD101"
-    WORDS = ("backends",)
+    WORDS = ("torch.backends", "import backends")
     GROUPS = ("backends",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

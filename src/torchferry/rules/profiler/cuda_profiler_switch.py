@@ -6,12 +6,12 @@ way to choose a region.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaProfilerSwitch(ReferenceRule):
     """Finds the CUDA profiler switch."""
 
     CODE = "PRF104"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("profiler",)

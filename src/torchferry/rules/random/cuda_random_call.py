@@ -7,12 +7,12 @@ draw on the CPU where two runs must be equal.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaRandomCall(ReferenceRule):
     """Finds random functions of `torch.cuda`."""
 
     CODE = "RNG101"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("random",)

@@ -7,12 +7,12 @@ cost of its kernels.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaGraph(ReferenceRule):
     """Finds graph capture on CUDA."""
 
     CODE = "STR102"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("graph",)

@@ -6,12 +6,12 @@ have classes of the same names, with the same ordering rules.
 
 from __future__ import annotations
 
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
 class CudaStream(ReferenceRule):
     """Finds streams and events of CUDA."""
 
     CODE = "STR101"
-    WORDS = ("cuda",)
+    WORDS = CUDA_NAMES
     GROUPS = ("stream",)
