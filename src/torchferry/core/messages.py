@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from torchferry.core import toml
 from torchferry.core.env import language
 
 
@@ -69,5 +68,7 @@ def noted(message: Message, note: Bilingual | None) -> Message:
 @lru_cache(maxsize=1)
 def _chinese() -> dict[str, str]:
     """Return the Chinese catalog: English template to Chinese template."""
+    from torchferry.core import toml  # imported late: an English run reads no catalog
+
     table = toml.load(Path(__file__).with_name("zh.toml"))
     return {row["en"]: row["zh"] for row in table["message"]}

@@ -83,7 +83,7 @@ def _segment(part: str) -> str:
             if end < 0:
                 pieces.append(r"\[")
             else:
-                inside = part[at:end].replace("\\", r"\\")
+                inside = re.sub(r"[\\\[&~|]", r"\\\g<0>", part[at:end])
                 pieces.append("[" + ("^" + inside[1:] if inside[0] in "!^" else inside) + "]")
                 at = end + 1
         else:

@@ -150,7 +150,7 @@ def _decode(data: bytes, encoding: str, bom: bytes) -> SourceText:
     body = data[len(bom) :]
     try:
         text = codecs.decode(body, encoding)
-    except (UnicodeError, ValueError) as error:
+    except (UnicodeError, ValueError, TypeError) as error:
         raise UndecodableError(say("not {encoding}: {error}", encoding=encoding, error=error)) from None
     if not isinstance(text, str):
         raise UndecodableError(say("`{encoding}` is not a text encoding", encoding=encoding))

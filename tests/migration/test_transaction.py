@@ -1,0 +1,234 @@
+"""All or nothing, whatever happens in between; and every byte comes back."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.migration.trees import BEFORE, build, snapshot
+from torchferry.core.errors import TorchferryError
+from torchferry.migration import transaction
+from torchferry.migration.journal import DONE, journals
+from torchferry.migration.transaction import ConflictError, Write, apply, exclusive, undo
+
+WRITES = [
+    Write("pkg/model.py", BEFORE["pkg/model.py"], b"new model\n"),
+    Write("pkg/new.py", None, b"made by the migration\n", 0o600),
+    Write("run.sh", BEFORE["run.sh"], b""),
+    Write("train.py", BEFORE["train.py"], b"new train\n" * 5000),
+]
+
+
+def after(before: dict[str, tuple[bytes, int, int]]) -> dict[str, bytes]:
+    return {path: entry[0] for path, entry in before.items()} | {write.path: write.after for write in WRITES}
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path: entry[0] for path, entry in snapshot(root).items()}
+
+
+def test_applied_and_undone_to_the_byte_mode_and_time(tmp_path: Path) -> None:
+    build(tmp_path)
+    before = snapshot(tmp_path)
+    with exclusive(tmp_path):
+        journal = apply(tmp_path, WRITES, "npu")
+    assert journal.state == DONE
+    assert contents(tmp_path) == after(before)
+    assert {path: entry[1] for path, entry in snapshot(tmp_path).items() if path in before} == {
+        path: entry[1] for path, entry in before.items()
+    }
+    with exclusive(tmp_path):
+        undo(tmp_path, journals(tmp_path)[-1])
+    assert snapshot(tmp_path) == before
+    assert journals(tmp_path) == []
+
+
+CHILD = textwrap.dedent(
+    """
+    import os, signal, sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[3])
+    from tests.migration.test_transaction import WRITES
+    from torchferry.migration import journal, transaction
+    root, deadline, count = Path(sys.argv[1]), int(sys.argv[2]), 0
+
+    def counted(function):
+        def wrapper(*args, **kwargs):
+            global count
+            count += 1
+            if count == deadline:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+        return wrapper
+
+    for name in ("replace", "fsync", "open", "unlink", "write", "mkdir", "fchmod", "rename", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    with transaction.exclusive(root):
+        if sys.argv[4] == "apply":
+            transaction.apply(root, WRITES, "npu")
+        else:
+            transaction.undo(root, journal.journals(root)[-1])
+    """
+)
+
+
+def run_child(root: Path, deadline: int, what: str) -> int:
+    repository = str(Path(__file__).parent.parent.parent)
+    command = [sys.executable, "-c", CHILD, str(root), str(deadline), repository, what]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("what", ["apply", "undo"])
+def test_killed_at_any_moment_the_tree_is_as_before_or_as_after(tmp_path: Path, what: str) -> None:
+    states = set()
+    for deadline in range(1, 400):
+        root = tmp_path / str(deadline)
+        build(root)
+        before = snapshot(root)
+        if what == "undo":
+            with exclusive(root):
+                apply(root, WRITES, "npu")
+        status = run_child(root, deadline, what)
+        with exclusive(root):  # the next command takes back what is half done
+            pass
+        now = contents(root)
+        assert now in (after(before), contents_of(before)), f"killed at step {deadline} of {what}"
+        assert transaction.interrupted(root) == []
+        assert not list(root.rglob(".?*.torchferry")), "a temporary file is left"
+        states.add(now == after(before))
+        for journal in journals(root):
+            with exclusive(root):
+                undo(root, journal)
+        assert contents(root) == contents_of(before)
+        assert {p: e[1:] for p, e in snapshot(root).items()} == {p: e[1:] for p, e in before.items()}
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+    else:
+        pytest.fail("the run never came to its end")
+    assert deadline > 30
+    assert states == {True, False}
+
+
+def contents_of(shot: dict[str, tuple[bytes, int, int]]) -> dict[str, bytes]:
+    return {path: entry[0] for path, entry in shot.items()}
+
+
+@pytest.mark.parametrize("step", range(1, 40))
+def test_a_full_disk_takes_everything_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    build(tmp_path)
+    before = snapshot(tmp_path)
+    count = 0
+
+    def full(name: str) -> object:
+        function = getattr(os, name)
+
+        def wrapper(*args: object, **kwargs: object) -> object:
+            nonlocal count
+            count += 1
+            if count == step:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    with exclusive(tmp_path):
+        with monkeypatch.context() as patched:
+            for name in ("replace", "fsync", "fchmod"):
+                patched.setattr(os, name, full(name))
+            failed = False
+            try:
+                apply(tmp_path, WRITES, "npu")
+            except TorchferryError as error:
+                failed = True
+                assert "No space left" in error.message.render("en")
+        if failed:
+            assert contents(tmp_path) == contents_of(before)
+            assert [journal for journal in journals(tmp_path) if journal.state == DONE] == []
+    with exclusive(tmp_path):
+        assert contents(tmp_path) == (contents_of(before) if failed else after(before))
+
+
+def test_undo_refuses_when_files_have_changed_since(tmp_path: Path) -> None:
+    build(tmp_path)
+    with exclusive(tmp_path):
+        apply(tmp_path, WRITES, "npu")
+        (tmp_path / "run.sh").write_bytes(b"edited by hand")
+        now = snapshot(tmp_path)
+        with pytest.raises(ConflictError) as caught:
+            undo(tmp_path, journals(tmp_path)[-1])
+    assert caught.value.paths == ["run.sh"]
+    assert "run.sh" in caught.value.message.render("en")
+    assert snapshot(tmp_path) == now, "nothing was touched"
+
+
+def test_a_file_changed_since_the_scan_is_not_written(tmp_path: Path) -> None:
+    build(tmp_path)
+    (tmp_path / "train.py").write_bytes(b"somebody was faster")
+    before = snapshot(tmp_path)
+    with exclusive(tmp_path), pytest.raises(ConflictError):
+        apply(tmp_path, WRITES, "npu")
+    assert snapshot(tmp_path) == before
+    assert journals(tmp_path) == []
+
+
+def test_a_link_out_of_the_tree_is_not_written_through(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x.py").write_bytes(b"mine")
+    os.symlink(outside, root / "link")
+    with exclusive(root), pytest.raises(TorchferryError, match="leads out"):
+        apply(root, [Write("link/x.py", b"mine", b"theirs")], "npu")
+    assert (outside / "x.py").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("path", ["../x.py", "/etc/x.py", "a/../../x.py", ".torchferry/x.py", "a//x.py"])
+def test_a_forged_journal_cannot_write_outside(tmp_path: Path, path: str) -> None:
+    build(tmp_path)
+    with exclusive(tmp_path):
+        journal = apply(tmp_path, WRITES, "npu")
+    manifest = journal.folder / "manifest.json"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace("run.sh", path), encoding="utf-8")
+    with pytest.raises(TorchferryError, match="outside the tree"):
+        journals(tmp_path)
+
+
+def test_a_damaged_journal_is_not_believed(tmp_path: Path) -> None:
+    build(tmp_path)
+    with exclusive(tmp_path):
+        journal = apply(tmp_path, WRITES, "npu")
+        now = contents(tmp_path)
+        data = bytearray((journal.folder / "before.bin").read_bytes())
+        data[3] ^= 1
+        (journal.folder / "before.bin").write_bytes(data)
+        with pytest.raises(TorchferryError, match="damaged"):
+            undo(tmp_path, journals(tmp_path)[-1])
+        assert contents(tmp_path) == now
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    build(tmp_path)
+    with exclusive(tmp_path):
+        with pytest.raises(TorchferryError, match=f"process {os.getpid()}"):
+            with exclusive(tmp_path):
+                pytest.fail("held twice")
+
+
+def test_the_control_folder_may_not_be_a_link(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    os.symlink(elsewhere, root / ".torchferry")
+    with pytest.raises(TorchferryError, match="not a folder"):
+        with exclusive(root):
+            pass
+    assert list(elsewhere.iterdir()) == []

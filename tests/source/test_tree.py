@@ -1,0 +1,105 @@
+"""Which files belong to a project: what git says is the oracle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.tree import list_files
+
+FILES = (
+    "train.py", "a.log.py", "build/x.py", "src/build/y.py", "src/keep.py", "src/gen/z.py", "src/gen/keep.py",
+    "docs/a.md", "docs/deep/b.md", "data/one.json", "data/two.json", "data/sub/three.json", "#odd.py", "!bang.py",
+    "sp ace.py", "foo/bar/baz.py", "foo/x/baz.py", "foo/baz.py", "[ab].py", "q.pyi", "deep/a/b/c/d.yaml",
+)  # fmt: skip
+
+GITIGNORES = (
+    {"": "*.log.py\nbuild/\n"},
+    {"": "/build\nsrc/gen/*\n!src/gen/keep.py\n"},
+    {"": "data/*.json\n!data/two.json\ndocs/**/b.md\n"},
+    {"": "\\#odd.py\n\\!bang.py\nsp ace.py   \nfoo/**/baz.py\n"},
+    {"": "foo/*/baz.py\n[[]ab].py\n?.pyi\n**/c\n"},
+    {"": "*\n!*/\n!*.py\n"},
+    {"": "src/\n!src/keep.py\n", "src": "!keep.py\n"},
+    {"": "", "src": "gen\n/keep.py\n", "data": "*\n!sub\n"},
+    {"": "# comment\n\n   \n*.md \\ \nfoo/\n!foo/\nfoo/x\n"},
+)
+
+
+def build(root: Path, ignores: dict[str, str]) -> None:
+    for name in FILES:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    for folder, text in ignores.items():
+        (root / folder / ".gitignore").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("ignores", GITIGNORES)
+def test_gitignore_is_read_as_git_reads_it(tmp_path: Path, ignores: dict[str, str]) -> None:
+    build(tmp_path, ignores)
+    ours = {entry.path for entry in list_files(tmp_path).entries}
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    shown = subprocess.run(
+        ["git", "-C", str(tmp_path), "ls-files", "-z", "--others", "--exclude-standard"],
+        capture_output=True, check=True,
+    ).stdout.decode()  # fmt: skip
+    by_git = {path for path in shown.split("\0") if path and kind_of(path) is not None}
+    assert ours == by_git
+    assert {entry.path for entry in list_files(tmp_path).entries} == by_git, "with a repository around it"
+
+
+def test_links_are_not_followed_and_circles_end(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "outside.py").write_text("x = 1", encoding="utf-8")
+    (root / "a.py").write_text("", encoding="utf-8")
+    os.symlink(root, root / "loop")
+    os.symlink(tmp_path / "outside.py", root / "b.py")
+    os.symlink(root / "nowhere", root / "broken.py")
+    os.symlink(root / "a.py", root / "c.py")
+    listing = list_files(root)
+    assert [entry.path for entry in listing.entries] == ["a.py"]
+    assert [skip.path for skip in listing.skipped] == ["b.py"]
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    names = [b"new\nline.py", b"latin-\xe9.py", "中文.py".encode()]
+    for name in names:
+        (tmp_path / os.fsdecode(name)).write_text("", encoding="utf-8")
+    assert sorted(os.fsencode(entry.path) for entry in list_files(tmp_path).entries) == sorted(names)
+
+
+def test_environments_and_caches_are_not_entered(tmp_path: Path) -> None:
+    for path in ("env1/pyvenv.cfg", "env1/lib/x.py", "node_modules/y.py", ".git2/z.py", "__pycache__/w.py", "ok/v.py"):
+        full = tmp_path / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_text("", encoding="utf-8")
+    assert {entry.path for entry in list_files(tmp_path).entries} == {".git2/z.py", "ok/v.py"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("train.py", Kind.PYTHON),
+        ("a/Dockerfile", Kind.DOCKERFILE),
+        ("a/Dockerfile-cpu", Kind.DOCKERFILE),
+        ("docker/gpu.Dockerfile", Kind.DOCKERFILE),
+        ("docker-compose.gpu.yml", Kind.COMPOSE),
+        ("requirements-dev.txt", Kind.REQUIREMENTS),
+        ("requirements/train.txt", Kind.REQUIREMENTS),
+        ("environment.yaml", Kind.CONDA),
+        ("Makefile", Kind.MAKEFILE),
+        ("data.txt", None),
+        ("model.pt", None),
+        ("LICENSE", None),
+        (".py", Kind.PYTHON),
+        ("Train.PY", Kind.PYTHON),
+    ],
+)
+def test_kinds(path: str, kind: Kind | None) -> None:
+    assert kind_of(path) is kind

@@ -1,0 +1,123 @@
+"""The shape of the house: who may import whom, where vendors live, and that nothing here loads torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from torchferry.backends import registry
+
+SOURCE = Path(__file__).parent.parent / "src" / "torchferry"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+MAY_IMPORT = {
+    "core": set(),
+    "backends": {"core"},
+    "source": {"core", "backends"},
+    "rules": {"core", "backends", "source"},
+    "migration": {"core", "backends", "source", "rules"},
+    "report": {"core", "backends", "source", "rules", "migration"},
+    "cli": {"core", "backends", "source", "rules", "migration", "report"},
+}
+"""For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and no vendor."""
+
+
+def imported_rooms(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            names = [node.module or ""]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "torchferry" and len(parts) > 1:
+                yield parts[1], node.lineno
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_rooms_import_in_one_direction(room: str) -> None:
+    for path in sorted((SOURCE / room).rglob("*.py")):
+        for other, line in imported_rooms(path):
+            assert other == room or other in MAY_IMPORT[room], f"{path.relative_to(SOURCE)}:{line} imports {other}"
+
+
+def test_every_room_is_known() -> None:
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == set(MAY_IMPORT)
+
+
+def vendor_words() -> re.Pattern[str]:
+    words: set[str] = set()
+    for name in registry.built_in():
+        backend = registry.load(name)
+        words |= {backend.NAME, backend.PLUGIN, backend.COLLECTIVE, backend.DEVICE_TYPE}
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield string constants that are not documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        id(statement.value) for statement in ast.walk(tree) if isinstance(statement, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
+
+
+ALLOWED = {
+    # device types that are torch's own, beside those of our targets
+    "source/lexicon.py",
+    # an example in an advice
+    "migration/suffix.py",
+}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if "backends" not in p.parts], ids=lambda p: p.stem)
+def test_vendors_live_in_backends_alone(path: Path) -> None:
+    if path.relative_to(SOURCE).as_posix() in ALLOWED:
+        return
+    pattern = vendor_words()
+    for line, text in strings(path):
+        if path.name.startswith(("html", "pages")) or "CHINESE" in text:
+            continue
+        assert not pattern.search(text), f"{path.relative_to(SOURCE)}:{line} names a vendor: {text!r}"
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert [f"{path}: {length}" for path, length in lengths.items() if length > 600] == []
+
+
+def test_nothing_here_imports_torch() -> None:
+    names = [
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__") for path in MODULES
+    ]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {[n for n in names if not n.endswith('__main__')]!r}: importlib.import_module(name)\n"
+        "bad = {'torch', 'numpy', 'rich', 'yaml'} & set(sys.modules)\n"
+        "assert not bad, bad"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_imports_little() -> None:
+    code = (
+        "import sys\nfrom torchferry.cli import main\nsys.argv = ['torchferry', '--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted(m for m in sys.modules if m.startswith('torchferry')), file=sys.stderr)\n"
+        "heavy = {'torch', 'rich', 'packaging', 'tomllib', 'subprocess'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "scan" in done.stdout
