@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import click
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.report.model import Report
+
+_REFRESH = 0.1
+"""Seconds between two drawings of the progress bar."""
 
 _FEW = 200
 """Files that are examined faster than a progress bar can be read."""
@@ -71,6 +75,16 @@ def progress(total: int) -> Iterator[Callable[[int], None] | None]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    # Without a thread of its own: the process is about to fork.
+    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task(say("reading").render(), total=total)
-        yield lambda done: bar.advance(task, done)
+        shown = 0.0
+
+        def advance(done: int) -> None:
+            nonlocal shown
+            bar.advance(task, done)
+            if monotonic() - shown > _REFRESH:
+                shown = monotonic()
+                bar.refresh()
+
+        yield advance

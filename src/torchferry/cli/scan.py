@@ -14,12 +14,14 @@ from torchferry.core.messages import say
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.report.model import report_of
+from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 
 
 @click.command("scan")
 @selection_options
 @output_options
+@click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
     path: Path,
@@ -31,6 +33,7 @@ def command(
     jobs: int | None,
     output_format: str,
     output_file: Path | None,
+    kept: bool,
     exit_zero: bool,
 ) -> None:
     """Say what a CUDA project needs in order to run on another accelerator.
@@ -48,11 +51,16 @@ def command(
                 root=setting.root,
             ).render(lang)
         )
+    setting = setting._replace(request=setting.request._replace(account=True))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     known = tuple(remarks(setting.root, setting.target, analysis))
     report = report_of(analysis, setting.target, project_name(setting.root), remarks=known)
     write_report(report, output_format, lang, output_file)
+    if kept:
+        for word in report.kept:
+            reason = say(word.why.value).render(lang)
+            click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
     sys.exit(exitcodes.FINDINGS if report.work and not exit_zero else exitcodes.CLEAN)

@@ -38,6 +38,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
         "findings": [finding_object(finding, lang) for finding in report.findings],
+        "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
 

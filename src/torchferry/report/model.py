@@ -12,6 +12,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
+from torchferry.rules.kept import Kept, Why
 
 
 class Verdict(str, Enum):
@@ -59,6 +60,7 @@ class Report:
         entry_points: Files that are started as programs and use the device.
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
+        kept: Words of CUDA that no finding speaks of.
         torchferry: The version that made the report.
     """
 
@@ -71,6 +73,7 @@ class Report:
     entry_points: tuple[str, ...] = ()
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
+    kept: tuple[Kept, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -130,6 +133,12 @@ class Report:
         return Counter(finding.grade for finding in self.findings)
 
     @property
+    def kept_by_reason(self) -> dict[Why, int]:
+        """How many words of CUDA stay without a finding, by the reason."""
+        counts = Counter(kept.why for kept in self.kept)
+        return {why: counts[why] for why in Why if counts[why]}
+
+    @property
     def by_family(self) -> dict[str, Counter[Grade]]:
         """How many findings of each grade each family of rules has."""
         counts: dict[str, Counter[Grade]] = {}
@@ -156,4 +165,5 @@ def report_of(
         failures=tuple(analysis.failures),
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
+        kept=tuple(kept for item in analysis.examined for kept in item.kept),
     )

@@ -42,12 +42,22 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         if len(report.blockers) > _MOST_BLOCKERS:
             yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
     yield from by_file(report.findings, lang, paint)
+    if report.kept:
+        yield ""
+        yield from kept_lines(report, lang)
     for failure in report.failures:
         yield ""
         yield say("torchferry failed on {path}, by a fault of its own; please report it:", path=failure.path).render(
             lang
         )
         yield failure.what.rstrip()
+
+
+def kept_lines(report: Report, lang: str) -> Iterator[str]:
+    """Yield how many words of CUDA stay without a finding, and why."""
+    yield say("Words of CUDA that stay as they are: {count}", count=len(report.kept)).render(lang)
+    for why, count in report.kept_by_reason.items():
+        yield f"{count:>10}  {say(why.value).render(lang)}"
 
 
 def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None) -> Iterator[str]:

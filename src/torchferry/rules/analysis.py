@@ -64,6 +64,7 @@ class Request(NamedTuple):
         rewrite: Whether fixes are applied (in memory).
         entry_points: Files that the user says are started as programs.
         jobs: How many processes may read files.
+        account: Whether words of CUDA that no finding speaks of are accounted for.
     """
 
     root: Path
@@ -75,6 +76,7 @@ class Request(NamedTuple):
     rewrite: bool = False
     entry_points: tuple[str, ...] = ()
     jobs: int = 1
+    account: bool = False
 
 
 def analyse(request: Request, progress: Callable[[int], None] | None = None) -> Analysis:
@@ -88,6 +90,7 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         options=request.options,
         selection=request.selection,
         project=project,
+        account=request.account,
     )
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))

@@ -20,6 +20,7 @@ from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file.unused_suppression import UnusedSuppression
 from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
+from torchferry.rules.kept import WORD, kept_words
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.insertion import import_edit, imports_module
 from torchferry.source.kinds import Kind
@@ -35,6 +36,10 @@ _PASSES = 5
 """How often a file may be rewritten until nothing changes; more means that two rules undo each other."""
 
 
+_STEMS = (b"cuda", b"CUDA", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"attn", b"attention")
+"""Parts that many words share: a file without the part holds none of those words, which is found with one look."""
+
+
 class Engine:
     """Runs the rules over files of one project for one target."""
 
@@ -47,20 +52,25 @@ class Engine:
         options: Options = Options(),  # noqa: B008 - immutable
         selection: Selection = Selection(),  # noqa: B008 - immutable
         project: Project | None = None,
+        account: bool = False,
     ) -> None:
         self.root = root
         self.target = target
         self.options = options
         self.selection = selection
         self.project = project
-        self._words: dict[Kind, dict[bytes, list[Rule]]] = {}
+        self.account = account
+        self._words: dict[Kind, dict[bytes, dict[bytes, list[Rule]]]] = {}
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
+                encoded = word.encode()
+                stem = next((stem for stem in _STEMS if stem in encoded), encoded)
                 for kind in rule.KINDS:
-                    self._words.setdefault(kind, {}).setdefault(word.encode(), []).append(rule)
+                    of_stem = self._words.setdefault(kind, {}).setdefault(stem, {})
+                    of_stem.setdefault(encoded, []).append(rule)
 
     def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
         """Examine a file.
@@ -85,7 +95,7 @@ class Engine:
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
         rules = self.interested(entry.kind, None if whole else data, examined.outline)
-        if not rules:
+        if not rules and not (self.account and _speaks_of_cuda(data)):
             return examined
         if len(data) > self.options.max_file_size:
             message = say(
@@ -97,12 +107,16 @@ class Engine:
         try:
             source = decode_python(data) if entry.kind is Kind.PYTHON else decode_text(data)
             context = self.context(entry, source)
+            if isinstance(context, PythonContext) and self.project is not None:
+                self.project.add(context.file, context.names)
         except UndecodableError as error:
             return self._problem(entry, UndecodableFile.at(entry.path, error.message))
         except UnparsableError as error:
             return self._problem(entry, UnparsableFile.at(entry.path, error.message, error.line))
         findings = self.check(context, rules)
         examined = examined._replace(findings=findings, remaining=findings)
+        if self.account:
+            examined = examined._replace(kept=tuple(kept_words(context, findings)))
         if isinstance(context, PythonContext):
             examined = examined._replace(
                 uses_device=bool(device_findings(findings)),
@@ -124,7 +138,9 @@ class Engine:
             data = data.decode("utf-16", "replace").encode()
         found = {
             rule.CODE: rule
-            for word, of_word in self._words.get(kind, {}).items()
+            for stem, of_stem in self._words.get(kind, {}).items()
+            if data is None or stem in data
+            for word, of_word in of_stem.items()
             if data is None or word in data
             for rule in of_word
         }
@@ -143,8 +159,6 @@ class Engine:
             return Context(entry.path, entry.kind, source, self.target, self.options)
         file = PythonFile(entry.path, source)
         names = Names(file, self.project)
-        if self.project is not None:
-            self.project.add(file, names)
         return PythonContext(file, names, self.target, self.options, self.project)
 
     def check(self, context: Context, rules: Iterable[Rule]) -> tuple[Finding, ...]:
@@ -187,6 +201,10 @@ class Engine:
         return examined._replace(
             fixed=tuple(fixed), remaining=remaining, before=data, after=source.encode(current.text)
         )
+
+
+def _speaks_of_cuda(data: bytes) -> bool:
+    return WORD.search(data.decode("latin-1")) is not None
 
 
 def all_edits(findings: Iterable[Finding], source: SourceText, kind: Kind) -> list[Edit]:

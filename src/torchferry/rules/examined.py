@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.rules.kept import Kept
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
 
@@ -62,6 +63,7 @@ class Examined(NamedTuple):
         uses_device: Whether a Python file will use the target's device.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
+        kept: Words of CUDA that no finding speaks of, where an account was asked for.
     """
 
     path: str
@@ -76,3 +78,4 @@ class Examined(NamedTuple):
     uses_device: bool = False
     is_script: bool = False
     exports: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()

@@ -1,0 +1,142 @@
+"""The words of CUDA that stay in a file, each accounted for: reported by a finding, or left and why.
+
+Nothing is silent: a word that no rule reports is a comment, a text, a name of the project's own, or a word of another
+library, and the account says how many of each there are and where.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from torchferry.core.finding import Finding, Location
+from torchferry.rules.base import Context, PythonContext
+from torchferry.source.python import PythonFile
+
+WORD = re.compile(r"cuda|cudnn|cublas|cufft|nccl|nvidia|nvml|nvtx|nvcc", re.IGNORECASE)
+"""What speaks of CUDA, wherever it stands."""
+
+_IDENTIFIER = re.compile(r"[\w]+")
+
+
+class Why(str, Enum):
+    """Why a word of CUDA stays as it is without a finding."""
+
+    COMMENT = "comments"
+    DOCUMENTATION = "docstrings"
+    TEXT = "texts that reach no device"
+    NAME = "names of the project's own or of other libraries"
+    OTHER = "other files"
+
+
+class Kept(NamedTuple):
+    """One word of CUDA that no finding speaks of.
+
+    Attributes:
+        location: Where it is.
+        word: The identifier or word that it is part of.
+        why: Why it stays.
+    """
+
+    location: Location
+    word: str
+    why: Why
+
+
+def kept_words(context: Context, findings: Iterable[Finding]) -> Iterator[Kept]:
+    """Yield the words of CUDA in a file that none of the findings covers."""
+    text = context.text
+    covered = _Spans(_finding_spans(context, findings))
+    judge = _Judge(context) if isinstance(context, PythonContext) else None
+    last = -1
+    for match in WORD.finditer(text):
+        start, end = _word_around(text, match)
+        if start <= last or covered.holds(match.start()):
+            continue
+        last = start
+        why = Why.OTHER if judge is None else judge.why(match.start())
+        yield Kept(context.location(start, end), text[start:end], why)
+
+
+def _word_around(text: str, match: re.Match[str]) -> tuple[int, int]:
+    start, end = match.span()
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    found = _IDENTIFIER.match(text, start)
+    return start, max(end, found.end() if found else end)
+
+
+def _finding_spans(context: Context, findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
+    """Yield what the findings speak of, and what they would rewrite."""
+    starts = context.source.starts
+    for finding in findings:
+        place = finding.location
+        yield starts[place.line - 1] + place.column - 1, starts[place.end_line - 1] + place.end_column - 1
+        for edit in finding.edits:
+            yield edit.start, edit.end
+
+
+class _Spans:
+    """Spans of offsets, asked whether they hold one."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def holds(self, offset: int) -> bool:
+        index = bisect_right(self._starts, offset) - 1
+        return index >= 0 and offset < self._ends[index]
+
+
+class _Judge:
+    """Says what part of a Python file an offset lies in."""
+
+    def __init__(self, context: PythonContext) -> None:
+        file = context.file
+        self._text = context.text
+        self._source = context.source
+        documentation, texts = _string_spans(file)
+        self._documentation = _Spans(documentation)
+        self._texts = _Spans(texts)
+
+    def why(self, offset: int) -> Why:
+        if self._documentation.holds(offset):
+            return Why.DOCUMENTATION
+        if self._texts.holds(offset):
+            return Why.TEXT
+        line, _ = self._source.position(offset)
+        at = self._text.find("#", self._source.starts[line - 1], offset)
+        while at >= 0:
+            if not self._documentation.holds(at) and not self._texts.holds(at):
+                return Why.COMMENT
+            at = self._text.find("#", at + 1, offset)
+        return Why.NAME
+
+
+def _string_spans(file: PythonFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the spans of strings that are documentation and of those that are not; f-strings whole."""
+    documentation: list[tuple[int, int]] = []
+    texts: list[tuple[int, int]] = []
+    offset = file.source.offset
+    seen: set[ast.AST] = set()
+    for node in file.strings:
+        whole: ast.AST = file.fstring_of(node) or node
+        if whole in seen:
+            continue
+        seen.add(whole)
+        span = (
+            offset(whole.lineno, whole.col_offset),  # type: ignore[attr-defined]
+            offset(whole.end_lineno, whole.end_col_offset),  # type: ignore[attr-defined]
+        )
+        (documentation if isinstance(file.parents.get(whole), ast.Expr) else texts).append(span)
+    return documentation, texts
