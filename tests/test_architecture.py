@@ -64,9 +64,7 @@ def vendor_words() -> re.Pattern[str]:
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield string constants that are not documentation."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    documentation = {
-        id(statement.value) for statement in ast.walk(tree) if isinstance(statement, ast.Expr)
-    }
+    documentation = {id(statement.value) for statement in ast.walk(tree) if isinstance(statement, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             yield node.lineno, node.value

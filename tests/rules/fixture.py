@@ -15,11 +15,11 @@
     >>> npu,musa: manual 1:6
     --- npu unchanged
 
-A case is one file, `input.py` unless a line `@@@ NAME` says otherwise; further `@@@ NAME` lines begin other files of the
-same project, which are there but not rewritten. `!!! path OLD = NEW` sets an entry of the user's path table.
+A case is one file, `input.py` unless a line `@@@ NAME` says otherwise; further `@@@ NAME` lines begin other files of
+the same project, which are there but not rewritten. `!!! path OLD = NEW` sets an entry of the user's path table.
 `>>> [TARGETS:] GRADE LINE:COLUMN` expects a finding of the fixture's rule, in order; without targets, for all of them.
-`--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that there
-is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.
+`--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that
+there is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ def fixture_of(code: str) -> Path:
     return FIXTURES / (module.replace(".", "/") + ".txt")
 
 
-@lru_cache(maxsize=None)
+@cache
 def target(name: str) -> Target:
     choice = backends.choose(name)
     return Target(choice.backend, choice.version)

@@ -72,8 +72,9 @@ class Target:
         return Row(name, "unknown")
 
     def _with_use(self, row: Row, name: str) -> Row:
-        if row.status == "same" and not row.use and name.startswith(cuda.NAMESPACE):
-            return row._replace(use=self.backend.NAMESPACE + name[len(cuda.NAMESPACE) :])
+        if row.status == "same" and not row.use:
+            below = name.startswith(cuda.NAMESPACE)
+            return row._replace(use=self.backend.NAMESPACE + name[len(cuda.NAMESPACE) :] if below else name)
         return row
 
     @cached_property

@@ -1,0 +1,95 @@
+"""Huawei Ascend and its plugin torch_npu."""
+
+from __future__ import annotations
+
+from torchferry.backends.base import Backend
+from torchferry.core.messages import Bilingual
+
+_WHEEL = "torch-npu 2.9.0 and 2.13.0 wheels (PyPI)"
+_DOCS = "github.com/Ascend/pytorch@9e73e708ab93 docs"
+
+
+class Npu(Backend):
+    """Ascend 910 series cards with torch_npu over CANN."""
+
+    NAME = "npu"
+    TITLE = "Huawei Ascend"
+    TITLE_ZH = "华为昇腾"
+    ALIASES = ("ascend",)
+    CARDS = ("Ascend 910B",)
+    PLUGIN = "torch_npu"
+    PIP_NAME = "torch-npu"
+    INSTALL = Bilingual(
+        "install CANN first, then the CPU build of torch and the torch-npu of the same version",
+        "先安装 CANN，再安装 CPU 版 torch 和相同版本的 torch-npu",
+    )
+    AUTOLOAD_SINCE = "2.5.1"
+    DEFAULT_VERSION = "2.13.0"
+    DEVICE_TYPE = "npu"
+    NAMESPACE = "torch.npu"
+    IMPORT_NAMESPACE = "torch_npu.npu"
+    MOVER = "npu"
+    PREDICATE = "is_npu"
+    DEVICE_GENERATOR = True
+    DTYPES = {"float64": "limited"}  # noqa: RUF012
+    DTYPE_NOTES = {  # noqa: RUF012
+        "float64": Bilingual(
+            "several operators return float32; compute on the CPU where the last digits matter",
+            "部分算子返回 float32；精度要求高的部分请在 CPU 上计算",
+        )
+    }
+    COLLECTIVE = "hccl"
+    COMPOSITE_COLLECTIVE = True
+    TF32_SWITCH = "torch.npu.matmul.allow_hf32"
+    AUTOCAST = True
+    PROFILER_ACTIVITY = "torch_npu.profiler.ProfilerActivity.NPU"
+    PROFILER_SORT_KEY = None
+    EXTENSION_MODULE = "torch_npu.utils.cpp_extension"
+    EXTENSION_CLASS = "NpuExtension"
+    COMPILER = "the Ascend C compiler of CANN"
+    TRITON = "triton-ascend"
+    COMPILE_BACKEND = "npu, npugraph_ex, npugraphs"
+    ATTENTION = "torch_npu.npu_fusion_attention"
+    VISIBLE_DEVICES = "ASCEND_RT_VISIBLE_DEVICES"
+    CONTAINER_VISIBLE_DEVICES = "ASCEND_VISIBLE_DEVICES"
+    SMI = "npu-smi"
+    DRIVER_MODULE = "drv_pcie_host"
+    DEVICE_NODES = "/dev/davinci*"
+    SDK_HOME = "/usr/local/Ascend"
+    CARD_MEMORY = {"Ascend 910B": 65536}  # noqa: RUF012
+
+    SOURCES = {  # noqa: RUF012
+        "CARDS": "ai.gitee.com documentation of its Ascend hosts",
+        "PLUGIN": _WHEEL,
+        "PIP_NAME": "https://pypi.org/project/torch-npu/",
+        "INSTALL": f"{_DOCS}: installation; COMPATIBILITY.en.md",
+        "AUTOLOAD_SINCE": "entry_points.txt (group torch.backends) in the torch-npu 2.5.1 wheel (PyPI); none in 2.4.0",
+        "DEFAULT_VERSION": "newest wheel whose torch_npu/npu was read",
+        "DEVICE_TYPE": f"{_WHEEL}: torch_npu/_init/registry/backend.py:47",
+        "NAMESPACE": f"{_WHEEL}: torch_npu/__init__.py",
+        "IMPORT_NAMESPACE": f"{_WHEEL}: torch_npu/npu/__init__.py",
+        "MOVER": f"{_WHEEL}: generated methods for privateuse1",
+        "PREDICATE": f"{_WHEEL}: torch_npu/utils/hif8_tensor.py:278",
+        "DEVICE_GENERATOR": f"{_WHEEL}: torch_npu/npu/random.py",
+        "DTYPES": f"{_DOCS}: native_apis (operators with limits)",
+        "DTYPE_NOTES": f"{_DOCS}: native_apis (operators with limits)",
+        "COLLECTIVE": f"{_WHEEL}: torch_npu/distributed",
+        "COMPOSITE_COLLECTIVE": f"{_WHEEL}: torch_npu/contrib/transfer_to_npu.py rewrites it so",
+        "TF32_SWITCH": f"{_WHEEL}: torch_npu/npu/backends.py",
+        "AUTOCAST": f"{_WHEEL}: torch_npu/npu/amp",
+        "PROFILER_ACTIVITY": f"{_WHEEL}: torch_npu/profiler/__init__.py",
+        "PROFILER_SORT_KEY": f"{_DOCS}: profiler writes files and has no key_averages",
+        "EXTENSION_MODULE": f"{_WHEEL}: torch_npu/utils/cpp_extension.py:11",
+        "EXTENSION_CLASS": f"{_WHEEL}: torch_npu/utils/cpp_extension.py:11",
+        "COMPILER": "CANN documentation: Ascend C operator development",
+        "TRITON": "https://pypi.org/project/triton-ascend/",
+        "COMPILE_BACKEND": f"{_WHEEL}: entry_points.txt, group torch_dynamo_backends",
+        "ATTENTION": f"{_WHEEL}: torch_npu.npu_fusion_attention",
+        "VISIBLE_DEVICES": f"{_WHEEL}: torch_npu/npu/__init__.py:419",
+        "CONTAINER_VISIBLE_DEVICES": "Ascend Docker Runtime documentation",
+        "SMI": f"{_DOCS}: installation",
+        "DRIVER_MODULE": "Huawei support document EDOC1100438838",
+        "DEVICE_NODES": "Huawei support document EDOC1100438838",
+        "SDK_HOME": f"{_DOCS}: installation",
+        "CARD_MEMORY": "ai.gitee.com documentation of its Ascend hosts: 910B with 64 GB HBM2e",
+    }

@@ -1,0 +1,137 @@
+"""The values of a JSON text with their places in it, without building the document.
+
+Works on any text: where it is not JSON, `NotJsonError` says what was wrong and where. Duplicate keys are yielded as
+often as they stand there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from json import JSONDecodeError
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import NamedTuple
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DEEPEST = 500
+"""Levels of nesting that are read; no document made by a person or a tool has as many."""
+_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity")
+
+
+class NotJsonError(ValueError):
+    """The text is not JSON; `offset` is where that shows."""
+
+    def __init__(self, why: str, offset: int) -> None:
+        super().__init__(why)
+        self.offset = offset
+
+
+class JsonValue(NamedTuple):
+    """One string, number, `true`, `false` or `null`.
+
+    Attributes:
+        path: The keys and indices that lead to it, outermost first.
+        value: The string; for anything else its text.
+        start: Offset of its first character, for a string the opening quote.
+        end: Offset behind its last character.
+        is_string: Whether it is a string.
+    """
+
+    path: tuple[str | int, ...]
+    value: str
+    start: int
+    end: int
+    is_string: bool
+
+
+def values(text: str) -> Iterator[JsonValue]:
+    """Yield the scalar values of a JSON text, in order of place.
+
+    Raises:
+        NotJsonError: the text is not JSON; what came before was yielded.
+    """
+    keys: list[str | int] = []  # of the objects and arrays that are open: the key or index of the value to come
+    at = _skip(text, 0)
+    while True:
+        # a value begins at `at`
+        char = text[at : at + 1]
+        if char in ("{", "["):
+            at = _skip(text, at + 1)
+            closing = "}" if char == "{" else "]"
+            if not text.startswith(closing, at):
+                keys.append("" if char == "{" else 0)
+                if len(keys) > _DEEPEST:
+                    raise NotJsonError("nested too deeply", at)
+                at = _key(text, at, keys)
+                continue
+            at += 1
+        elif char == '"':
+            value, end = _string(text, at)
+            yield JsonValue(tuple(keys), value, at, end, True)
+            at = end
+        else:
+            match = _SCALAR.match(text, at)
+            if match is None:
+                raise NotJsonError("a value was expected", at)
+            yield JsonValue(tuple(keys), match.group(), at, match.end(), False)
+            at = match.end()
+        # a value has ended: close what ends with it
+        while keys:
+            at = _skip(text, at)
+            key = keys[-1]
+            if text.startswith(",", at):
+                if isinstance(key, int):
+                    keys[-1] = key + 1
+                at = _key(text, _skip(text, at + 1), keys)
+                break
+            if not text.startswith("}" if isinstance(key, str) else "]", at):
+                raise NotJsonError("`,` or a closing bracket was expected", at)
+            at += 1
+            keys.pop()
+        if not keys:
+            at = _skip(text, at)
+            if at < len(text):
+                raise NotJsonError("text behind the end of the document", at)
+            return
+
+
+def _key(text: str, at: int, keys: list[str | int]) -> int:
+    """Read `"key":` where the innermost level is an object; return where its value begins."""
+    if isinstance(keys[-1], int):
+        return at
+    if not text.startswith('"', at):
+        raise NotJsonError("a key was expected", at)
+    keys[-1], at = _string(text, at)
+    at = _skip(text, at)
+    if not text.startswith(":", at):
+        raise NotJsonError("`:` was expected", at)
+    return _skip(text, at + 1)
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    try:
+        value, end = scanstring(text, at + 1, False)
+    except JSONDecodeError as error:
+        raise NotJsonError(error.msg, error.pos) from None
+    return value, end
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def raw_offset(text: str, start: int, index: int) -> int:
+    """Return where the character `index` of the string whose opening quote is at `start` stands in the text."""
+    at = start + 1
+    for match in _ESCAPE.finditer(text, at):
+        plain = match.start() - at
+        if index <= plain:
+            break
+        index -= plain + 1
+        at = match.end()
+    return at + index

@@ -1,0 +1,292 @@
+"""A Jupyter notebook as Python and shell text, and edits carried back into the JSON it is kept in.
+
+The code cells stand one behind the other in a `script` of one line more than their text. What is not Python in them
+(magics, `!commands`, whole cells of another language) is masked in the Python view by code of the same length, and
+stands alone in the shell view where it is a command; so one offset means the same place in all three. An edit changes
+only the characters of the JSON string that it is about: outputs, metadata and layout keep every byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from torchferry.core.finding import Edit, Location
+from torchferry.source.jsontext import JsonValue, raw_offset, values
+from torchferry.source.text import SourceText
+
+_PYTHON_CELLS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
+"""Cell magics (`%%time`) whose cell is Python all the same."""
+
+_SHELL_CELLS = frozenset({"bash", "script", "sh", "system", "!"})
+_MAGIC = re.compile(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
+_TIMED = re.compile(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
+_ASSIGNED = re.compile(r"([ \t]*)[\w, \t]+=[ \t]*(?P<mark>!|%)")
+_HELP = re.compile(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
+
+
+class Piece(NamedTuple):
+    """One JSON string of a cell's source: where its text stands in the script and in the JSON.
+
+    Attributes:
+        start: Offset in the script.
+        text: Its text.
+        quote: Offset of the opening quote in the JSON.
+        end: Offset behind the closing quote in the JSON.
+        in_list: Whether it is one line of a list, as notebooks are written, rather than all of the source.
+    """
+
+    start: int
+    text: str
+    quote: int
+    end: int
+    in_list: bool
+
+
+class Cell(NamedTuple):
+    """One code cell: its number among all cells (from 1), its place in the script, and its pieces."""
+
+    number: int
+    start: int
+    text: str
+    pieces: tuple[Piece, ...]
+
+
+class Notebook:
+    """The code cells of a notebook.
+
+    Args:
+        text: The notebook's JSON.
+
+    Raises:
+        NotJsonError: the text is not JSON.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.cells = tuple(_code_cells(text))
+        self.script = "".join(cell.text + "\n" for cell in self.cells)
+        self._starts = [cell.start for cell in self.cells]
+
+    @cached_property
+    def python(self) -> SourceText:
+        """The script with everything masked that is not Python; parses where each cell does."""
+        return SourceText("".join(_python_view(cell.text) + "\n" for cell in self.cells))
+
+    @cached_property
+    def shell(self) -> SourceText:
+        """The script with everything blank that is not a shell command."""
+        return SourceText("".join(_shell_view(cell.text) + "\n" for cell in self.cells))
+
+    @property
+    def unparsable(self) -> list[Cell]:
+        """The cells whose Python view does not parse; they are masked whole."""
+        return [cell for cell in self.cells if _masked_lines(cell.text) is None]
+
+    def location(self, path: str, start: int, end: int) -> Location:
+        """Return the location of a span of the script: the cell's number, lines and columns in the cell."""
+        cell = self._cell(start)
+        source = SourceText(cell.text)
+        first, last = start - cell.start, min(end - cell.start, len(cell.text))
+        return Location(path, *source.position(first), *source.position(max(first, last)), cell.number)
+
+    def _cell(self, offset: int) -> Cell:
+        return self.cells[max(0, bisect_right(self._starts, offset) - 1)]
+
+    def edits(self, edits: Iterable[Edit]) -> list[Edit]:
+        """Return edits of the script as edits of the JSON.
+
+        Raises:
+            ValueError: an edit reaches over the end of a cell.
+        """
+        found: list[Edit] = []
+        for edit in edits:
+            found += self._edit(edit)
+        return found
+
+    def _edit(self, edit: Edit) -> Iterator[Edit]:
+        cell = self._cell(edit.start)
+        if edit.start == edit.end == cell.start and edit.text.endswith("\n") and cell is not self.cells[0]:
+            # Whole lines put behind the statement before belong to that statement's cell.
+            cell = self.cells[self.cells.index(cell) - 1]
+            at = cell.start + len(cell.text)
+            edit = Edit(at, at, "\n" + edit.text.removesuffix("\n"))
+        if edit.end > cell.start + len(cell.text):
+            raise ValueError(f"edit {edit} reaches over the end of cell {cell.number}")
+        if not cell.pieces:
+            raise ValueError(f"cell {cell.number} has no text")
+        index = len(cell.pieces) - 1
+        while index and cell.pieces[index].start > edit.start:
+            index -= 1
+        piece = cell.pieces[index]
+        piece_end = piece.start + len(piece.text)
+        last = min(edit.end, piece_end)
+        rest = piece.text[last - piece.start :]
+        yield Edit(
+            raw_offset(self.text, piece.quote, edit.start - piece.start),
+            raw_offset(self.text, piece.quote, last - piece.start),
+            self._escaped(edit.text, cell, index, bool(rest)),
+        )
+        for following in cell.pieces[index + 1 :]:  # what an edit over several lines takes away from the lines below
+            if following.start >= edit.end:
+                break
+            until = min(edit.end - following.start, len(following.text))
+            yield Edit(following.quote + 1, raw_offset(self.text, following.quote, until), "")
+
+    def _escaped(self, text: str, cell: Cell, index: int, more: bool) -> str:
+        """Return text as it stands in a JSON string; in a list of lines each line becomes a string of its own."""
+        ascii_only = self.text.isascii()
+        piece = cell.pieces[index]
+        lines = text.split("\n")
+        written = [json.dumps(line, ensure_ascii=ascii_only)[1:-1] for line in lines]
+        if not piece.in_list:
+            return "\\n".join(written)
+        separator = self._separator(cell, index)
+        result = written[0]
+        for number, line in enumerate(written[1:], 2):
+            if line or more or number < len(written):
+                result += '\\n"' + separator + '"' + line
+            else:
+                result += "\\n"
+        return result
+
+    def _separator(self, cell: Cell, index: int) -> str:
+        """Return what stands between two lines of a list: the comma and the layout."""
+        if len(cell.pieces) > 1:
+            first = min(index, len(cell.pieces) - 2)
+            return self.text[cell.pieces[first].end : cell.pieces[first + 1].quote]
+        before = self.text[: cell.pieces[0].quote]
+        return "," + before[len(before.rstrip(" \t\r\n")) :]
+
+
+def _code_cells(text: str) -> Iterator[Cell]:
+    """Yield the code cells; formats 4 (`cells`, `source`) and 3 (`worksheets`, `input`) of notebooks."""
+    sources: dict[tuple[str | int, ...], list[JsonValue]] = {}
+    kinds: dict[tuple[str | int, ...], str] = {}
+    for value in values(text):
+        path = value.path
+        depth = 2 if path[:1] == ("cells",) else 4 if path[:1] == ("worksheets",) and path[2:3] == ("cells",) else 0
+        if not depth or len(path) <= depth or not value.is_string:
+            continue
+        cell, key, below = path[:depth], path[depth], path[depth + 1 :]
+        if key == "cell_type" and not below:
+            kinds[cell] = value.value
+        elif key in ("source", "input") and len(below) <= 1:
+            sources.setdefault(cell, []).append(value)
+    start = 0
+    numbers = {cell: number for number, cell in enumerate(sorted(kinds, key=_cell_order), 1)}
+    for cell, number in numbers.items():
+        if kinds[cell] != "code" or cell not in sources:
+            continue
+        pieces = []
+        at = start
+        for value in sources[cell]:
+            pieces.append(Piece(at, value.value, value.start, value.end, isinstance(value.path[-1], int)))
+            at += len(value.value)
+        yield Cell(number, start, "".join(piece.text for piece in pieces), tuple(pieces))
+        start = at + 1
+
+
+def _cell_order(cell: tuple[str | int, ...]) -> tuple[int, ...]:
+    return tuple(part for part in cell if isinstance(part, int))
+
+
+def _parses(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _python_view(text: str) -> str:
+    masked = _masked_lines(text)
+    if masked is not None:
+        return masked
+    return "\n".join("0" + " " * (len(line) - 1) if line else "" for line in text.split("\n"))
+
+
+def _masked_lines(text: str) -> str | None:
+    """Return a cell with its magics masked; None where the rest does not parse, or is another language."""
+    if _parses(text):
+        return text
+    lines = text.split("\n")
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith("%%"):
+        word = lines[first][2:].split(maxsplit=1)
+        if not word or word[0] not in _PYTHON_CELLS:
+            return None
+        lines[first] = _mask(lines[first])
+    masked = []
+    continued = False
+    for line in lines:
+        if continued:
+            masked.append(" " * len(line))
+            continued = line.rstrip().endswith("\\")
+            continue
+        timed = _TIMED.match(line)
+        assigned = _ASSIGNED.match(line)
+        if timed is not None:
+            width = timed.end() - len(timed.group(1))
+            masked.append(timed.group(1) + "0;" + " " * (width - 2) + line[timed.end() :])
+        elif _MAGIC.match(line) or _HELP.match(line):
+            masked.append(_mask(line))
+            continued = line.rstrip().endswith("\\")
+        elif assigned is not None:
+            at = assigned.start("mark")
+            masked.append(line[:at] + "0" + " " * (len(line) - at - 1))
+        else:
+            masked.append(line)
+    result = "\n".join(masked)
+    return result if _parses(result) else None
+
+
+def _mask(line: str) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return indent + "0" + " " * (len(line) - len(indent) - 1)
+
+
+def _shell_view(text: str) -> str:
+    """Return a cell with everything blank but its shell commands."""
+    lines = text.split("\n")
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith("%%"):
+        word = lines[first][2:].split(maxsplit=1)
+        if not word or word[0] not in _SHELL_CELLS:
+            return _blank(text)
+        return "\n".join([_blank(line) for line in lines[: first + 1]] + lines[first + 1 :])
+    if _parses(text):
+        return _blank(text)
+    shown = []
+    continued = False
+    for line in lines:
+        if continued:
+            shown.append(line)
+            continued = line.rstrip().endswith("\\")
+            continue
+        match = re.match(r"[ \t]*(?:[\w, \t]+=[ \t]*)?(?:!!?|%(?:env|set_env|system|sx|pip|conda)[ \t])", line)
+        if match is None:
+            shown.append(_blank(line))
+            continue
+        command = line[match.end() :]
+        head = line[: match.end()]
+        named = re.search(r"%(env|set_env|pip|conda)[ \t]\Z", head)
+        if named is not None and named.group(1) in ("pip", "conda"):
+            # `%pip install x` is the command `pip install x`
+            shown.append(_blank(head[: named.start(1)]) + head[named.start(1) :] + command)
+        else:
+            shown.append(_blank(head) + command)
+        continued = line.rstrip().endswith("\\")
+    return "\n".join(shown)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
