@@ -14,10 +14,12 @@ from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.parallel import examine_all
+from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
+from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.project import Project
-from torchferry.source.text import UndecodableError, apply_edits, decode_python
+from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
 
 
@@ -145,7 +147,7 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
 def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> bool:
     if item.outline is None:
         return False
-    if item.path in named or item.outline.is_program:
+    if item.path in named or item.outline.is_program or item.kind is Kind.NOTEBOOK:
         return True
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
@@ -153,19 +155,20 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
 def _with_import(request: Request, rule: PluginImport, item: Examined, everywhere: bool) -> Examined:
     try:
         data = item.before if item.before is not None else (request.root / item.path).read_bytes()
-        source = decode_python(data)
-    except (OSError, UndecodableError):
+        document = Document.read(item.path, item.kind, data)
+    except (OSError, UndecodableError, NotJsonError):
         return item  # reported already
-    edit = rule.edit(source, request.target, everywhere)
+    edit = rule.edit(document.source, request.target, everywhere)
     if edit is None:
         return item
-    finding = rule.at(item.path, source, edit, request.target)
+    finding = rule.at(item.path, document.source, edit, request.target)
+    finding = finding._replace(location=document.placed(finding.location))
     findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location))
     if not request.rewrite:
         return item._replace(findings=findings, remaining=findings)
-    current = decode_python(item.after) if item.after is not None else source
-    late = rule.edit(current, request.target, everywhere)
+    current = Document.read(item.path, item.kind, item.after) if item.after is not None else document
+    late = rule.edit(current.source, request.target, everywhere)
     if late is None:  # another fix imports the plugin already
         return item
-    after = current.encode(apply_edits(current.text, [late]))
+    after = current.edited([late]).data()
     return item._replace(findings=findings, fixed=(*item.fixed, finding), before=data, after=after)

@@ -66,7 +66,10 @@ class PythonContext(Context):
         file: The parsed file and its index.
         names: Name resolution.
         project: The project that the file belongs to, or None.
+        commands: The shell commands of a notebook, at the same offsets; None for other files.
     """
+
+    commands: Context | None = None
 
     def __init__(
         self,

@@ -22,14 +22,16 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import WORD, kept_words
 from torchferry.rules.references import api_means_cuda
+from torchferry.source.document import Document
 from torchferry.source.insertion import import_edit, imports_module
+from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.suppress import Suppression, suppressions
-from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python, decode_text
+from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
 _PASSES = 5
@@ -105,25 +107,32 @@ class Engine:
             )
             return self._problem(entry, OversizedFile.at(entry.path, message))
         try:
-            source = decode_python(data) if entry.kind is Kind.PYTHON else decode_text(data)
-            context = self.context(entry, source)
-            if isinstance(context, PythonContext) and self.project is not None:
+            document = Document.read(entry.path, entry.kind, data)
+            context = self.context(document)
+            if entry.kind is Kind.PYTHON and isinstance(context, PythonContext) and self.project is not None:
                 self.project.add(context.file, context.names)
         except UndecodableError as error:
             return self._problem(entry, UndecodableFile.at(entry.path, error.message))
         except UnparsableError as error:
             return self._problem(entry, UnparsableFile.at(entry.path, error.message, error.line))
-        findings = self.check(context, rules)
+        except NotJsonError as error:
+            message = say("is not JSON: {error} (at offset {offset})", error=error, offset=error.offset)
+            return self._problem(entry, UnparsableFile.at(entry.path, message))
+        found = self.check(context, rules)
+        findings = _placed(document, found)
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
-            examined = examined._replace(kept=tuple(kept_words(context, findings)))
+            kept = (word._replace(location=document.placed(word.location)) for word in kept_words(context, found))
+            examined = examined._replace(kept=tuple(kept))
         if isinstance(context, PythonContext):
             examined = examined._replace(
                 uses_device=bool(device_findings(findings)),
-                is_script=_is_script(context.file.tree),
+                is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
                 exports=_exports(context),
             )
-        return self._rewrite(entry, data, source, examined) if rewrite else examined
+            if document.notebook is not None:
+                examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
+        return self._rewrite(entry, data, document, found, examined) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> Examined:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
@@ -136,6 +145,11 @@ class Engine:
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
+        if kind is Kind.NOTEBOOK:
+            of_cells = self.interested(Kind.PYTHON, data) + self.interested(Kind.SHELL, data)
+            if data is not None:
+                of_cells += (rule for top, of_top in self._modules.items() if top.encode() in data for rule in of_top)
+            return sorted({rule.CODE: rule for rule in of_cells}.values(), key=lambda rule: rule.CODE)
         found = {
             rule.CODE: rule
             for stem, of_stem in self._words.get(kind, {}).items()
@@ -149,47 +163,56 @@ class Engine:
             found |= {rule.CODE: rule for rule in self._modules.get(top, ())}
         return [found[code] for code in sorted(found)]
 
-    def context(self, entry: Entry, source: SourceText) -> Context:
-        """Return a text as rules see it.
+    def context(self, document: Document) -> Context:
+        """Return a document as rules see it.
 
         Raises:
             UnparsableError: the text of a Python file does not parse.
         """
-        if entry.kind is not Kind.PYTHON:
-            return Context(entry.path, entry.kind, source, self.target, self.options)
-        file = PythonFile(entry.path, source)
+        if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
+            return Context(document.path, document.kind, document.source, self.target, self.options)
+        file = PythonFile(document.path, document.source)
         names = Names(file, self.project)
-        return PythonContext(file, names, self.target, self.options, self.project)
+        context = PythonContext(file, names, self.target, self.options, self.project)
+        if document.notebook is not None:
+            shell = document.notebook.shell
+            context.commands = Context(document.path, Kind.SHELL, shell, self.target, self.options)
+        return context
 
     def check(self, context: Context, rules: Iterable[Rule]) -> tuple[Finding, ...]:
         """Return what the rules find, groups settled and suppressed findings left out, in order of position."""
         found: list[Finding] = []
         for rule in rules:
-            found += rule.check_python(context) if isinstance(context, PythonContext) else rule.check(context)
+            if not isinstance(context, PythonContext):
+                found += rule.check(context)
+                continue
+            if Kind.PYTHON in rule.KINDS:
+                found += rule.check_python(context)
+            if context.commands is not None and Kind.SHELL in rule.KINDS:
+                found += rule.check(context.commands)
         comments = suppressions(context.source)
         unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
         return tuple(sorted(settle_groups(found + unused, comments, self.selection), key=_order))
 
-    def _rewrite(self, entry: Entry, data: bytes, source: SourceText, examined: Examined) -> Examined:
+    def _rewrite(
+        self, entry: Entry, data: bytes, document: Document, remaining: tuple[Finding, ...], examined: Examined
+    ) -> Examined:
         """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
-        remaining = examined.findings
-        current = source
         for _ in range(_PASSES):
             chosen = without_overlaps(finding for finding in remaining if self.selection.applies(finding))
             if not chosen:
                 break
-            fixed += chosen
-            text = apply_edits(current.text, all_edits(chosen, current, entry.kind))
+            fixed += _placed(document, chosen)
+            document = document.edited(all_edits(chosen, document))
             try:
-                after = source.encode(text)
+                after = document.data()
             except UnicodeEncodeError as error:
                 message = say("what is to be written has characters that {encoding} lacks", encoding=error.encoding)
                 return self._problem(entry, UndecodableFile.at(entry.path, message))
-            current = SourceText(text, source.encoding, source.bom)
             try:
                 imports = outline(entry.path, after) if entry.kind is Kind.PYTHON else None
-                remaining = self.check(self.context(entry, current), self.interested(entry.kind, after, imports))
+                remaining = self.check(self.context(document), self.interested(entry.kind, after, imports))
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
@@ -199,23 +222,31 @@ class Engine:
         if not fixed:
             return examined
         return examined._replace(
-            fixed=tuple(fixed), remaining=remaining, before=data, after=source.encode(current.text)
+            fixed=tuple(fixed), remaining=_placed(document, remaining), before=data, after=document.data()
         )
+
+
+def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with their locations as users count them."""
+    if document.notebook is None:
+        return tuple(findings)
+    return tuple(finding._replace(location=document.placed(finding.location)) for finding in findings)
 
 
 def _speaks_of_cuda(data: bytes) -> bool:
     return WORD.search(data.decode("latin-1")) is not None
 
 
-def all_edits(findings: Iterable[Finding], source: SourceText, kind: Kind) -> list[Edit]:
+def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
     """Return the edits of some findings and the one that imports the modules these need."""
     edits: list[Edit] = []
     modules: list[str] = []
     for finding in findings:
         edits += finding.edits
         modules += [module for module in finding.imports if module not in modules]
+    source = document.source
     absent = [module for module in modules if not imports_module(source.text, module)]
-    if absent and kind is Kind.PYTHON:
+    if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         insertion = import_edit(source.text, absent, source.newline)
         if insertion is not None:
             edits.append(insertion)

@@ -1,0 +1,64 @@
+"""A file as it is read, as rules see it, and as it is written back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Location
+from torchferry.source.kinds import Kind
+from torchferry.source.notebook import Notebook
+from torchferry.source.text import SourceText, apply_edits, decode_python, decode_text
+
+
+class Document:
+    """One version of a file's text.
+
+    Attributes:
+        path: Path relative to the root.
+        kind: What the file is.
+        source: The text as rules see it; positions and edits are in it. For a notebook, its code cells.
+        notebook: The notebook that `source` is a view of, or None.
+    """
+
+    def __init__(self, path: str, kind: Kind, raw: SourceText) -> None:
+        self.path = path
+        self.kind = kind
+        self._raw = raw
+        self.notebook = Notebook(raw.text) if kind is Kind.NOTEBOOK else None
+        self.source = self.notebook.python if self.notebook is not None else raw
+
+    @classmethod
+    def read(cls, path: str, kind: Kind, data: bytes) -> Document:
+        """Decode a file.
+
+        Raises:
+            UndecodableError: the bytes are no text.
+            NotJsonError: a notebook is not JSON.
+        """
+        return cls(path, kind, decode_python(data) if kind is Kind.PYTHON else decode_text(data))
+
+    def edited(self, edits: Iterable[Edit]) -> Document:
+        """Return the document with edits of `source` applied; everything else keeps every byte.
+
+        Raises:
+            ValueError: edits overlap, or reach over the end of a notebook's cell.
+        """
+        changes = list(edits) if self.notebook is None else self.notebook.edits(edits)
+        text = apply_edits(self._raw.text, changes)
+        return Document(self.path, self.kind, SourceText(text, self._raw.encoding, self._raw.bom))
+
+    def data(self) -> bytes:
+        """Return the file's bytes.
+
+        Raises:
+            UnicodeEncodeError: the text holds a character that the file's encoding lacks.
+        """
+        return self._raw.encode(self._raw.text)
+
+    def placed(self, location: Location) -> Location:
+        """Return a location in `source` as users count it: in a notebook by cell."""
+        if self.notebook is None:
+            return location
+        starts = self.source.starts
+        start = starts[location.line - 1] + location.column - 1
+        return self.notebook.location(self.path, start, starts[location.end_line - 1] + location.end_column - 1)
