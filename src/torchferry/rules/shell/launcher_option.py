@@ -1,0 +1,50 @@
+"""A launcher told to use CUDA cards: `torchrun --nproc_per_node=gpu`, `accelerate launch --multi_gpu`.
+
+`gpu` makes torchrun count the CUDA cards, of which there are none; a number works everywhere. Whether accelerate's
+switch serves the target is in the target's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import COMMAND_KINDS, commands_of, options, prints_text
+
+
+class LauncherOption(Rule):
+    """Finds options of launchers that mean CUDA."""
+
+    CODE = "SHL102"
+    WORDS = ("nproc", "multi_gpu", "multi-gpu")
+    KINDS = COMMAND_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each option."""
+        target = context.target
+        for command in commands_of(context):
+            if prints_text(command):
+                continue
+            for name, value, start in options(command):
+                if name == "nproc_per_node" and value in ("gpu", "auto"):
+                    message = say(
+                        "`{name}={value}` counts CUDA cards, of which {target} has none; write the number of devices",
+                        name=name,
+                        value=value,
+                        target=target.title,
+                    )
+                    yield self.finding(context, (start, start + len(value)), message, Grade.MANUAL)
+            row = target.row("frameworks", "accelerate.launch.multi_gpu")
+            for word in command.words:
+                if word.text in ("--multi_gpu", "--multi-gpu") and "accelerate" in [w.value for w in command.words]:
+                    known = row.status != "unknown"
+                    message = noted(
+                        say("`--multi_gpu` of accelerate on {target}", target=target.title)
+                        if known
+                        else say("whether `--multi_gpu` of accelerate serves {target} is UNKNOWN", target=target.title),
+                        row.remark,
+                    )
+                    grade = Grade.NOTE if known else Grade.MANUAL
+                    yield self.finding(context, (word.start, word.end), message, grade)

@@ -1,0 +1,64 @@
+"""The instructions of a Dockerfile and the commands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchferry.source.shell import Command, Word, commands
+
+_KEYWORD = re.compile(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
+_CONTINUED = re.compile(r"\\[ \t]*\r?\Z")
+_EXEC_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_FLAG = re.compile(r"[ \t]*--[\w-]+(?:=\S+)?(?=[ \t])")
+
+
+class Instruction(NamedTuple):
+    """One instruction: its keyword in capitals, and where its arguments stand, continuation lines included."""
+
+    keyword: str
+    start: int
+    end: int
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Yield the instructions of a Dockerfile, comments left out."""
+    at = 0
+    while at < len(text):
+        line_end = _line_end(text, at)
+        line = text[at:line_end]
+        match = _KEYWORD.match(line)
+        if match is None or line.lstrip().startswith("#"):
+            at = line_end + 1
+            continue
+        start = at + match.end()
+        end = line_end
+        while end < len(text) and (_CONTINUED.search(text[at:end]) or text[at:end].lstrip().startswith("#")):
+            at = end + 1
+            end = _line_end(text, at)
+        yield Instruction(match["keyword"].upper(), start, end)
+        at = end + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def docker_commands(text: str) -> Iterator[Command]:
+    """Yield the commands that the image runs, in the shell form and in the form of a JSON list."""
+    for instruction in instructions(text):
+        start, end = instruction.start, instruction.end
+        if instruction.keyword not in ("RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK"):
+            continue
+        while (flag := _FLAG.match(text, start, end)) is not None:
+            start = flag.end()
+        if text[start:end].lstrip().startswith("["):
+            words = tuple(
+                Word(match.group(1), match.start(1), match.end(1)) for match in _EXEC_WORD.finditer(text, start, end)
+            )
+            if words:
+                yield Command((), words)
+        else:
+            yield from commands(text, start, end)
