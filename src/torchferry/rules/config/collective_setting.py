@@ -1,0 +1,47 @@
+"""NCCL in a configuration file: `backend: nccl`, `dist_params: {backend: nccl}`.
+
+The target has a collective library of its own. A composite value, a library for each device type, changes in its CUDA
+part alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
+from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING
+
+
+class CollectiveSetting(Rule):
+    """Finds NCCL in configuration files."""
+
+    CODE = "CFG102"
+    WORDS = ("nccl", "NCCL")
+    KINDS = CONFIG_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each setting."""
+        backend = context.target.backend
+        for setting in settings_of_program(context):
+            value = setting.value
+            if COLLECTIVE_SPELLING.match(value):
+                old, new = value, backend.COLLECTIVE.upper() if value.isupper() else backend.COLLECTIVE
+            elif COMPOSITE_SPELLING.match(value):
+                old, new = "cuda:nccl", f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}"
+            else:
+                continue
+            message = say(
+                "setting `{key}` is `{value}`, which {target} lacks; use `{use}`",
+                key=setting.key or "-",
+                value=value,
+                target=context.target.title,
+                use=value.replace(old, new),
+            )
+            at = setting.start + value.index(old)
+            sure = bool(re.search(r"backend|dist", setting.key)) and backend.COMPOSITE_COLLECTIVE is not False
+            grade = Grade.SAFE if sure or old != "cuda:nccl" else Grade.UNSAFE
+            yield self.finding(context, (setting.start, setting.end), message, grade, [Edit(at, at + len(old), new)])

@@ -1,0 +1,52 @@
+"""A CUDA device in a configuration file: `device: cuda`, `"map_location": "cuda:0"`.
+
+The program reads it and asks torch for a device that the target does not have. A key counts when its name says that it
+holds a device; numbers and lists of numbers stay, for they are indices on every target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.source.kinds import Kind
+from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
+from torchferry.source.settings import Setting, settings
+
+CONFIG_KINDS = (Kind.YAML, Kind.JSON, Kind.TOML)
+"""Kinds of file that hold a program's settings."""
+
+
+def settings_of_program(context: Context) -> Iterator[Setting]:
+    """Yield the settings of a configuration file; none of one that a service reads, such as `.github/workflows`."""
+    if not any(part.startswith(".") for part in context.path.split("/")):
+        yield from settings(context.kind, context.text)
+
+
+class DeviceSetting(Rule):
+    """Finds CUDA devices in configuration files."""
+
+    CODE = "CFG101"
+    WORDS = ("cuda",)
+    KINDS = CONFIG_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each setting: safe where the key speaks of a device, else unsafe."""
+        device = context.target.backend.DEVICE_TYPE
+        for setting in settings_of_program(context):
+            if not DEVICE_SPELLING.match(setting.value):
+                continue
+            known = lexicon("device").names(setting.key)
+            message = say(
+                "setting `{key}` is the device `{value}`; on {target} it is `{use}`",
+                key=setting.key or "-",
+                value=setting.value,
+                target=context.target.title,
+                use=device + setting.value[len(cuda.DEVICE_TYPE) :],
+            )
+            edit = Edit(setting.start, setting.start + len(cuda.DEVICE_TYPE), device)
+            grade = Grade.SAFE if known else Grade.UNSAFE
+            yield self.finding(context, (setting.start, setting.end), message, grade, [edit])

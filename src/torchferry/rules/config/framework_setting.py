@@ -1,0 +1,63 @@
+"""A setting of another library that means CUDA: `accelerator: gpu`, `distributed_type: MULTI_GPU`.
+
+What the library's integration with the target expects is in the target's table; where nothing is known, that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
+
+_SETTINGS = (
+    (re.compile(r"distributed_type\Z"), re.compile(r"MULTI_GPU\Z"), "accelerate.distributed_type.MULTI_GPU"),
+    (re.compile(r"accelerator\Z"), re.compile(r"gpu\Z"), "lightning.accelerator.gpu"),
+    (re.compile(r"accelerator\Z"), re.compile(r"cuda\Z"), "lightning.accelerator.cuda"),
+    (
+        re.compile(r"_?attn_implementation\Z"),
+        re.compile(r"flash_attention_2\Z"),
+        "transformers.attn_implementation.flash_attention_2",
+    ),
+    (
+        re.compile(r"_?attn_implementation\Z"),
+        re.compile(r"flash_attention_3\Z"),
+        "transformers.attn_implementation.flash_attention_3",
+    ),
+)
+"""Key, value, and the row of `frameworks.toml` that speaks of them."""
+
+
+class FrameworkSetting(Rule):
+    """Finds settings of other libraries that mean CUDA."""
+
+    CODE = "CFG103"
+    WORDS = ("MULTI_GPU", "accelerator", "attn_implementation")
+    KINDS = CONFIG_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each setting."""
+        for setting in settings_of_program(context):
+            for key, value, name in _SETTINGS:
+                if not key.match(setting.key) or not value.match(setting.value):
+                    continue
+                row = context.target.row("frameworks", name)
+                span = (setting.start, setting.end)
+                values = {"key": setting.key, "value": setting.value, "target": context.target.title}
+                if row.status == "unknown":
+                    message = say("setting `{key}: {value}` means CUDA; what {target} takes is UNKNOWN", **values)
+                    yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
+                elif row.status not in REWRITTEN:
+                    message = say("setting `{key}: {value}` means CUDA, and {target} has nothing like it", **values)
+                    yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
+                elif row.use and row.use != setting.value:
+                    message = say("setting `{key}: {value}` is `{use}` on {target}", use=row.use, **values)
+                    edits = [Edit(*span, row.use)]
+                    yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, edits)
+                elif row.remark is not None:
+                    message = say("setting `{key}: {value}` on {target}", **values)
+                    yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)

@@ -1,0 +1,60 @@
+"""A CUDA build of torch asked for: `torch==2.1.0+cu118`, an index of CUDA wheels, `pytorch-cuda=11.8`.
+
+It brings gigabytes of CUDA libraries, and some plugins refuse to load beside it. The target wants the CPU build of the
+torch version that its plugin names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.dependencies.listed import LISTING_KINDS
+from torchferry.source.kinds import Kind
+
+_BUILD = re.compile(
+    r"(?P<pin>\btorch(?:vision|audio)?[ \t]*==[ \t]*(?P<version>[\d.]+)\+cu\d+)"
+    r"|(?P<index>https?://[^\s\"']*(?:/cu\d{2,3}\b|torch-[\d.]+\+cu\d+)[^\s\"']*)"
+)
+
+
+class CudaBuild(Rule):
+    """Finds pins and package indices of torch's CUDA builds."""
+
+    CODE = "DEP102"
+    WORDS = ("+cu", "/cu1", "/cu9", "/cu2")
+    KINDS = tuple(kind for kind in LISTING_KINDS if kind is not Kind.PYTHON)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each, comments left out."""
+        for match in _BUILD.finditer(context.text):
+            line = context.text.rfind("\n", 0, match.start()) + 1
+            if context.text[line : match.start()].lstrip().startswith("#"):
+                continue
+            span = match.span()
+            if match["index"]:
+                message = say(
+                    "`{found}` serves CUDA builds; on {target} {install}",
+                    found=match["index"],
+                    target=context.target.title,
+                    install=context.target.install,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            row = context.target.row("versions", f"torch=={match['version']}")
+            message = say("`{found}` is a CUDA build", found=match["pin"])
+            if row.use:
+                message = say(
+                    "`{found}` is a CUDA build; on {target} use the CPU build with `{plugin}`",
+                    found=match["pin"],
+                    target=context.target.title,
+                    plugin=row.use,
+                )
+            yield self.finding(context, span, noted(message, row.remark or context.target.install), Grade.MANUAL)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Nothing: strings in Python are not read for this."""
+        return ()

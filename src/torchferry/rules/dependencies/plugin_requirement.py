@@ -1,0 +1,46 @@
+"""A list of requirements that has torch and not the target's plugin.
+
+The program imports the plugin after the migration. Which version belongs to which torch is in the target's table; where
+the vendor serves it elsewhere than PyPI, the finding says how to get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.dependencies.listed import requirements_of
+from torchferry.source.kinds import Kind
+from torchferry.source.requirements import normalised
+
+
+class PluginRequirement(Rule):
+    """Finds lists of requirements without the plugin."""
+
+    CODE = "DEP103"
+    WORDS = ("torch",)
+    KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield at most one finding, at torch."""
+        listed = {found.name: found for found in reversed(list(requirements_of(context)))}
+        torch = listed.get("torch") or listed.get("pytorch")
+        plugin = normalised(context.target.backend.PLUGIN)
+        if torch is None or plugin in listed:
+            return
+        version = torch.specifier.lstrip("= ").strip() if torch.specifier.startswith("=") else ""
+        row = context.target.row("versions", f"torch=={version.partition('+')[0]}")
+        span = (torch.start, torch.line_end)
+        if row.use:
+            message = say("on {target} this torch needs `{plugin}`", target=context.target.title, plugin=row.use)
+            yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)
+        else:
+            message = say(
+                "{target} needs `{plugin}` beside torch: {install}",
+                target=context.target.title,
+                plugin=context.target.backend.PLUGIN,
+                install=context.target.install,
+            )
+            yield self.finding(context, span, message, Grade.NOTE)

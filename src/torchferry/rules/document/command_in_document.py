@@ -1,0 +1,57 @@
+"""A command in a README that the target does not understand: `pip install flash-attn`, `--device cuda`, `nvidia-smi`.
+
+Only code blocks and lines with a `$` prompt are looked at, and never the prose. The commands are reported, and
+rewritten when that is asked for with `--rewrite-documents`, by the rules for scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.container.card_access import CardAccess
+from torchferry.rules.dependencies.cuda_build import CudaBuild
+from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
+from torchferry.rules.environment.shell_environment import ShellEnvironment
+from torchferry.rules.process.shell_program import ShellProgram
+from torchferry.rules.shell.device_option import DeviceOption
+from torchferry.rules.shell.launcher_option import LauncherOption
+from torchferry.source.kinds import Kind
+from torchferry.source.markdown import command_view
+from torchferry.source.text import SourceText
+
+_RULES: tuple[Rule, ...] = (
+    ShellEnvironment(),
+    ShellProgram(),
+    DeviceOption(),
+    LauncherOption(),
+    CardAccess(),
+    CudaRequirement(),
+    CudaBuild(),
+)
+
+
+class CommandInDocument(Rule):
+    """Finds commands in documents that mean CUDA."""
+
+    CODE = "DOC101"
+    WORDS = ("cuda", "CUDA", "nccl", "NCCL", "nvidia", "NVIDIA", "nvcc", "gpu", "install", "nproc")
+    KINDS = (Kind.MARKDOWN,)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield what the rules for scripts find in the code blocks."""
+        view = SourceText(command_view(context.text))
+        commands = Context(context.path, Kind.SHELL, view, context.target, context.options)
+        for rule in _RULES:
+            for finding in rule.check(commands):
+                message = say("a command in a document: {message}", message=finding.message)
+                rewritten = context.options.rewrite_documents
+                yield finding._replace(
+                    code=self.CODE,
+                    message=message,
+                    grade=finding.grade if rewritten else Grade.NOTE,
+                    edits=finding.edits if rewritten else (),
+                    blocker=False,
+                )
