@@ -140,7 +140,8 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
     done: list[Examined] = []
     for item in examined:
         wanted = item.path in needing and item.failure is None and request.selection.wants(rule.CODE, item.path)
-        done.append(_with_import(request, rule, item, everywhere) if wanted else item)
+        anyhow = everywhere and item.path in entries
+        done.append(_with_import(request, rule, item, anyhow) if wanted else item)
     return entries, done
 
 
@@ -152,13 +153,13 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
 
-def _with_import(request: Request, rule: PluginImport, item: Examined, everywhere: bool) -> Examined:
+def _with_import(request: Request, rule: PluginImport, item: Examined, anyhow: bool) -> Examined:
     try:
         data = item.before if item.before is not None else (request.root / item.path).read_bytes()
         document = Document.read(item.path, item.kind, data)
     except (OSError, UndecodableError, NotJsonError):
         return item  # reported already
-    edit = rule.edit(document.source, request.target, everywhere)
+    edit = rule.edit(document.source, request.target, anyhow)
     if edit is None:
         return item
     finding = rule.at(item.path, document.source, edit, request.target)
@@ -167,7 +168,7 @@ def _with_import(request: Request, rule: PluginImport, item: Examined, everywher
     if not request.rewrite:
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document
-    late = rule.edit(current.source, request.target, everywhere)
+    late = rule.edit(current.source, request.target, anyhow)
     if late is None:  # another fix imports the plugin already
         return item
     after = current.edited([late]).data()

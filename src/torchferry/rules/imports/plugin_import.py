@@ -2,8 +2,8 @@
 
 The device type, its module in torch and its methods exist only after the plugin is imported. Since torch 2.5 a plugin
 can have `import torch` load it; then an import in the programs that people start is enough, and says what is meant.
-For a plugin that is not loaded by itself, every module that uses the device imports it. The line goes behind the first
-import of torch, once.
+For a plugin that is not loaded by itself, every module that imports torch and uses the device imports it. The line
+goes behind the first import of torch, once.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class PluginImport(Rule):
 
     CODE = "IMP101"
 
-    def edit(self, source: SourceText, target: Target, everywhere: bool) -> Edit | None:
+    def edit(self, source: SourceText, target: Target, anyhow: bool) -> Edit | None:
         """Return the edit for a file that needs the plugin, or None when it has it or has no place for it.
 
         Args:
             source: The file's text.
             target: The target.
-            everywhere: Whether a file that imports torch nowhere at its top gets the import too.
+            anyhow: Whether a file that imports torch nowhere at its top gets the import too, as programs do.
         """
         plugin = target.backend.PLUGIN
-        if imports_module(source.text, plugin) or not (everywhere or has_torch_import(source.text)):
+        if imports_module(source.text, plugin) or not (anyhow or has_torch_import(source.text)):
             return None
         return import_edit(source.text, [plugin], source.newline)
 
