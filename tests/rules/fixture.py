@@ -16,7 +16,8 @@
     --- npu unchanged
 
 A case is one file, `input.py` unless a line `@@@ NAME` says otherwise; further `@@@ NAME` lines begin other files of
-the same project, which are there but not rewritten. `!!! path OLD = NEW` sets an entry of the user's path table.
+the same project. `!!! path OLD = NEW` sets an entry of the user's path table; `!!! encode NAME`, `!!! mode 444`,
+`!!! link TARGET`, `!!! gone` and `!!! largest BYTES` say what the first file is on the disk.
 `>>> [TARGETS:] GRADE LINE:COLUMN` expects a finding of the fixture's rule, in order; without targets, for all of them.
 `--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that
 there is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.
@@ -48,6 +49,7 @@ class Case(NamedTuple):
     findings: tuple[tuple[tuple[str, ...], Expected], ...]
     outputs: tuple[Output, ...]
     paths: tuple[tuple[str, str], ...]
+    disk: tuple[tuple[str, str], ...]
 
     @property
     def main(self) -> tuple[str, str]:
@@ -72,6 +74,7 @@ def _case(path: Path, kind: str, title: str, body: str) -> Case:
     findings: list[tuple[tuple[str, ...], Expected]] = []
     outputs: list[tuple[str, bool, list[str] | None]] = []
     paths: list[tuple[str, str]] = []
+    disk: list[tuple[str, str]] = []
     into = files[0][1]
     for line in body.removesuffix("\n").split("\n"):
         if line.startswith("@@@ "):
@@ -84,6 +87,9 @@ def _case(path: Path, kind: str, title: str, body: str) -> Case:
         elif line.startswith("!!! path "):
             old, _, new = line[len("!!! path ") :].partition(" = ")
             paths.append((old, new))
+        elif line.startswith("!!! "):
+            name, _, value = line[4:].partition(" ")
+            disk.append((name, value))
         elif line.startswith(">>> "):
             targets, _, rest = line[4:].rpartition(": ")
             grade, place = rest.split()
@@ -104,6 +110,7 @@ def _case(path: Path, kind: str, title: str, body: str) -> Case:
         tuple(findings),
         tuple(Output(target, unsafe, None if lines is None else _text(lines)) for target, unsafe, lines in outputs),
         tuple(paths),
+        tuple(disk),
     )
 
 

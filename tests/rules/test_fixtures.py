@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import pytest
 from tests.rules.fixture import TARGETS, Case, Expected, load
 from torchferry.backends import registry as backends
 from torchferry.backends.target import Target
+from torchferry.migration.plan import plan
+from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
-from torchferry.rules.engine import Engine, Examined, Selection
+from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
-from torchferry.source.kinds import Kind, kind_of
-from torchferry.source.project import Project
-from torchferry.source.tree import Entry
+from torchferry.source.tree import list_files
 
 FIXTURES = Path(__file__).parent
 RULES = {rule.CODE: rule for rule in rules()}
+PLUGIN_IMPORT = "IMP101"
+WRITE_PROTECTED = "FIL107"
 
 
 def fixture_of(code: str) -> Path:
@@ -32,25 +35,43 @@ def target(name: str) -> Target:
     return Target(choice.backend, choice.version)
 
 
-def examine(case: Case, name: str, root: Path, unsafe: bool = False) -> Examined:
-    for path, text in case.files:
+def write(case: Case, root: Path) -> Options:
+    """Write the files of a case as they are to be on the disk."""
+    disk = dict(case.disk)
+    for index, (path, text) in enumerate(case.files):
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode())
-    project = Project(root, [path for path, _ in case.files if path.endswith(".py")])
-    engine = Engine(
-        root,
-        target(name),
-        rules(),
-        options=Options(paths=dict(case.paths)),
-        selection=Selection(unsafe=unsafe),
-        project=project,
-    )
-    kind = kind_of(case.main[0])
-    assert isinstance(kind, Kind), f"{case.main[0]} is no file that torchferry reads"
-    examined = engine.examine(Entry(case.main[0], kind), rewrite=True)
-    assert examined.failure is None, examined.failure
-    return examined
+        file.write_bytes(text.encode(disk.get("encode", "utf-8") if index == 0 else "utf-8"))
+    main = root / case.main[0]
+    if "link" in disk:
+        main.unlink()
+        os.symlink(disk["link"], main)
+    if "mode" in disk:
+        main.chmod(int(disk["mode"], 8))
+    return Options(paths=dict(case.paths), max_file_size=int(disk.get("largest", 5_000_000)))
+
+
+def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> tuple[list[Expected], bytes | None]:
+    """Migrate a case; return what the rule found in its first file, and the file's new bytes if it changes."""
+    options = write(case, root)
+    listing = list_files(root)
+    if "gone" in dict(case.disk):
+        (root / case.main[0]).unlink()
+    ignored = () if code == PLUGIN_IMPORT else (PLUGIN_IMPORT,)
+    selection = Selection(unsafe=unsafe, ignore=ignored)
+    request = Request(root, listing, target(name), rules(), options, selection, rewrite=True)
+    analysis = analyse(request)
+    assert analysis.failures == []
+    planned = plan(root, analysis)
+    main = case.main[0]
+    # only the attempt to write a file shows that it is write-protected
+    found = analysis.findings + [finding for finding in planned.remaining if finding.code == WRITE_PROTECTED]
+    after = next((write.after for write in planned.writes if write.path == main), None)
+    return [
+        Expected(finding.grade.value, f"{finding.location.line}:{finding.location.column}")
+        for finding in found
+        if finding.code == code and finding.location.path == main
+    ], after
 
 
 def cases(unchanged: bool) -> list[object]:
@@ -66,30 +87,24 @@ def cases(unchanged: bool) -> list[object]:
     return found
 
 
-def reported(examined: Examined, code: str) -> list[Expected]:
-    return [
-        Expected(finding.grade.value, f"{finding.location.line}:{finding.location.column}")
-        for finding in examined.findings
-        if finding.code == code
-    ]
-
-
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize(("code", "case"), cases(unchanged=True))
 def test_what_must_stay_unchanged(code: str, case: Case, name: str, tmp_path: Path) -> None:
-    examined = examine(case, name, tmp_path, unsafe=True)
-    assert examined.after is None, (examined.after or b"").decode()
-    assert reported(examined, code) == case.expected(name)
+    found, after = run(case, code, name, tmp_path / "project", unsafe=True)
+    assert after is None, after
+    assert found == case.expected(name)
 
 
 @pytest.mark.parametrize(("code", "case"), cases(unchanged=False))
 def test_what_each_target_gets(code: str, case: Case, tmp_path: Path) -> None:
+    encoding = dict(case.disk).get("encode", "utf-8")
     for output in case.outputs:
-        examined = examine(case, output.target, tmp_path / output.target / str(output.unsafe), output.unsafe)
+        root = tmp_path / output.target / str(output.unsafe)
+        found, after = run(case, code, output.target, root, output.unsafe)
         before = case.main[1]
-        after = before if examined.after is None else examined.after.decode()
-        assert after == (before if output.text is None else output.text), output.target
-        assert reported(examined, code) == case.expected(output.target), output.target
+        text = before if after is None else after.decode(encoding)
+        assert text == (before if output.text is None else output.text), output.target
+        assert found == case.expected(output.target), output.target
 
 
 @pytest.mark.parametrize("code", RULES)

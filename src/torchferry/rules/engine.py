@@ -13,6 +13,7 @@ from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Examined, Failure, Selection
+from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
@@ -23,7 +24,7 @@ from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import WORD, kept_words
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
-from torchferry.source.insertion import import_edit, imports_module
+from torchferry.source.insertion import binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
@@ -117,7 +118,7 @@ class Engine:
             return self._problem(entry, UnparsableFile.at(entry.path, error.message, error.line))
         except NotJsonError as error:
             message = say("is not JSON: {error} (at offset {offset})", error=error, offset=error.offset)
-            return self._problem(entry, UnparsableFile.at(entry.path, message))
+            return self._problem(entry, InvalidNotebook.at(entry.path, message))
         found = self.check(context, rules)
         findings = _placed(document, found)
         examined = examined._replace(findings=findings, remaining=findings)
@@ -245,7 +246,7 @@ def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
         edits += finding.edits
         modules += [module for module in finding.imports if module not in modules]
     source = document.source
-    absent = [module for module in modules if not imports_module(source.text, module)]
+    absent = [module for module in modules if not binds_module(source.text, module)]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         insertion = import_edit(source.text, absent, source.newline)
         if insertion is not None:

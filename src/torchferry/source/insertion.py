@@ -12,6 +12,12 @@ _LONGEST_STATEMENT = 60
 """Lines that one import statement may span before it is taken for something else."""
 
 
+def binds_module(text: str, module: str) -> bool:
+    """Whether the text has a top-level line after which the name `module` means that module."""
+    pattern = rf"^import[ \t]+(?:[\w. \t]+,[ \t]*)*{re.escape(module)}(?:\.\w+)*[ \t]*(?:[,;#\r]|$)"
+    return re.search(pattern, text, re.MULTILINE) is not None
+
+
 def imports_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line that imports `module`."""
     return (

@@ -41,6 +41,8 @@ class AutocastState(ReferenceRule):
             return
         if reason_to_keep(context, call) is not None or call.keywords:
             return
+        if context.target.backend.AUTOCAST is False:
+            return  # AMP104
         device = context.target.backend.DEVICE_TYPE
         message = say(
             '`{found}` speaks of CUDA; on {target} it is `torch.{function}("{device}"...)`',

@@ -33,6 +33,8 @@ class ScalerWithoutDevice(Rule):
                 continue
             if reason_to_keep(context, call) is not None:
                 continue
+            if context.target.backend.AUTOCAST is False:
+                continue  # AMP104
             device = context.target.backend.DEVICE_TYPE
             message = say(
                 "`{found}` without a device is made for CUDA; on {target} say `{device}`",

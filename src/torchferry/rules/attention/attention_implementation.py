@@ -16,6 +16,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, last_name
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.texts import is_text
 
 _NAMES = {
     "flash_attention_2": "transformers.attn_implementation.flash_attention_2",
@@ -64,5 +65,5 @@ class AttentionImplementation(Rule):
         """Whether the string stands where an implementation is chosen."""
         parent = context.file.parents.get(node)
         if isinstance(node.value, str) and node.value.startswith("flash_attention"):
-            return not isinstance(parent, (ast.Compare, ast.Expr))
+            return not isinstance(parent, ast.Compare) and not is_text(context, node)
         return isinstance(parent, ast.Call) and last_name(parent.func) == "set_attention_backend"

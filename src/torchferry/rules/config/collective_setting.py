@@ -41,7 +41,15 @@ class CollectiveSetting(Rule):
                 target=context.target.title,
                 use=value.replace(old, new),
             )
+            if old == "cuda:nccl" and backend.COMPOSITE_COLLECTIVE is False:
+                message = say(
+                    "{target} takes no backend for each device type; use `{use}` alone",
+                    target=context.target.title,
+                    use=backend.COLLECTIVE,
+                )
+                yield self.finding(context, (setting.start, setting.end), message, Grade.MANUAL)
+                continue
             at = setting.start + value.index(old)
-            sure = bool(re.search(r"backend|dist", setting.key)) and backend.COMPOSITE_COLLECTIVE is not False
+            sure = re.search(r"backend|dist", setting.key) is not None and backend.COMPOSITE_COLLECTIVE is True
             grade = Grade.SAFE if sure or old != "cuda:nccl" else Grade.UNSAFE
             yield self.finding(context, (setting.start, setting.end), message, grade, [Edit(at, at + len(old), new)])

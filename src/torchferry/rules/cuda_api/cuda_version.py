@@ -33,7 +33,9 @@ class CudaVersion(Rule):
             if kept is not None:
                 message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
                 yield self.finding(context, span, message, Grade.NOTE)
-            elif reference.name != "torch.version.cuda" or self._is_shown(parent):
+            elif not reference.name.startswith("torch.version.cuda") or (
+                reference.name == "torch.version.cuda" and self._is_shown(parent)
+            ):
                 message = say("`{found}` is None on {target}", found="torch.version.cuda", target=context.target.title)
                 yield self.finding(context, span, message, Grade.NOTE)
             else:

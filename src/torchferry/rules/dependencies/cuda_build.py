@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
-from torchferry.rules.base import Context, PythonContext, Rule
-from torchferry.rules.dependencies.listed import LISTING_KINDS
-from torchferry.source.kinds import Kind
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import COMMAND_KINDS
+from torchferry.rules.dependencies.listed import LIST_KINDS
 
 _BUILD = re.compile(
     r"(?P<pin>\btorch(?:vision|audio)?[ \t]*==[ \t]*(?P<version>[\d.]+)\+cu\d+)"
@@ -26,7 +26,7 @@ class CudaBuild(Rule):
 
     CODE = "DEP102"
     WORDS = ("+cu", "/cu1", "/cu9", "/cu2")
-    KINDS = tuple(kind for kind in LISTING_KINDS if kind is not Kind.PYTHON)
+    KINDS = (*LIST_KINDS, *COMMAND_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each, comments left out."""
@@ -54,7 +54,3 @@ class CudaBuild(Rule):
                     plugin=row.use,
                 )
             yield self.finding(context, span, noted(message, row.remark or context.target.install), Grade.MANUAL)
-
-    def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Nothing: strings in Python are not read for this."""
-        return ()

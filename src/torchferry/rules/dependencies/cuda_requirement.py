@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Context, PythonContext, Rule
-from torchferry.rules.dependencies.listed import LISTING_KINDS, requirements_of
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
 from torchferry.rules.dependencies.packages import LIBRARY_WHEEL, known_package
 from torchferry.rules.library.cuda_package import advice
+from torchferry.source.kinds import Kind
 from torchferry.source.requirements import Requirement
 
 _INSTALLABLE = re.compile(r"[a-z0-9][a-z0-9_-]*\Z")
@@ -25,8 +27,8 @@ class CudaRequirement(Rule):
     """Finds requirements that need CUDA."""
 
     CODE = "DEP101"
-    WORDS = ("require", "install", "dependencies", "==", ">=", "-", "_", "a", "t")
-    KINDS = LISTING_KINDS
+    WORDS: ClassVar[tuple[str, ...]] = ("",)
+    KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each requirement that does not simply work on the target."""
@@ -43,10 +45,6 @@ class CudaRequirement(Rule):
             name = known_package(found.name)
             if name is not None and name != "torch":
                 yield from self._report(context, found, name)
-
-    def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Look at build scripts only."""
-        return self.check(context)
 
     def _report(self, context: Context, found: Requirement, name: str) -> Iterable[Finding]:
         row = context.target.row("packages", name)

@@ -7,22 +7,13 @@ import re
 from collections.abc import Iterator
 
 from torchferry.rules.base import Context, PythonContext, last_name
-from torchferry.rules.commands import commands_of
+from torchferry.rules.commands import commands_of, prints_text
 from torchferry.source.kinds import Kind
 from torchferry.source.requirements import Requirement, in_command, in_lines, normalised, requirement
 from torchferry.source.settings import settings
 
-LISTING_KINDS = (
-    Kind.REQUIREMENTS,
-    Kind.PYPROJECT,
-    Kind.SETUP_CFG,
-    Kind.CONDA,
-    Kind.SHELL,
-    Kind.MAKEFILE,
-    Kind.DOCKERFILE,
-    Kind.PYTHON,
-)
-"""Kinds of file that list requirements; Python files are build scripts."""
+LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
+"""Kinds of file that list requirements and little else."""
 
 _LISTS = re.compile(r"(?:install_requires|setup_requires|extras_require|requirements?|dependencies)\Z", re.IGNORECASE)
 _SETUP_CFG_LIST = re.compile(r"^[ \t]*(?:install_requires|setup_requires|[\w-]+)[ \t]*=[ \t]*(.*)$")
@@ -59,7 +50,8 @@ def requirements_of(context: Context) -> Iterator[Requirement]:
                     yield _moved(found, setting.start)
     else:
         for command in commands_of(context):
-            yield from in_command(command)
+            if not prints_text(command):
+                yield from in_command(command)
 
 
 def _moved(found: Requirement, by: int) -> Requirement:

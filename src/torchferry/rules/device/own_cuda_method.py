@@ -15,6 +15,8 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.own_methods import class_defines
 
+_MOVERS = frozenset({"cuda", "to", "_apply", "apply", "pin_memory"})
+
 
 class OwnCudaMethod(Rule):
     """Finds definitions of `cuda` in classes."""
@@ -27,6 +29,8 @@ class OwnCudaMethod(Rule):
         for function in context.file.functions:
             owner = context.file.parents.get(function)
             if function.name != "cuda" or not isinstance(owner, ast.ClassDef) or function.decorator_list:
+                continue
+            if not owner.bases and not _moves_something(function):
                 continue
             yield from self._report(context, function, owner)
 
@@ -58,3 +62,11 @@ class OwnCudaMethod(Rule):
         newline = context.source.newline
         edits = [Edit(span[1], span[1], f"{newline}{newline}{indent}{mover} = cuda")]
         yield self.finding(context, head, message, Grade.SAFE, edits)
+
+
+def _moves_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method does what one that moves tensors does: it calls `cuda`, `to` or `_apply` of something."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVERS
+        for node in ast.walk(function)
+    )

@@ -20,7 +20,7 @@ class OwnDistributed(ReferenceRule):
     """Finds uses of torch names, other than CUDA's, that have another name on the target."""
 
     CODE = "DST106"
-    WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "optim")
+    WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "profiler", "optim")
     GROUPS = ()
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

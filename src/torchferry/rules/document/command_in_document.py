@@ -13,7 +13,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.container.card_access import CardAccess
 from torchferry.rules.dependencies.cuda_build import CudaBuild
-from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
+from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
 from torchferry.rules.process.shell_program import ShellProgram
 from torchferry.rules.shell.device_option import DeviceOption
@@ -28,7 +28,7 @@ _RULES: tuple[Rule, ...] = (
     DeviceOption(),
     LauncherOption(),
     CardAccess(),
-    CudaRequirement(),
+    InstallCommand(),
     CudaBuild(),
 )
 

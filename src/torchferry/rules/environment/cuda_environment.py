@@ -16,8 +16,7 @@ from torchferry.rules.base import PythonContext, Rule, last_name
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.keeping import reason_to_keep
-
-_MESSAGES = frozenset({"print", "info", "warning", "warn", "error", "debug", "add_argument", "Expr"})
+from torchferry.rules.texts import is_text
 
 
 class CudaEnvironment(Rule):
@@ -29,18 +28,12 @@ class CudaEnvironment(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that is such a variable, and each keyword of `dict(os.environ, ...)`."""
         for node in context.file.strings:
-            if isinstance(node.value, str) and VARIABLE.match(node.value) and not self._is_text(context, node):
+            if isinstance(node.value, str) and VARIABLE.match(node.value) and not is_text(context, node):
                 yield from self._string(context, node, node.value)
         for name, keywords in context.file.keywords.items():
             if VARIABLE.match(name):
                 for keyword in keywords:
                     yield from self._keyword(context, keyword, name)
-
-    def _is_text(self, context: PythonContext, node: ast.Constant) -> bool:
-        parent = context.file.parents.get(node)
-        if isinstance(parent, ast.Expr):
-            return True
-        return isinstance(parent, ast.Call) and last_name(parent.func) in _MESSAGES
 
     def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
         found = replacement(context.target, name)

@@ -7,15 +7,13 @@ looked at too.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding
-from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.process.programs import find_programs
-
-_NOT_COMMANDS = frozenset({"print", "info", "warning", "warn", "error", "debug", "add_argument", "log", "critical"})
+from torchferry.rules.texts import is_text
 
 
 class CudaProgram(Rule):
@@ -29,7 +27,7 @@ class CudaProgram(Rule):
         for node in context.file.strings:
             if not isinstance(node.value, str) or not any(word in node.value for word in self.WORDS):
                 continue
-            if self._is_text(context, node) or reason_to_keep(context, node) is not None:
+            if is_text(context, node) or reason_to_keep(context, node) is not None:
                 continue
             joined = context.file.fstring_of(node)
             if joined is not None and node in joined.values:
@@ -38,15 +36,3 @@ class CudaProgram(Rule):
                 start, end = context.file.span(node)
             for program in find_programs(context.target, context.text, start, end):
                 yield self.finding(context, (program.start, program.end), program.message, program.grade, program.edits)
-
-    def _is_text(self, context: PythonContext, node: ast.Constant) -> bool:
-        child: ast.AST = node
-        parent = context.file.parents.get(child)
-        while isinstance(parent, (ast.JoinedStr, ast.BinOp, ast.IfExp, ast.Tuple)):
-            child, parent = parent, context.file.parents.get(parent)
-        if isinstance(parent, (ast.Expr, ast.Raise, ast.Assert)):
-            return True
-        if isinstance(parent, ast.Call):
-            name = last_name(parent.func)
-            return name in _NOT_COMMANDS or name.endswith(("Error", "Exception", "Warning"))
-        return isinstance(parent, ast.keyword) and parent.arg in ("help", "description", "msg", "message")

@@ -29,10 +29,11 @@ class SortKey(Rule):
         """Yield a finding for each string and each attribute."""
         key = context.target.backend.PROFILER_SORT_KEY
         prefix = key.removesuffix("_time") if isinstance(key, str) else "device"
+        known = Grade.SAFE if isinstance(key, str) else Grade.UNSAFE
         for node in context.file.strings:
             if isinstance(node.value, str) and _COLUMN.match(node.value):
                 parent = context.file.parents.get(node)
-                grade = Grade.SAFE if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
+                grade = known if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
                 edits = word_edits(context, node, "cuda", prefix)
                 yield self._report(context, literal_span(context, node), node.value, prefix, grade, edits)
         for name, nodes in context.file.attributes.items():

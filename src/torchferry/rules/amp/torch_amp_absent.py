@@ -1,0 +1,53 @@
+"""torch's own automatic mixed precision, on a target that has another.
+
+`torch.autocast(...)`, `torch.amp.GradScaler(...)` and the functions that ask for their state serve the devices that
+torch knows. A plugin of an old torch brings `autocast` and `GradScaler` of its own, with arguments of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+
+_OWN = {"autocast": "torch.cuda.amp.autocast", "GradScaler": "torch.cuda.amp.GradScaler"}
+_MODULES = ("torch.", "torch.amp.", "torch.amp.autocast_mode.", "torch.amp.grad_scaler.")
+_STATE = frozenset({"is_autocast_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype", "set_autocast_gpu_dtype"})
+
+
+class TorchAmpAbsent(Rule):
+    """Finds torch's own mixed precision where the plugin's takes its place."""
+
+    CODE = "AMP104"
+    WORDS = ("autocast", "GradScaler")
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Nothing on a target that torch's own serves."""
+        return self.WORDS if target.backend.AUTOCAST is False else ()
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call."""
+        for reference in context.names.references("torch"):
+            module, _, name = reference.name.rpartition(".")
+            if f"{module}." not in _MODULES or (name not in _OWN and name not in _STATE):
+                continue
+            call = context.file.parents.get(reference.node)
+            if not isinstance(call, ast.Call) or call.func is not reference.node:
+                continue
+            if reason_to_keep(context, call) is not None:
+                continue
+            use = context.target.api(_OWN[name]).use if name in _OWN else ""
+            message = say("`{found}` does not serve {target}", found=reference.name, target=context.target.title)
+            if use:
+                message = say(
+                    "`{found}` does not serve {target}; use `{use}`, whose arguments differ",
+                    found=reference.name,
+                    target=context.target.title,
+                    use=use,
+                )
+            yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL)

@@ -1,0 +1,17 @@
+"""A package that needs CUDA, installed by a command: `pip install flash-attn`, `conda install pytorch-cuda`.
+
+The build fails, or succeeds and does not run. What is to be done about each package on the target is in its table.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.commands import COMMAND_KINDS
+from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
+
+
+class InstallCommand(CudaRequirement):
+    """Finds packages that need CUDA in commands of pip and conda."""
+
+    CODE = "DEP104"
+    WORDS = ("install", " add ")
+    KINDS = COMMAND_KINDS

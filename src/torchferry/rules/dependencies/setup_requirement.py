@@ -1,0 +1,25 @@
+"""A requirement that needs CUDA, listed in a build script: `setup(install_requires=["flash-attn"])`.
+
+Whoever installs the project on the target gets it too, and the installation fails or installs what cannot run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding
+from torchferry.rules.base import PythonContext
+from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
+from torchferry.source.kinds import Kind
+
+
+class SetupRequirement(CudaRequirement):
+    """Finds requirements that need CUDA in Python."""
+
+    CODE = "DEP105"
+    WORDS = ("_requires", "extras_require", "requirements", "REQUIREMENTS", "dependencies")
+    KINDS = (Kind.PYTHON,)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        return self.check(context)
