@@ -30,10 +30,12 @@ MAY_IMPORT = {
 
 def imported_rooms(path: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             names = [node.module or ""]
         for name in names:

@@ -18,7 +18,7 @@ from torchferry.migration.journal import journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.report.model import Report
+from torchferry.report.model import Report, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.rules.analysis import analyse
 
@@ -172,6 +172,7 @@ def _finish(
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
         remarks=tuple(remarks(setting.root, setting.target, planned.analysis)),
+        diffs=tuple(diffs_of(planned.analysis)),
     )
     if form == "text" and file is None:
         for line in summary(report, planned.fixed, planned.writes, setting.target, written, lang):

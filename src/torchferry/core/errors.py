@@ -28,4 +28,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     advice = say("known: {names}", names=", ".join(names))
     if close:
         advice = say("did you mean `{close}`? (known: {names})", close=close[0], names=", ".join(names))
-    return UsageError(say("unknown {kind} `{name}`", kind=kind, name=name), advice)
+    return UsageError(say("unknown {kind} `{name}`", kind=say(kind), name=name), advice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,6 +14,8 @@ from torchferry.core.messages import Bilingual, Message, say
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.rules.kept import Kept, Why
+from torchferry.source.kinds import Kind
+from torchferry.source.text import UndecodableError, decode_python, decode_text
 
 
 class Verdict(str, Enum):
@@ -152,6 +155,21 @@ def family(code: str) -> str:
     return code.rstrip("0123456789")
 
 
+def diffs_of(analysis: Analysis) -> Iterator[FileDiff]:
+    """Yield how the files change that were rewritten (in memory)."""
+    for item in analysis.examined:
+        if item.before is not None and item.after is not None:
+            yield FileDiff(item.path, decoded(item.before, item.kind), decoded(item.after, item.kind))
+
+
+def decoded(data: bytes, kind: Kind) -> str:
+    """Return a file's text for showing it."""
+    try:
+        return (decode_python(data) if kind is Kind.PYTHON else decode_text(data)).text
+    except UndecodableError:
+        return data.decode("utf-8", "replace")
+
+
 def report_of(
     analysis: Analysis, target: Target, root: str, *, remaining: bool = False, remarks: tuple[Message, ...] = ()
 ) -> Report:
@@ -166,4 +184,5 @@ def report_of(
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
         kept=tuple(kept for item in analysis.examined for kept in item.kept),
+        diffs=tuple(diffs_of(analysis)),
     )

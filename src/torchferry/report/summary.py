@@ -34,7 +34,7 @@ def summary(
     for remark in report.remarks:
         yield remark.render(lang)
     yield ""
-    yield from _table(fixed, writes, target, lang)
+    yield from _table(fixed, writes, target, written, lang)
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     notes = len(report.findings) - len(work)
     yield ""
@@ -76,7 +76,15 @@ def _headline(report: Report, fixed: list[Finding], writes: list[Write], target:
     return say("{root}: {fixes} fixes applied in {files} files for {target}.", **values)
 
 
-def _table(fixed: list[Finding], writes: list[Write], target: Target, lang: str) -> Iterator[str]:
+def _files(count: int, written: Written) -> Message:
+    return (
+        say("{count} would be written", count=count)
+        if written.way == "nothing"
+        else say("{count} written", count=count)
+    )
+
+
+def _table(fixed: list[Finding], writes: list[Write], target: Target, written: Written, lang: str) -> Iterator[str]:
     """Yield what is known to hold now, and what is not."""
     plugin = target.backend.PLUGIN
     counts = Counter(finding.code[:3] for finding in fixed)
@@ -89,7 +97,7 @@ def _table(fixed: list[Finding], writes: list[Write], target: Target, lang: str)
     )
     rows = [
         (say("environment"), installed, environment),
-        (say("files"), True, say("{count} written", count=len(writes))),
+        (say("files"), written.way != "nothing", _files(len(writes), written)),
         (say("paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
         (say("syntax"), True, say("all {count} Python files parse, and a second run changes nothing", count=python)),
         (say("device"), False, say("not tested: that needs the card, or a rehearsal")),

@@ -10,7 +10,9 @@ from torchferry.core.messages import say
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
 
-_MARKS = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
+GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
+"""What the grades are called."""
+
 _MOST_BLOCKERS = 10
 
 
@@ -27,10 +29,13 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
     paint = paint or _plain
     yield paint(report.verdict_message.render(lang), "verdict")
     yield say(
-        "{root}: {files} files examined for {target}", root=report.root, files=report.files, target=report.target
+        "{root}: {files} files examined for {target}",
+        root=printable(report.root),
+        files=report.files,
+        target=report.target,
     ).render(lang)
     for remark in report.remarks:
-        yield remark.render(lang)
+        yield printable(remark.render(lang))
     if report.findings:
         yield ""
         yield from _table(report, lang)
@@ -47,10 +52,10 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         yield from kept_lines(report, lang)
     for failure in report.failures:
         yield ""
-        yield say("torchferry failed on {path}, by a fault of its own; please report it:", path=failure.path).render(
-            lang
-        )
-        yield failure.what.rstrip()
+        yield say(
+            "torchferry failed on {path}, by a fault of its own; please report it:", path=printable(failure.path)
+        ).render(lang)
+        yield from (printable(line) for line in failure.what.rstrip().split("\n"))
 
 
 def kept_lines(report: Report, lang: str) -> Iterator[str]:
@@ -77,7 +82,7 @@ def _plain(text: str, kind: str) -> str:
 def _table(report: Report, lang: str) -> Iterator[str]:
     """Yield a line for each family: how many findings of each grade."""
     grades = (Grade.SAFE, Grade.UNSAFE, Grade.MANUAL, Grade.NOTE)
-    heads = [say(_MARKS[grade]).render(lang) for grade in grades]
+    heads = [say(GRADE_TITLES[grade]).render(lang) for grade in grades]
     yield " ".join(f"{head:>10}" for head in heads)
     for name, counts in report.by_family.items():
         row = " ".join(f"{counts[grade] or '':>10}" for grade in grades)
@@ -88,7 +93,7 @@ def finding_line(finding: Finding, lang: str, paint: Paint = _plain) -> str:
     """Return a finding as one line, without its path."""
     place = finding.location
     cell = f"cell {place.cell}:" if place.cell else ""
-    mark = say(_MARKS[finding.grade]).render(lang)
+    mark = say(GRADE_TITLES[finding.grade]).render(lang)
     return f"  {cell}{place.line}:{place.column} {finding.code} {printable(finding.message.render(lang))} " + paint(
         f"[{mark}]", finding.grade.value
     )

@@ -21,6 +21,10 @@ class CardAccess(Rule):
     """Finds options that give NVIDIA cards to a container."""
 
     CODE = "CNT102"
+    CHINESE = """以 NVIDIA 的方式把卡交给容器：`docker run --gpus all`、`runtime: nvidia`。
+
+该选项需要 NVIDIA 的容器运行时。厂商有自己的运行时，或需手工挂载设备节点与驱动。
+"""
     WORDS = ("--gpus", "nvidia", "gpu")
     KINDS = (*COMMAND_KINDS, Kind.COMPOSE)
 

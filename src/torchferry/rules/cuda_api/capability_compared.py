@@ -12,13 +12,13 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 
 _ASKED = {
-    "torch.cuda.get_device_capability": "the compute capability",
-    "torch.cuda.get_device_name": "the name of the card",
+    "torch.cuda.get_device_capability": say("the compute capability"),
+    "torch.cuda.get_device_name": say("the name of the card"),
 }
 _STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple)
 
@@ -27,6 +27,12 @@ class CapabilityCompared(Rule):
     """Finds comparisons of the compute capability and of the card's name."""
 
     CODE = "CUD110"
+    CHINESE = """按 NVIDIA 的计算能力或卡名作判断。
+
+`torch.cuda.get_device_capability() >= (8, 0)` 指 Ampere；`"A100" in torch.cuda.get_device_name()` 指某一种卡。
+在目标平台上这些数字是厂商自己的代次，或者没有，名称也不同。调用由 `CUD101` 改名；改用什么判断由您决定，
+通常是能力本身，例如 `is_bf16_supported()`。
+"""
     WORDS = ("get_device_capability", "get_device_name", "get_device_properties")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -47,11 +53,11 @@ class CapabilityCompared(Rule):
             )
             yield self.finding(context, context.file.span(comparison), message, Grade.MANUAL)
 
-    def _property(self, context: PythonContext, node: ast.AST) -> str | None:
+    def _property(self, context: PythonContext, node: ast.AST) -> Message | None:
         call = context.file.parents.get(node)
         field = context.file.parents.get(call) if call is not None else None
         if isinstance(field, ast.Attribute) and field.attr in ("major", "minor", "name"):
-            return "the name of the card" if field.attr == "name" else "the compute capability"
+            return _ASKED[f"torch.cuda.get_device_{'name' if field.attr == 'name' else 'capability'}"]
         return None
 
     def _comparison(self, context: PythonContext, node: ast.AST) -> ast.Compare | None:

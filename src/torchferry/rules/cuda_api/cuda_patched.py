@@ -20,6 +20,11 @@ class CudaPatched(Rule):
     """Finds assignments to names of `torch.cuda`."""
 
     CODE = "CUD108"
+    CHINESE = """替换 `torch.cuda` 函数的文件。
+
+对 `torch.cuda.*` 赋值的代码，要么让别的设备看起来像 CUDA，要么为自己的目的改变 torch 的行为。只改一半两者都不成立，
+因此整个文件保持原样。若它是在别的加速器上冒充 CUDA，在目标平台上就没有用处；若它改变的内容目标平台也需要，请手工移植。
+"""
     WORDS = CUDA_NAMES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

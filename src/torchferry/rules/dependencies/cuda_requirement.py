@@ -27,6 +27,11 @@ class CudaRequirement(Rule):
     """Finds requirements that need CUDA."""
 
     CODE = "DEP101"
+    CHINESE = """需要 CUDA 的依赖：flash-attn、xformers、apex、bitsandbytes、cupy、TensorRT 等。
+
+它无法构建，或构建后不能运行。每个软件包在目标平台上如何处理见其表：换一个发行包、换一种做法，或不用。
+依赖不会未经询问就被删除；单纯的改名用 `--unsafe-fixes` 应用。
+"""
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 

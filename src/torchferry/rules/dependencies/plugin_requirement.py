@@ -20,6 +20,10 @@ class PluginRequirement(Rule):
     """Finds lists of requirements without the plugin."""
 
     CODE = "DEP103"
+    CHINESE = """依赖中有 torch 而没有目标平台的插件。
+
+迁移后程序会导入插件。哪个版本对应哪个 torch 见目标平台的表；厂商不在 PyPI 发布时，会说明如何获得。
+"""
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
 

@@ -19,6 +19,11 @@ class LoadWithoutMapLocation(Rule):
     """Finds `torch.load` without `map_location`."""
 
     CODE = "DEV107"
+    CHINESE = """不指明位置而加载检查点。
+
+`torch.load(path)` 把张量放回保存时的设备；CUDA 机器保存的文件在目标平台上加载会失败。请传入 `map_location="cpu"`
+再搬到设备。
+"""
     WORDS = ("torch.load", "import load")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -9,6 +9,14 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
 
+STATES = {
+    "missing": say("missing"),
+    "narrowed": say("narrowed"),
+    "emulated": say("emulated"),
+    "limited": say("limited"),
+}
+"""What a dtype can be on a target (`Backend.DTYPES`)."""
+
 
 def dtype_findings(
     rule: Rule, context: PythonContext, dtype: str, names: frozenset[str], methods: tuple[str, ...]
@@ -24,7 +32,7 @@ def dtype_findings(
         "uses {dtype} ({count} places), which is {state} on {target}: {note}",
         dtype=dtype,
         count=len(uses),
-        state=state,
+        state=STATES[state],
         target=context.target.title,
         note=context.target.backend.DTYPE_NOTES.get(dtype) or say("check the results"),
     )

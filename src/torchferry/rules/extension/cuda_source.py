@@ -22,6 +22,10 @@ class CudaSource(Rule):
     """Finds CUDA source files."""
 
     CODE = "EXT102"
+    CHINESE = """CUDA 源文件：`.cu`、`.cuh`。
+
+这里不改写核函数，只作统计，因为它们决定迁移的代价：请移植到厂商自己的核函数语言，或弄清项目是否有不用它们的普通路径。
+"""
     WORDS = ("",)
     KINDS = (Kind.KERNEL,)
 

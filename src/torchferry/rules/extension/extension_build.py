@@ -27,6 +27,11 @@ class ExtensionBuild(Rule):
     """Finds builders of CUDA extensions."""
 
     CODE = "EXT101"
+    CHINESE = """需要编译的 CUDA C++：`CUDAExtension`、`cpp_extension.load`、`CUDA_HOME`。
+
+源码是 CUDA，改写构建脚本并不能让它为另一种卡编译。先移植核函数，再用插件自己的构建器构建。因此构建脚本保持原样，
+其中对 `torch.cuda.is_available()` 的判断也不变：在目标平台上它们会跳过 CUDA 源码。
+"""
     WORDS = ("cpp_extension",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -49,17 +54,25 @@ class ExtensionBuild(Rule):
 
     def _report(self, context: PythonContext, name: str, call: ast.Call) -> Finding:
         row = context.target.api(name)
-        use = row.use or "its own builder, which is UNKNOWN"
         text = context.file.text(call)
         plain = name.endswith("load") and ".cu" not in text and "cuda" not in text
         if plain:
             message = say("`{found}` builds C++ that may hold CUDA; check its sources", found=name)
+        elif not row.use:
+            message = noted(
+                say(
+                    "`{found}` compiles CUDA C++: port the kernels first; what builds them for {target} is UNKNOWN",
+                    found=name,
+                    target=context.target.title,
+                ),
+                row.remark,
+            )
         else:
             message = noted(
                 say(
                     "`{found}` compiles CUDA C++: port the kernels first, then build them with `{use}`",
                     found=name,
-                    use=use,
+                    use=row.use,
                 ),
                 row.remark,
             )

@@ -36,6 +36,11 @@ class CudaPackage(Rule):
     """Finds imports of packages that need CUDA."""
 
     CODE = "LIB101"
+    CHINESE = """导入需要 CUDA 的软件包。
+
+apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自在目标平台上如何处理见其表。位于
+`try`/`except ImportError` 中或先判断是否存在的导入只作说明。依赖由 `DEP101` 检查。
+"""
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""

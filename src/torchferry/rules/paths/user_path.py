@@ -25,6 +25,10 @@ class UserPath(Rule):
     """Finds paths that the user's table maps."""
 
     CODE = "PTH101"
+    CHINESE = """您的路径表中的路径。
+
+数据、权重与输出的路径随机器而变。`torchferry.toml` 的 `[paths]` 把旧前缀映射到新前缀；只替换完整的路径部分。
+"""
     KINDS = (
         Kind.PYTHON,
         Kind.SHELL,

@@ -17,6 +17,10 @@ class UseCuda(Rule):
     """Finds `use_cuda` given to torch's old profiler."""
 
     CODE = "PRF105"
+    CHINESE = """要求旧分析器测量 CUDA：`torch.autograd.profiler.profile(use_cuda=True)`。
+
+在目标平台上 `use_cuda` 什么也测不到。`use_device` 接受设备名称。
+"""
     WORDS = ("use_cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

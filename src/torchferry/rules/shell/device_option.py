@@ -20,6 +20,11 @@ class DeviceOption(Rule):
     """Finds options of commands whose value is a CUDA device or NCCL."""
 
     CODE = "SHL101"
+    CHINESE = """以选项给程序的设备或集合通信后端：`--device cuda:0`、`--dist-backend nccl`。
+
+迁移后程序自己的代码使用目标平台的设备名，启动它的脚本也必须如此。选项名表明它接受设备（`--device`、
+`--map-location`、`trainer.device=`）或后端时才改写。
+"""
     WORDS = ("cuda", "nccl")
     KINDS = COMMAND_KINDS
 

@@ -1,0 +1,192 @@
+"""Every form of the report holds every finding, and no text of a project can break out of it."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from tests.report.reports import HOSTILE, hostile, real
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import say
+from torchferry.report import (
+    csv_format,
+    github_format,
+    html_format,
+    json_format,
+    sarif_format,
+    side_by_side,
+    text_format,
+)
+from torchferry.report.model import Report
+
+FORMATS = (csv_format, github_format, html_format, json_format, sarif_format, text_format)
+SCHEMA = json.loads((Path(json_format.__file__).parent / "schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_finding_is_there_and_the_same_again(form: object, lang: str) -> None:
+    report = real()
+    text = form.render(report, lang)  # type: ignore[attr-defined]
+    assert text == form.render(report, lang)  # type: ignore[attr-defined]
+    for finding in report.findings:
+        assert finding.code in text
+        assert str(finding.location.line) in text
+
+
+def test_json_follows_its_schema() -> None:
+    for report in (real("npu"), real("ptex"), hostile()):
+        document = json.loads(json_format.render(report, "en"))
+        jsonschema.validate(document, SCHEMA)
+        assert len(document["findings"]) == len(report.findings)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_sarif_is_what_github_takes() -> None:
+    for report in (real(), hostile()):
+        run = json.loads(sarif_format.render(report, "en"))["runs"][0]
+        rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+        assert len(run["results"]) == len(report.findings)
+        prints = set()
+        for result in run["results"]:
+            assert rules[result["ruleIndex"]] == result["ruleId"]
+            location = result["locations"][0]["physicalLocation"]
+            region = location["region"]
+            assert (region["endLine"], region["endColumn"]) > (region["startLine"], region["startColumn"])
+            assert not re.search(r"[\s<>\"]", location["artifactLocation"]["uri"])
+            prints.add(result["partialFingerprints"]["primaryLocationLineHash"])
+        assert len(prints) == len(run["results"])
+        for rule in run["tool"]["driver"]["rules"]:
+            assert rule["shortDescription"]["text"]
+            assert len(rule["properties"]["tags"]) <= 20
+
+
+def test_sarif_leaves_out_the_least_when_there_is_too_much() -> None:
+    many = [Finding("DEV101", Location("a.py", line, 1, line, 2), say("x"), Grade.NOTE) for line in range(1, 25_100)]
+    worst = Finding("EXT102", Location("z.cu", 1, 1, 1, 2), say("x"), Grade.MANUAL, blocker=True)
+    report = Report("npu", real().target_title, "x", 1, (*many, worst))
+    run = json.loads(sarif_format.render(report, "en"))["runs"][0]
+    assert len(run["results"]) == sarif_format.MAX_RESULTS
+    assert run["results"][0]["ruleId"] == "EXT102"
+    assert "left out" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+
+
+def test_csv_opens_in_a_spreadsheet_without_formulas() -> None:
+    text = csv_format.render(hostile(), "en")
+    assert text.startswith("\ufeff")
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    assert len(rows) == 3
+    for row in rows:
+        for value in row.values():
+            assert not value.startswith(("=", "+", "-", "@", "\t"))
+
+
+def test_annotations_stay_on_their_line() -> None:
+    lines = github_format.render(hostile(), "en").removesuffix("\n").split("\n")
+    assert len([line for line in lines if line.startswith("::")]) == 3
+    assert len(lines) == 3
+
+
+def test_text_has_no_control_characters() -> None:
+    text = text_format.render(hostile(), "en")
+    assert "\x1b" not in text
+    assert "\u2028" not in text
+
+
+class Page(HTMLParser):
+    """Collects tags, and fails on anything that loads or runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: set[str] = set()
+        self.text: list[str] = []
+        self.raw: dict[str, str] = {}
+        self.policy = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = dict(attrs)
+        assert not [name for name in names if name.startswith("on") or name in ("src", "style", "action")], attrs
+        assert (names.get("href") or "#").startswith("#")
+        assert tag not in ("img", "iframe", "link", "object", "embed", "form", "base")
+        self.policy = names.get("content") or self.policy if "http-equiv" in names else self.policy
+        self.ids |= {names["id"] or ""} if "id" in names else set()
+        if tag not in ("meta", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("style", "script"):
+            self.raw[self.open[-1]] = data
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("report", [real(), real("ptex"), hostile()], ids=["npu", "ptex", "hostile"])
+def test_the_page_is_whole_and_loads_nothing(report: Report, lang: str) -> None:
+    text = html_format.render(report, lang)
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    assert "http:" not in text.replace("http-equiv", "")
+    assert "https:" not in text
+    for kind in ("style", "script"):
+        digest = base64.b64encode(hashlib.sha256(page.raw[kind].encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in page.policy
+    assert page.policy.startswith("default-src 'none'")
+    assert {finding.code for finding in report.findings} <= page.ids
+    assert text.count("<script") == 1
+    if report.root == HOSTILE:
+        assert "<img" not in text
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; it runs the page's script")
+def test_the_filter_of_the_page() -> None:
+    script = Path(html_format.__file__).parent / "html" / "script.js"
+    code = f"""
+    const {{ wanted, parseFilter, formatFilter }} = require({json.dumps(str(script))});
+    const assert = require("node:assert");
+    const finding = {{ grade: "safe", family: "DEV", file: "a.py", text: "1:2 DEV101 device string cuda" }};
+    const filter = (fragment) => wanted(finding, parseFilter(fragment));
+    assert(filter("") && filter("#off=note") && filter("#family=DEV&file=a.py") && filter("#find=Device%20CUDA"));
+    assert(!filter("#off=safe,note") && !filter("#family=AMP") && !filter("#file=b.py") && !filter("#find=nccl"));
+    for (const text of ["", "off=note%2Csafe&find=a+b", "family=DEV&file=a%26b.py"])
+      assert.strictEqual(formatFilter(parseFilter("#" + text)), text);
+    """
+    subprocess.run(["node", "-e", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "a\n"), ("a\n", ""), ("a\nb\nc\n", "a\nB\nc\n"), ("\n".join(map(str, range(50))), "0\n" * 3), ("x", "x")],
+)
+def test_rows_hold_every_line_of_both_sides(before: str, after: str) -> None:
+    rows = list(side_by_side.rows(before, after))
+    folded = sum(row.folded for row in rows)
+    left = [row for row in rows if row.left]
+    right = [row for row in rows if row.right]
+    assert len(left) + folded == len(before.splitlines())
+    assert len(right) + folded == len(after.splitlines())
+    for row in left:
+        assert "".join(part.text for part in row.before) == before.splitlines()[row.left - 1]
+    for row in right:
+        assert "".join(part.text for part in row.after) == after.splitlines()[row.right - 1]
+
+
+def test_chinese_where_it_is_asked_for() -> None:
+    assert re.search(r"[\u4e00-\u9fff]", text_format.render(real(), "zh"))
+    assert not re.search(r"[\u4e00-\u9fff]", text_format.render(real(), "en"))
