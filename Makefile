@@ -36,7 +36,7 @@ realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-out
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

@@ -43,7 +43,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         yield ""
         yield paint(say("What blocks:").render(lang), "manual")
         for finding in report.blockers[:_MOST_BLOCKERS]:
-            yield f"  {printable(str(finding.location))} {finding.code} {finding.message.render(lang)}"
+            yield f"  {printable(str(finding.location))} {finding.code} {printable(finding.message.render(lang))}"
         if len(report.blockers) > _MOST_BLOCKERS:
             yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
     yield from by_file(report.findings, lang, paint)

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.guarded import is_guarded
 from torchferry.rules.keeping import reason_to_keep
@@ -58,11 +58,14 @@ class AttentionPackage(Rule):
                 if row.status == "same":
                     continue
                 guarded = is_guarded(context, statement)
+                advice: object = row.remark or say("use torch.nn.functional.scaled_dot_product_attention")
+                if row.use:
+                    advice = noted(say("use `{use}`", use=row.use), row.remark)
                 message = say(
                     "`{module}` holds CUDA kernels that do not run on {target}: {advice}",
                     module=module,
                     target=context.target.title,
-                    advice=row.remark or say("use torch.nn.functional.scaled_dot_product_attention"),
+                    advice=advice,
                 )
                 grade = Grade.NOTE if guarded else Grade.MANUAL
                 yield self.finding(context, context.file.span(statement), message, grade, blocker=not guarded)

@@ -1,0 +1,183 @@
+"""Write the documents that come from the code: rule pages, the targets and their tables, the command reference.
+
+`--check` writes nothing and fails when one of them is stale.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchferry.backends import registry
+from torchferry.backends.tables import Row
+from torchferry.backends.unknown import Unknown
+from torchferry.cli.backend import specification
+from torchferry.core.messages import Bilingual
+from torchferry.report.families import TITLES
+from torchferry.report.model import family
+from torchferry.report.pages import page
+from torchferry.rules.registry import rules
+
+ROOT = Path(__file__).parent.parent
+TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "versions")
+HEADS = {
+    "en": {
+        "rules": "Rules",
+        "targets": "Targets",
+        "commands": "Commands",
+        "name": "CUDA side",
+        "status": "status",
+        "use": "use",
+        "note": "note",
+        "source": "source",
+        "kinds": "Files",
+        "silence": "To silence it",
+        "facts": "Facts",
+        "unknown": "UNKNOWN",
+        "made": "This page is written from the code; `make generated` makes it anew.",
+    },
+    "zh": {
+        "rules": "规则",
+        "targets": "目标平台",
+        "commands": "命令",
+        "name": "CUDA 一侧",
+        "status": "状态",
+        "use": "改用",
+        "note": "说明",
+        "source": "来源",
+        "kinds": "适用文件",
+        "silence": "屏蔽方式",
+        "facts": "事实",
+        "unknown": "UNKNOWN",
+        "made": "本页由代码生成；`make generated` 可重新生成。",
+    },
+}
+
+
+def documents() -> Iterator[tuple[Path, str]]:
+    """Yield the path and the content of every generated document."""
+    for lang in ("en", "zh"):
+        folder = ROOT / "docs" / lang
+        yield folder / "rules.md", "\n".join(rule_index(lang)) + "\n"
+        for rule in rules():
+            yield folder / "rules" / f"{rule.CODE}.md", "\n".join(rule_page(rule.CODE, lang)) + "\n"
+        yield folder / "targets.md", "\n".join(target_index(lang)) + "\n"
+        for name in registry.built_in():
+            yield folder / "targets" / f"{name}.md", "\n".join(target_page(name, lang)) + "\n"
+        yield folder / "commands.md", "\n".join(commands(lang)) + "\n"
+
+
+def rule_index(lang: str) -> Iterator[str]:
+    """Yield the list of all rules."""
+    words = HEADS[lang]
+    yield f"# {words['rules']}\n\n{words['made']}"
+    last = ""
+    for rule in rules():
+        if family(rule.CODE) != last:
+            last = family(rule.CODE)
+            yield f"\n## {last} {TITLES[last].render(lang)}\n"
+        found = page(rule.CODE, lang)
+        yield f"- [{found.code}](rules/{found.code}.md) `{found.name}`: {found.title}"
+
+
+def rule_page(code: str, lang: str) -> Iterator[str]:
+    """Yield the page of one rule."""
+    words = HEADS[lang]
+    found = page(code, lang)
+    yield f"# {found.code} {found.name}\n\n{found.title}\n\n{found.body}\n"
+    yield f"{words['kinds']}: {', '.join(kind.value for kind in found.rule.KINDS)}\n"
+    yield f"{words['silence']}: `# torchferry: ignore[{found.code}] reason`"
+
+
+def target_index(lang: str) -> Iterator[str]:
+    """Yield the list of the targets."""
+    words = HEADS[lang]
+    yield f"# {words['targets']}\n\n{words['made']}\n"
+    for name in registry.built_in():
+        backend = registry.load(name)
+        title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
+        yield f"- [{name}](targets/{name}.md): {title}, `{backend.PLUGIN}`"
+
+
+def target_page(name: str, lang: str) -> Iterator[str]:
+    """Yield what is known of one target."""
+    words = HEADS[lang]
+    backend = registry.load(name)
+    yield f"# {name}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}\n\n{words['made']}\n"
+    yield f"## {words['facts']}\n"
+    for attribute in specification():
+        value = getattr(backend, attribute, None)
+        if attribute in ("NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY") or value in (None, "", (), {}):
+            continue
+        shown = words["unknown"] if isinstance(value, Unknown) else _value(value, lang)
+        source = backend.SOURCES.get(attribute, "")
+        yield f"- `{attribute}`: {shown}" + (f" ({source})" if source else "")
+    for table in TABLES:
+        rows = list(backend.table(table))
+        if not rows:
+            continue
+        yield f"\n## {table}\n"
+        yield f"| {words['name']} | {words['status']} | {words['use']} | {words['note']} | {words['source']} |"
+        yield "|---|---|---|---|---|"
+        sources = sorted({row.source for row in rows})
+        for row in sorted(rows, key=lambda row: (row.name, row.since)):
+            yield _row(row, sources, lang)
+        yield ""
+        for number, source in enumerate(sources, 1):
+            yield f"{number}. {source}"
+
+
+def _row(row: Row, sources: list[str], lang: str) -> str:
+    status = "UNKNOWN" if row.status == "unknown" else row.status
+    span = f" (≥{row.since})" if row.since else f" (<{row.until})" if row.until else ""
+    note = row.remark.render(lang) if row.remark is not None else ""
+    use = f"`{row.use}`" if row.use else ""
+    cells = (f"`{row.name}`{span}", status, use, note, str(sources.index(row.source) + 1))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _value(value: object, lang: str) -> str:
+    if isinstance(value, Bilingual):
+        return value.render(lang)
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_value(item, lang)}" for key, item in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"`{value}`"
+
+
+def commands(lang: str) -> Iterator[str]:
+    """Yield the command reference: what each command says of itself."""
+    yield f"# {HEADS[lang]['commands']}\n\n{HEADS[lang]['made']}"
+    for verb in ("", "scan", "migrate", "undo", "api", "backend", "rule"):
+        command = [sys.executable, "-m", "torchferry", *verb.split(), "--help"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        yield f"\n## torchferry {verb}".rstrip() + f"\n\n```text\n{shown.rstrip()}\n```"
+
+
+def main() -> int:
+    """Write the documents, or with `--check` compare them; returns the exit status."""
+    check = "--check" in sys.argv[1:]
+    wanted = dict(documents())
+    known = {path for lang in ("en", "zh") for part in ("rules", "targets")
+             for path in (ROOT / "docs" / lang / part).glob("*.md")}  # fmt: skip
+    stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale += sorted(known - wanted.keys())
+    if check:
+        for path in stale:
+            print(f"stale: {path.relative_to(ROOT)}; run `make generated`", file=sys.stderr)
+        return 1 if stale else 0
+    for path in known - wanted.keys():
+        path.unlink()
+    for path in stale:
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+    print(f"{len(wanted)} documents, {len(stale)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
