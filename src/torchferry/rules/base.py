@@ -18,6 +18,7 @@ from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
+from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
 
 
@@ -44,6 +45,7 @@ class Context:
         self.source = source
         self.target = target
         self.options = options
+        self.commands: list[Command] | None = None  # filled by rules/commands.py
 
     @property
     def text(self) -> str:
@@ -66,10 +68,10 @@ class PythonContext(Context):
         file: The parsed file and its index.
         names: Name resolution.
         project: The project that the file belongs to, or None.
-        commands: The shell commands of a notebook, at the same offsets; None for other files.
+        shell: The shell commands of a notebook, at the same offsets; None for other files.
     """
 
-    commands: Context | None = None
+    shell: Context | None = None
 
     def __init__(
         self,

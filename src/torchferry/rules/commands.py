@@ -15,9 +15,12 @@ COMMAND_KINDS = (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE)
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
 
 
-def commands_of(context: Context) -> Iterator[Command]:
-    """Yield the commands of a file."""
-    return docker_commands(context.text) if context.kind is Kind.DOCKERFILE else commands(context.text)
+def commands_of(context: Context) -> list[Command]:
+    """Return the commands of a file, read once for all rules."""
+    if context.commands is None:
+        found = docker_commands(context.text) if context.kind is Kind.DOCKERFILE else commands(context.text)
+        context.commands = list(found)
+    return context.commands
 
 
 def prints_text(command: Command) -> bool:

@@ -177,7 +177,7 @@ class Engine:
         context = PythonContext(file, names, self.target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
-            context.commands = Context(document.path, Kind.SHELL, shell, self.target, self.options)
+            context.shell = Context(document.path, Kind.SHELL, shell, self.target, self.options)
         return context
 
     def check(self, context: Context, rules: Iterable[Rule]) -> tuple[Finding, ...]:
@@ -189,8 +189,8 @@ class Engine:
                 continue
             if Kind.PYTHON in rule.KINDS:
                 found += rule.check_python(context)
-            if context.commands is not None and Kind.SHELL in rule.KINDS:
-                found += rule.check(context.commands)
+            if context.shell is not None and Kind.SHELL in rule.KINDS:
+                found += rule.check(context.shell)
         comments = suppressions(context.source)
         unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
         return tuple(sorted(settle_groups(found + unused, comments, self.selection), key=_order))

@@ -14,7 +14,7 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchferry.core.finding import Edit, Location
@@ -197,6 +197,7 @@ def _cell_order(cell: tuple[str | int, ...]) -> tuple[int, ...]:
     return tuple(part for part in cell if isinstance(part, int))
 
 
+@lru_cache(maxsize=256)
 def _parses(text: str) -> bool:
     try:
         with warnings.catch_warnings():

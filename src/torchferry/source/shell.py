@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _PLAIN = re.compile(r"[^\s'\"\\$`#;&|()<>]+")
+_SPACE = re.compile(r"[ \t\r]+")
+_BLANK = re.compile(r"\s+")
 _HEREDOC = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
 _DEEPEST = 50
@@ -77,9 +79,10 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
         if level.in_quotes:
             at = _in_quotes(text, at, end, stack)
             continue
-        if char in " \t\r":
+        if char in " \t\r\n" and not (char == "\n" and (heredocs or level.words or level.start >= 0)):
             _end_word(text, level, at)
-            at += 1
+            blank = _BLANK.match(text, at, end) if not heredocs and not level.words else _SPACE.match(text, at, end)
+            at = blank.end() if blank is not None else at + 1
         elif char == "\\":
             if text.startswith(("\\\n", "\\\r\n"), at):
                 _end_word(text, level, at)
