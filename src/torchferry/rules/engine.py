@@ -21,7 +21,7 @@ from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file.unused_suppression import UnusedSuppression
 from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
-from torchferry.rules.kept import WORD, kept_words
+from torchferry.rules.kept import kept_words, speaks_of_cuda
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
 from torchferry.source.insertion import binds_module, import_edit
@@ -98,7 +98,7 @@ class Engine:
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
         rules = self.interested(entry.kind, None if whole else data, examined.outline)
-        if not rules and not (self.account and _speaks_of_cuda(data)):
+        if not rules and not (self.account and speaks_of_cuda(data)):
             return examined
         if len(data) > self.options.max_file_size:
             message = say(
@@ -232,10 +232,6 @@ def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, .
     if document.notebook is None:
         return tuple(findings)
     return tuple(finding._replace(location=document.placed(finding.location)) for finding in findings)
-
-
-def _speaks_of_cuda(data: bytes) -> bool:
-    return WORD.search(data.decode("latin-1")) is not None
 
 
 def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
