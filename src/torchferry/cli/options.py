@@ -111,6 +111,8 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
             say("no target is named"),
             say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
+    for pattern in ((), *config.per_file_ignores.values()):
+        codes(",".join((*config.select, *config.ignore, *pattern)))
     chosen = choose(wanted)
     target = Target(chosen.backend, chosen.version)
     selection = Selection(

@@ -1,0 +1,85 @@
+"""A vendor that exists in an entry point alone goes through scan and migrate like the others."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import torchferry
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
+
+
+@pytest.fixture
+def vendor(tmp_path: Path) -> Path:
+    """An installed distribution that names its backend in the entry-point group."""
+    site = tmp_path / "site"
+    info = site / "torchferry_acme-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torchferry-acme\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[torchferry.backends]\nacme = acme_backend:Acme\n", encoding="utf-8")
+    (site / "acme_backend.py").write_text(
+        textwrap.dedent(
+            """
+            from pathlib import Path
+            from torchferry.backends.base import Backend
+
+            class Acme(Backend):
+                NAME = "acme"
+                TITLE = "Acme Cards"
+                PLUGIN = "torch_acme"
+                DEVICE_TYPE = "acme"
+                NAMESPACE = "torch.acme"
+                IMPORT_NAMESPACE = "torch_acme.acme"
+                COLLECTIVE = "accl"
+                MOVER = "acme"
+                DATA_DIRECTORY = Path(__file__).with_name("data")
+            """
+        ),
+        encoding="utf-8",
+    )
+    (site / "data").mkdir()
+    (site / "data" / "api.toml").write_text(
+        textwrap.dedent(
+            """
+            [sources]
+            S = "the imaginary plugin's source"
+
+            [[row]]
+            names = ["torch.cuda.is_available", "torch.cuda.set_device", "torch.cuda.amp.autocast", "torch.cuda.amp"]
+            status = "same"
+            source = "S"
+            """
+        ),
+        encoding="utf-8",
+    )
+    return site
+
+
+def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": str(vendor)}
+    assert "Acme Cards" in torchferry("backend", "list", env=env).stdout
+    shown = torchferry("backend", "show", "acme", env=env)
+    assert "COLLECTIVE = accl" in shown.stdout
+    assert "SMI = UNKNOWN" in shown.stdout
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLE, project)
+    done = torchferry("migrate", project, "--target", "acme", env=env)
+    assert done.returncode == 1, done.stderr
+    text = (project / "digits" / "devices.py").read_text(encoding="utf-8")
+    assert 'f"acme:{rank}" if torch.acme.is_available()' in text
+    assert "torch.acme.set_device(rank)" in text
+    assert 'backend="accl"' in text
+    left = torchferry("scan", project, "--target", "acme", env=env).stdout
+    assert "UNKNOWN" in left
+    assert torchferry("undo", project, env=env).returncode == 0
+
+
+def test_an_entry_point_that_is_no_backend_is_an_error(vendor: Path) -> None:
+    (vendor / "acme_backend.py").write_text("Acme = 3\n", encoding="utf-8")
+    done = torchferry("backend", "show", "acme", env={"PYTHONPATH": str(vendor)})
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,240 @@
+"""The commands end to end: what they print, what they write, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import torchferry
+from tests.migration.trees import snapshot
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    shutil.copytree(EXAMPLE, root)
+    return root
+
+
+def test_scan_writes_nothing_and_says_the_verdict_first(project: Path) -> None:
+    before = snapshot(project)
+    done = torchferry("scan", project, "--target", "npu")
+    assert done.returncode == 1
+    assert done.stdout.startswith("Ready for Huawei Ascend after ")
+    assert snapshot(project) == before
+    assert not (project / ".torchferry").exists()
+    assert torchferry("scan", project, "--target", "npu", "--exit-zero").returncode == 0
+
+
+@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+def test_migrate_twice_and_undo(project: Path, target: str) -> None:
+    before = snapshot(project)
+    first = torchferry("migrate", project, "--target", target)
+    assert first.returncode == 1, first.stderr
+    assert "fixes applied" in first.stdout
+    after = snapshot(project)
+    assert after != before
+    second = torchferry("migrate", project, "--target", target)
+    assert "nothing to rewrite" in second.stdout
+    assert snapshot(project) == after
+    residue = json.loads(torchferry("scan", project, "-t", target, "-f", "json").stdout)
+    assert residue["counts"].get("safe", 0) == 0
+    undone = torchferry("undo", project)
+    assert undone.returncode == 0
+    assert snapshot(project) == before
+    assert torchferry("undo", project).returncode == 2
+
+
+def test_another_target_is_refused_with_the_way_to_do_it(project: Path) -> None:
+    torchferry("migrate", project, "--target", "npu")
+    done = torchferry("migrate", project, "--target", "musa")
+    assert done.returncode == 2
+    assert "migrated to npu" in done.stderr
+    assert "torchferry undo" in done.stderr
+    shutil.rmtree(project / ".torchferry")  # as in a fresh clone of the migrated project
+    done = torchferry("migrate", project, "--target", "musa")
+    assert done.returncode == 2
+    assert "torch_npu" in done.stderr
+
+
+def test_diff_check_and_patch_agree(project: Path, tmp_path: Path) -> None:
+    before = snapshot(project)
+    diff = torchferry("migrate", project, "-t", "musa", "--diff")
+    check = torchferry("migrate", project, "-t", "musa", "--check")
+    patch = tmp_path / "x.patch"
+    torchferry("migrate", project, "-t", "musa", "--patch", patch)
+    assert snapshot(project) == before
+    assert check.returncode == 1
+    assert "nothing was written" in check.stdout
+    assert diff.stdout == patch.read_text(encoding="utf-8")
+    subprocess.run(["git", "init", "-q", project], check=True)
+    subprocess.run(["git", "-C", project, "apply", patch], check=True)
+    by_patch = {path: entry[0] for path, entry in snapshot(project).items() if not path.startswith(".git/")}
+    shutil.rmtree(project / ".git")
+    subprocess.run(["patch", "-s", "-R", "-p1", "-d", project, "-i", patch], check=True)
+    torchferry("migrate", project, "-t", "musa")
+    in_place = {path: entry[0] for path, entry in snapshot(project).items()}
+    assert by_patch == in_place
+
+
+def test_a_copy_is_what_in_place_would_be(project: Path, tmp_path: Path) -> None:
+    before = snapshot(project)
+    out = tmp_path / "copies" / "npu"
+    done = torchferry("migrate", project, "-t", "npu", "--out", out)
+    assert done.returncode == 1
+    assert snapshot(project) == before
+    torchferry("migrate", project, "-t", "npu")
+    assert {p: e[:2] for p, e in snapshot(out).items()} == {p: e[:2] for p, e in snapshot(project).items()}
+    assert torchferry("migrate", project, "-t", "npu", "--out", out).returncode == 2
+
+
+def test_files_beside_the_originals_import_each_other(project: Path) -> None:
+    before = snapshot(project)
+    done = torchferry("migrate", project, "-t", "npu", "--suffix", "_npu")
+    assert done.returncode == 1, done.stderr
+    text = (project / "train_npu.py").read_text(encoding="utf-8")
+    assert "from digits.devices_npu import" in text
+    assert {p: e for p, e in snapshot(project).items() if p in before} == before
+    assert os.access(project / "run_npu.sh", os.X_OK)
+    assert "train_npu.py" in (project / "run_npu.sh").read_text(encoding="utf-8")
+    torchferry("undo", project)
+    assert snapshot(project) == before
+
+
+def test_changes_that_are_not_committed_are_not_written_over(project: Path) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run(["git", "init", "-q", project], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], check=True)
+    with open(project / "train.py", "a", encoding="utf-8") as file:
+        file.write("# mine\n")
+    done = torchferry("migrate", project, "-t", "npu")
+    assert done.returncode == 2
+    assert "train.py" in done.stderr
+    assert torchferry("migrate", project, "-t", "npu", "--allow-dirty").returncode == 1
+    assert torchferry("migrate", project, "-t", "npu").returncode == 1, "our own changes are no obstacle"
+
+
+def test_two_migrations_at_once(project: Path) -> None:
+    command = [sys.executable, "-m", "torchferry", "migrate", str(project), "-t", "npu"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    ends = [process.communicate() for process in both]
+    codes = sorted(process.returncode for process in both)
+    assert codes in ([1, 1], [1, 2]), ends
+    if codes == [1, 2]:
+        assert any("is writing in" in error for _, error in ends)
+    assert "nothing to rewrite" in torchferry("migrate", project, "-t", "npu").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_leaves_the_tree_as_before_or_as_after(tmp_path: Path, number: signal.Signals) -> None:
+    before = None
+    for delay in (0.05, 0.12, 0.2, 0.3, 0.5):
+        root = tmp_path / str(delay)
+        shutil.copytree(EXAMPLE, root)
+        before = before or {p: e[0] for p, e in snapshot(root).items()}
+        command = [sys.executable, "-m", "torchferry", "migrate", str(root), "-t", "npu"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(delay)
+        process.send_signal(number)
+        process.communicate()
+        torchferry("undo", root)
+        assert {p: e[0] for p, e in snapshot(root).items()} == before
+
+
+MISTAKES = [
+    (("scan", ".", "--target", "nppu"), "npu"),
+    (("scan", "."), "no target is named"),
+    (("scan", "nowhere", "--target", "npu"), "nowhere"),
+    (("scan", ".", "--target", "npu@"), "version"),
+    (("scan", ".", "--target", "npu@new"), "version"),
+    (("scan", ".", "--target", "npu", "--select", "XYZ"), "XYZ"),
+    (("scna", "."), "scan"),
+    (("migrate", ".", "-t", "npu", "--diff", "--check"), "name one"),
+    (("migrate", ".", "-t", "npu", "--suffix", "a/b"), "suffix"),
+    (("undo", "."), "no migration"),
+    (("rule", "DEV999"), "DEV"),
+    (("backend", "show", "cudaa"), "cudaa"),
+    (("scan", ".", "--target", "npu", "-f", "json", "-o", "/nonexistent/x"), "/nonexistent/x"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), MISTAKES)
+def test_mistakes_are_answered_on_stderr_with_exit_2(project: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = torchferry(*arguments, cwd=project)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+SETTINGS = [
+    ("target = 'npu'\n", ""),
+    ("target = 'npu'\nselect = ['DEV']\n", ""),
+    ("targt = 'npu'\n", "target"),
+    ("target = 3\n", "target"),
+    ("target = [\n", "TOML"),
+    ("target = 'npu'\nselect = ['NOPE']\n", "NOPE"),
+    ("target = 'npu'\npaths = {a = 1}\n", "paths"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), SETTINGS)
+def test_settings_files(project: Path, text: str, problem: str) -> None:
+    (project / "torchferry.toml").write_text(text, encoding="utf-8")
+    done = torchferry("scan", project)
+    assert done.returncode == (2 if problem else 1), done.stderr
+    assert problem in done.stderr
+
+
+def test_suppressions_and_selection(project: Path) -> None:
+    (project / "train.py").write_text("import torch\ntorch.zeros(1).cuda()  # torchferry: ignore[DEV103] on purpose\n")
+    text = torchferry("scan", project, "-t", "npu", "--select", "DEV,SUP").stdout
+    assert "train.py" not in text
+    assert "IMP101" not in text
+    assert "devices.py" in text
+
+
+def test_a_user_of_chinese_gets_chinese(project: Path) -> None:
+    assert "昇腾" in torchferry("scan", project, "-t", "npu", env={"TORCHFERRY_LANG": "zh"}).stdout
+    assert "昇腾" in torchferry("scan", project, "-t", "npu", "--lang", "zh").stdout
+    assert "规则" in torchferry("scan", project, "-t", "npu", "--select", "XYZ", env={"TORCHFERRY_LANG": "zh"}).stderr
+
+
+def test_what_is_known_can_be_asked() -> None:
+    assert "torch.npu.mstx.range_push" in torchferry("api", "torch.cuda.nvtx.range_push", "-t", "npu").stdout
+    assert "UNKNOWN" in torchferry("api", "torch.cuda.memory_summary", "-t", "sdaa").stdout
+    assert "ASCEND_RT_VISIBLE_DEVICES" in torchferry("api", "CUDA_VISIBLE_DEVICES", "-t", "npu").stdout
+    assert torchferry("api", "torch.no_such_thing").returncode == 1
+    listed = torchferry("backend", "list").stdout
+    assert all(name in listed for name in ("npu", "musa", "sdaa", "gcu", "ptex"))
+    assert "UNKNOWN" in torchferry("backend", "show", "ptex").stdout
+    assert torchferry("rule", "dev101").stdout.startswith("DEV101 cuda-device-string")
+
+
+def test_the_version_of_the_plugin_matters() -> None:
+    old = torchferry("api", "torch.cuda.ExternalStream", "-t", "npu@2.9.0").stdout
+    new = torchferry("api", "torch.cuda.ExternalStream", "-t", "npu@2.13.0").stdout
+    assert "missing" in old
+    assert "same" in new
+
+
+def test_one_file_alone(project: Path) -> None:
+    done = torchferry("migrate", project / "train.py", "-t", "npu", "--diff")
+    assert "+++ b/train.py" in done.stdout
+    assert "devices.py" not in done.stdout
+
+
+def test_a_closed_pipe_is_no_fault(project: Path) -> None:
+    command = f"{sys.executable} -m torchferry scan {project} -t npu | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
