@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
-from torchferry.rules.device.expressions import device_expression, indexed_device
+from torchferry.rules.device.expressions import device_expression, indexed_device, quoted_for
 from torchferry.rules.device.own_methods import receiver_owns
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
@@ -63,14 +63,17 @@ class CudaMethod(Rule):
         start, end = name
         _, last = context.file.span(call)
         device, imports = device_expression(context)
+        written = quoted_for(context, call, device)
         message = say("`.cuda()` is `.to({device})` on {target}", device=device, target=context.target.title)
         argument = call.args[0] if call.args else None
         keyword = keyword_of(call, "device")
         chosen = argument if argument is not None else keyword.value if keyword is not None else None
         grade = Grade.SAFE
+        if written is None:
+            return self.finding(context, (start, last), message, Grade.MANUAL)
         if chosen is None:
             behind = context.text.index("(", end) + 1
-            text = f"{device}, " if call.keywords else device
+            text = f"{written}, " if call.keywords else written
             return self.finding(
                 context,
                 (start, last),
@@ -82,9 +85,10 @@ class CudaMethod(Rule):
         edits = [Edit(start, end, "to")]
         place = context.file.span(chosen)
         if isinstance(chosen, ast.Constant) and chosen.value is None:
-            edits.append(Edit(*place, device))
+            edits.append(Edit(*place, written))
         elif not context.devices.values.holds(chosen):
             indexed = indexed_device(context, chosen)
+            indexed = quoted_for(context, call, indexed) if indexed is not None else None
             if indexed is None:
                 return self.finding(context, (start, last), message, Grade.MANUAL)
             imports = ()

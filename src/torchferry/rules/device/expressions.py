@@ -25,3 +25,17 @@ def indexed_device(context: PythonContext, index: ast.expr) -> str | None:
     if any(char in text for char in "\"'\\\n\r{}#"):
         return None
     return f'f"{device}:{{{text}}}"'
+
+
+def quoted_for(context: PythonContext, node: ast.AST, text: str) -> str | None:
+    """Return an expression with quotes that can stand where `node` does; None where neither kind can.
+
+    Before Python 3.12 an f-string cannot hold its own quotes, and the project may run on such a Python.
+    """
+    joined = context.file.fstring_of(node)
+    if joined is None or '"' not in text:
+        return text
+    source = context.file.text(joined)
+    if '"' not in source:
+        return text
+    return text.replace('"', "'") if "'" not in source else None

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.expressions import quoted_for
 from torchferry.rules.device.own_methods import receiver_owns
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
@@ -57,7 +58,10 @@ class IsCuda(Rule):
             return self.finding(context, whole, message, Grade.SAFE, [Edit(start, end, predicate)])
         comparison = f'device.type == "{context.target.backend.DEVICE_TYPE}"'
         message = say("`.is_cuda` is `.{comparison}` on {target}", comparison=comparison, target=context.target.title)
-        edits = [Edit(start, end, comparison)]
+        written = quoted_for(context, node, comparison)
+        if written is None:
+            return self.finding(context, whole, message, Grade.MANUAL)
+        edits = [Edit(start, end, written)]
         if not isinstance(context.file.parents.get(node), _NEEDS_NO_PARENTHESES):
-            edits = [Edit(whole[0], whole[0], "("), Edit(start, end, comparison + ")")]
+            edits = [Edit(whole[0], whole[0], "("), Edit(start, end, written + ")")]
         return self.finding(context, whole, message, Grade.SAFE, edits)
