@@ -16,6 +16,7 @@ LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 """Kinds of file that list requirements and little else."""
 
 _LISTS = re.compile(r"(?:install_requires|setup_requires|extras_require|requirements?|dependencies)\Z", re.IGNORECASE)
+_INSTALLS = re.compile(r"(?:\A|_)(?:require|requires|requirements|install)(?:\Z|_)")
 _SETUP_CFG_LIST = re.compile(r"^[ \t]*(?:install_requires|setup_requires|[\w-]+)[ \t]*=[ \t]*(.*)$")
 
 
@@ -77,7 +78,7 @@ def _in_setup_cfg(text: str) -> Iterator[Requirement]:
 
 
 def _in_setup(context: PythonContext) -> Iterator[Requirement]:
-    """Yield the requirements in a build script: strings in `setup(...)` or in a list named for it."""
+    """Yield the requirements in a build script: strings in `setup(...)`, in a list named for it, given to what installs."""
     for node in sorted(context.file.strings, key=lambda node: (node.lineno, node.col_offset)):
         if not isinstance(node.value, str) or not _in_list_of_requirements(context, node):
             continue
@@ -92,10 +93,12 @@ def _in_setup(context: PythonContext) -> Iterator[Requirement]:
 def _in_list_of_requirements(context: PythonContext, node: ast.AST) -> bool:
     child: ast.AST = node
     parent = context.file.parents.get(child)
-    while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set)):
+    while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set, ast.IfExp)):
         if isinstance(parent, ast.Dict) and child in parent.keys:
             return False
         child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Call) and child is not parent.func:
+        return _INSTALLS.search(last_name(parent.func)) is not None
     if child is node:
         return False
     if isinstance(parent, ast.keyword):

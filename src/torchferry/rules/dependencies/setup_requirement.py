@@ -21,7 +21,7 @@ class SetupRequirement(CudaRequirement):
 
 在目标平台上安装该项目的人也会得到它，安装会失败，或装上不能运行的东西。
 """
-    WORDS = ("_requires", "extras_require", "requirements", "REQUIREMENTS", "dependencies")
+    WORDS = ("_requires", "extras_require", "requirements", "REQUIREMENTS", "dependencies", "install(")
     KINDS = (Kind.PYTHON,)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

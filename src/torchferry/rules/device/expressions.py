@@ -6,6 +6,9 @@ import ast
 
 from torchferry.rules.base import PythonContext
 
+_PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
+"""Expressions that stand in an f-string as they are."""
+
 
 def device_expression(context: PythonContext) -> tuple[str, tuple[str, ...]]:
     """Return the expression for the target's device, and the modules it needs imported."""
@@ -22,7 +25,7 @@ def indexed_device(context: PythonContext, index: ast.expr) -> str | None:
     if isinstance(index, ast.Constant):
         return f'"{device}:{index.value}"' if isinstance(index.value, int) else None
     text = context.file.text(index)
-    if any(char in text for char in "\"'\\\n\r{}#"):
+    if not isinstance(index, _PLAIN) or any(char in text for char in "\"'\\\n\r{}#:!="):
         return None
     return f'f"{device}:{{{text}}}"'
 

@@ -51,14 +51,11 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
             edit = Edit(match.start(1), match.start(1) + len(old), new)
             yield Program(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
         elif row.use:
-            message = noted(
-                say(
-                    "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
-                    name=name,
-                    target=target.title,
-                    use=row.use,
-                ),
-                row.remark,
+            message = say(
+                "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+                name=name,
+                target=target.title,
+                use=row.use,
             )
             yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
         else:

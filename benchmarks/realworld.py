@@ -1,0 +1,114 @@
+"""Migrate real repositories to every target and check what must hold; none of them is part of this project.
+
+    TORCHFERRY_REPOSITORIES=DIR python benchmarks/realworld.py [NAME ...]
+
+For each checkout in `DIR` and each target: no fault of torchferry's own, every migrated Python file parses, a second
+run changes nothing, `undo` gives back every byte. Prints one row each: fixes, files, what is left, words that stay.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from torchferry.backends import registry
+from torchferry.backends.target import Target
+from torchferry.core.env import jobs
+from torchferry.core.finding import Grade
+from torchferry.migration.journal import journals
+from torchferry.migration.plan import plan
+from torchferry.migration.transaction import apply, exclusive, undo
+from torchferry.rules.analysis import Analysis, Request, analyse
+from torchferry.rules.registry import rules
+from torchferry.source.tree import list_files
+
+ROW = "{:<28} {:<6} {:>6} {:>6} {:>5} {:>7} {:>8} {:>6} {:>6}"
+HEAD = ROW.format("repository", "target", "files", "fixes", "in", "unsafe", "by hand", "stay", "s")
+
+
+def digest(root: Path) -> str:
+    """Return a hash of every path, mode and byte below a folder but torchferry's own."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if ".torchferry" in path.parts or path.is_symlink() or not path.is_file():
+            continue
+        found.update(os.fsencode(path.relative_to(root)) + oct(path.stat().st_mode).encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def examine(root: Path, name: str) -> Analysis:
+    """Analyse a tree for a target, fixes applied in memory."""
+    target = Target(registry.load(name))
+    return analyse(Request(root, list_files(root), target, rules(), rewrite=True, jobs=jobs(), account=True))
+
+
+def check(source: Path, name: str, folder: Path) -> str:
+    """Migrate a copy there and back and return the row of the table.
+
+    Raises:
+        AssertionError: something does not hold.
+    """
+    root = folder / "copy"
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(source, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    before = digest(root)
+    begin = time.perf_counter()
+    analysis = examine(root, name)
+    passed = time.perf_counter() - begin
+    assert not analysis.failures, analysis.failures[0].what
+    planned = plan(root, analysis)
+    with exclusive(root):
+        if planned.writes:
+            apply(root, planned.writes, name)
+    for write in planned.writes:
+        if write.path.endswith(".py"):
+            ast.parse(write.after)
+    again = examine(root, name)
+    changed = [item.path for item in again.examined if item.after is not None]
+    assert not changed, f"a second run changes {changed[:3]}"
+    with exclusive(root):
+        for journal in reversed(journals(root)):
+            undo(root, journal)
+    assert digest(root) == before, "undo did not give back every byte"
+    left = [finding.grade for finding in planned.remaining]
+    kept = sum(len(item.kept) for item in analysis.examined)
+    return ROW.format(
+        source.name[:28],
+        name,
+        len(analysis.examined),
+        len(planned.fixed),
+        len(planned.writes),
+        left.count(Grade.UNSAFE),
+        left.count(Grade.MANUAL),
+        kept,
+        f"{passed:.1f}",
+    )
+
+
+def main() -> None:
+    """Check the repositories that are there."""
+    folder = os.environ.get("TORCHFERRY_REPOSITORIES", "")
+    found = sorted(path for path in Path(folder).iterdir() if path.is_dir()) if folder else []
+    if sys.argv[1:]:
+        found = [path for path in found if any(name in path.name for name in sys.argv[1:])]
+    if not found:
+        print("skipped: TORCHFERRY_REPOSITORIES names no folder with checkouts")
+        return
+    print(HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        for source in found:
+            for name in registry.built_in():
+                print(check(source, name, Path(place)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
