@@ -13,6 +13,7 @@ from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
 from torchferry.rules.keeping import CUDA_ONLY_MODULES, target_words
 from torchferry.source.flow import Flow
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
@@ -219,22 +220,6 @@ class Rule:
             blocker,
             context.snippet(start, end),
         )
-
-
-def last_name(node: ast.AST) -> str:
-    """Return the last identifier of a dotted expression or of what it calls; empty for anything else."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    return ""
-
-
-def string_value(node: ast.AST | None) -> str | None:
-    """Return the value of a string literal, or None for anything else."""
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from torchferry.rules.base import PythonContext, last_name
+from torchferry.rules.base import PythonContext
+from torchferry.source.flow.syntax import last_name
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "RuntimeError"})
 

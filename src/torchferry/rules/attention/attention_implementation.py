@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import last_name
 
 _NAMES = {
     "flash_attention_2": "transformers.attn_implementation.flash_attention_2",

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, last_name, string_value
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
 

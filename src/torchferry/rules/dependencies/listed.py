@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchferry.rules.base import Context, PythonContext, last_name
+from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.commands import commands_of, prints_text
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 from torchferry.source.requirements import Requirement, in_command, in_lines, normalised, requirement
 from torchferry.source.settings import settings
@@ -78,7 +79,7 @@ def _in_setup_cfg(text: str) -> Iterator[Requirement]:
 
 
 def _in_setup(context: PythonContext) -> Iterator[Requirement]:
-    """Yield the requirements in a build script: strings in `setup(...)`, in a list named for it, given to what installs."""
+    """Yield requirements in Python: strings in `setup(...)`, in a list named for them, given to what installs."""
     for node in sorted(context.file.strings, key=lambda node: (node.lineno, node.col_offset)):
         if not isinstance(node.value, str) or not _in_list_of_requirements(context, node):
             continue

@@ -17,9 +17,10 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule, calls_of, last_name
+from torchferry.rules.base import Options, PythonContext, Rule, calls_of
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 
 _INDEX_NAME = re.compile(r"(?:\A|_)(?:rank|local_rank|gpu|gpu_id|gpu_index|device_id|device_index|cuda_id)\Z")

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, last_name
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import last_name
 
 
 class CudaEnvironment(Rule):

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
-from torchferry.rules.base import PythonContext, Rule, string_value
+from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import string_value
 
 _PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
 

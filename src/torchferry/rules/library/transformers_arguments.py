@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
-from torchferry.rules.base import PythonContext, Rule, keyword_of, string_value
+from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import string_value
 
 _OPTIMIZERS = "transformers.training_arguments.optim."
 

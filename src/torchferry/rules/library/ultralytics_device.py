@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of, string_value
+from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import string_value
 
 _METHODS = ("train", "val", "predict", "export", "track", "benchmark", "tune")
 _INDICES = re.compile(r"\d+(?:,\d+)*\Z")

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
-from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, constant, last_name
+from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, last_name, string_value
 from torchferry.source.flow.verdict import Path, Trace, no, undecided, yes
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _attribute_call(flow: Flow, call: ast.Call, position: int, path: Path) -> Tr
     """`getattr(args, "device", "cuda")`: the default is what the named attribute would hold."""
     if position == 1:
         return no(say("the name of an attribute"))
-    name = constant(call.args[1]) if len(call.args) > 1 else None
+    name = string_value(call.args[1]) if len(call.args) > 1 else None
     if position == 2 and name is not None and flow.lexicon.names(name):
         return yes(say("attribute `{name}`", name=name))
     if position == 2 and last_name(call.func) == "getattr":
@@ -134,7 +134,7 @@ def _lookup(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
     """`os.environ.get("DEVICE", "cuda")`: the default is what the key would give."""
     if position == 0:
         return flow.as_key(call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
-    key = constant(call.args[0])
+    key = string_value(call.args[0])
     if key is not None and flow.lexicon.names(key):
         return yes(say("value of `{name}`", name=key))
     return flow.follow(call, path)
@@ -142,9 +142,9 @@ def _lookup(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
 
 def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
     """A default or choice of a command-line option: what the option's name, its other values or its uses say."""
-    flags = [flag for flag in map(constant, call.args) if flag is not None]
+    flags = [flag for flag in map(string_value, call.args) if flag is not None]
     for keyword in call.keywords:
-        if keyword.arg == "dest" and (dest := constant(keyword.value)):
+        if keyword.arg == "dest" and (dest := string_value(keyword.value)):
             flags.append(dest)
         if keyword.arg == "type" and flow.names.qualified(keyword.value) == "torch.device":
             return yes(say("option of type `torch.device`"))

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
-from torchferry.source.flow.syntax import constant, last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.flow.verdict import Path, Trace, Verdict, no, undecided, yes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def in_dictionary(flow: Flow, node: ast.AST, dictionary: ast.AST, path: Path) ->
 def under_name(flow: Flow, name: ast.expr) -> Trace:
     """Judge a value stored under a name that is a string, such as a pytest parameter."""
     names = name.elts if isinstance(name, (ast.Tuple, ast.List)) else [name]
-    for text in map(constant, names):
+    for text in map(string_value, names):
         if text is not None and any(flow.lexicon.names(part) for part in text.split(",")):
             return yes(say("value of `{name}`", name=text))
     return undecided()
@@ -55,7 +55,7 @@ def under_name(flow: Flow, name: ast.expr) -> Trace:
 
 def under_key(flow: Flow, key: ast.expr, path: Path) -> Trace:
     """Judge a value stored under a key: by the key's name, else by what the file does with that item."""
-    text = constant(key)
+    text = string_value(key)
     if text is None:
         return undecided()
     if flow.lexicon.names(text):
@@ -92,7 +92,7 @@ def _asked(flow: Flow, container: ast.expr) -> Trace:
         scope = flow.names.variable_scope(container.id, flow.file.scope(container))
         for use in flow.names.uses(container.id, scope) if scope is not None else ():
             parent = flow.file.parents.get(use)
-            if isinstance(parent, ast.Subscript) and parent.value is use and constant(parent.slice) is None:
+            if isinstance(parent, ast.Subscript) and parent.value is use and string_value(parent.slice) is None:
                 if flow.values.holds(parent.slice):
                     return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
     return no(say("the key of a dictionary"))

@@ -32,7 +32,7 @@ LOOKUPS = frozenset({"get", "pop", "setdefault", "getenv"})
 """Functions that take a key and a default."""
 
 
-def constant(node: ast.AST | None) -> str | None:
+def string_value(node: ast.AST | None) -> str | None:
     """Return the value of a string literal, or None for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, constant, last_name
+from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, last_name, string_value
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -37,7 +37,7 @@ class Values:
         if isinstance(node, ast.Call):
             return self._result(node, depth)
         if isinstance(node, ast.Subscript):
-            key = constant(node.slice)
+            key = string_value(node.slice)
             return (key is not None and self.lexicon.names(key)) or self.holds(node.value, depth + 1)
         if isinstance(node, ast.IfExp):
             return self.holds(node.body, depth + 1) or self.holds(node.orelse, depth + 1)
@@ -59,7 +59,7 @@ class Values:
             return self.holds(call.args[0], depth + 1)
         if isinstance(call.func, ast.Attribute) and callee in STRING_METHODS | PASSING_METHODS:
             return self.holds(call.func.value, depth + 1)
-        return callee in LOOKUPS and bool(call.args) and self.lexicon.names(constant(call.args[0]) or "")
+        return callee in LOOKUPS and bool(call.args) and self.lexicon.names(string_value(call.args[0]) or "")
 
     def _assigned(self, binding: ast.AST, depth: int) -> bool:
         value = assigned_value(self.file, binding)
@@ -86,7 +86,7 @@ class Values:
         """
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             for item in node.elts:
-                text = constant(item)
+                text = string_value(item)
                 if text and not text.startswith(("cuda", "nccl", "gpu")):
                     return text
         return ""
