@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -12,9 +13,21 @@ CONTEXT = 3
 """Unchanged lines that are shown around a change."""
 
 LARGEST = 20_000
-"""Lines above which two versions are not compared; comparing takes time that grows with their product."""
+"""Pairs of equal lines above which a difference is not looked for line by line; that takes time for each pair."""
+
+_PAIRS = 2_500
+"""Pairs of changed lines above which lines of a block are paired in order and not by likeness."""
+
+_WORDS_COMPARED = 400
+"""Words of two lines above which only their common start and end are looked for."""
+
+_ALIKE = 0.3
+"""How alike two lines must be for their differing words to be marked; below, the whole line is new."""
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+Opcode = tuple[str, int, int, int, int]
 
 
 class Part(NamedTuple):
@@ -36,11 +49,9 @@ class Row(NamedTuple):
 
 
 def rows(before: str, after: str) -> Iterator[Row]:
-    """Yield the rows of a comparison; nothing when both have more than `LARGEST` lines."""
-    old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > LARGEST:
-        return
-    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    """Yield the rows of a comparison, in order; long unchanged stretches are one row."""
+    old, new = lines_of(before), lines_of(after)
+    codes = _opcodes(old, new)
     for index, (tag, i1, i2, j1, j2) in enumerate(codes):
         if tag != "equal":
             yield from _changed(old[i1:i2], new[j1:j2], i1 + 1, j1 + 1)
@@ -48,7 +59,7 @@ def rows(before: str, after: str) -> Iterator[Row]:
         head = CONTEXT if index else 0
         tail = CONTEXT if index < len(codes) - 1 else 0
         count = i2 - i1
-        if count <= head + tail + 1:
+        if count <= head + tail + 1 and (head or tail):
             head, tail = count, 0
         for offset in (*range(head), -1, *range(count - tail, count)):
             if offset >= 0:
@@ -58,22 +69,105 @@ def rows(before: str, after: str) -> Iterator[Row]:
                 yield Row(0, 0, folded=count - head - tail)
 
 
+def lines_of(text: str) -> list[str]:
+    """Split a text as editors count its lines: a form feed, say, ends none."""
+    lines = _NEWLINE.split(text)
+    return lines if lines[-1] else lines[:-1]
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
+    """Return how the lines of one version become the other's, as `SequenceMatcher.get_opcodes` does."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    codes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    codes += [
+        (tag, i1 + head, i2 + head, j1 + head, j2 + head)
+        for tag, i1, i2, j1, j2 in _middle(old[head : len(old) - tail], new[head : len(new) - tail])
+    ]
+    if tail:
+        codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return codes
+
+
+def _middle(old: list[str], new: list[str]) -> list[Opcode]:
+    counts = Counter(new)
+    if sum(counts[line] for line in old) <= LARGEST:
+        return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    if len(old) == len(new):  # most rewrites change words within their lines
+        return list(_in_place(old, new))
+    return [("replace", 0, len(old), 0, len(new))]
+
+
+def _in_place(old: list[str], new: list[str]) -> Iterator[Opcode]:
+    start = 0
+    for index in range(1, len(old) + 1):
+        same = old[start] == new[start]
+        if index == len(old) or (old[index] == new[index]) != same:
+            yield ("equal" if same else "replace", start, index, start, index)
+            start = index
+
+
 def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[Row]:
-    for offset, (one, other) in enumerate(zip_longest(old, new)):
-        if one is None:
-            yield Row(0, right + offset, (), (Part(other, False),), True)
-        elif other is None:
-            yield Row(left + offset, 0, (Part(one, False),), (), True)
-        else:
+    for one, other in _paired(old, new):
+        if one is None and other is not None:
+            yield Row(0, right, (), (Part(other, True),), True)
+            right += 1
+        elif other is None and one is not None:
+            yield Row(left, 0, (Part(one, True),), (), True)
+            left += 1
+        elif one is not None and other is not None:
             before, after = _words(one, other)
-            yield Row(left + offset, right + offset, before, after, True)
+            yield Row(left, right, before, after, True)
+            left, right = left + 1, right + 1
+
+
+def _paired(old: list[str], new: list[str]) -> list[tuple[str | None, str | None]]:
+    """Pair the lines of a changed block so that like stands beside like, in order."""
+    if len(old) == len(new) or not old or not new or len(old) * len(new) > _PAIRS:
+        return list(zip_longest(old, new))
+    bags = [Counter(_WORDS.findall(line)) for line in new]
+    likeness = [[_likeness(Counter(_WORDS.findall(line)), bag) for bag in bags] for line in old]
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        for j in range(len(new) - 1, -1, -1):
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], best[i + 1][j + 1] + likeness[i][j])
+    pairs: list[tuple[str | None, str | None]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if likeness[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + likeness[i][j]:
+            pairs.append((old[i], new[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            pairs.append((old[i], None))
+            i += 1
+        elif best[i][j] == best[i][j + 1]:
+            pairs.append((None, new[j]))
+            j += 1
+        else:  # the best pair there is, of lines that have little in common
+            pairs += [(old[i], None), (None, new[j])]
+            i, j = i + 1, j + 1
+    pairs += [(line, None) for line in old[i:]]
+    pairs += [(None, line) for line in new[j:]]
+    return pairs
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    """Return the share of words, from 0 to 1, that two lines have in common."""
+    whole = one.total() + other.total()
+    return 2 * (one & other).total() / whole if whole else 1.0
 
 
 def _words(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """Mark the words in which two lines differ."""
     old, new = _WORDS.findall(one), _WORDS.findall(other)
-    if len(old) + len(new) > 400:
-        return (Part(one, False),), (Part(other, False),)
+    if len(old) + len(new) > _WORDS_COMPARED:
+        return _ends(one, other)
+    if _likeness(Counter(old), Counter(new)) < _ALIKE:
+        return (Part(one, True),), (Part(other, True),)
     before, after = [], []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if i2 > i1:
@@ -81,3 +175,29 @@ def _words(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         if j2 > j1:
             after.append(Part("".join(new[j1:j2]), tag != "equal"))
     return tuple(before), tuple(after)
+
+
+def _ends(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """Mark what stands between the common start and the common end of two long lines."""
+    shortest = min(len(one), len(other))
+    head = _common(one, other, shortest)
+    tail = _common(one[::-1], other[::-1], shortest - head)
+
+    def parts(line: str) -> tuple[Part, ...]:
+        end = len(line) - tail
+        pieces = (Part(line[:head], False), Part(line[head:end], True), Part(line[end:], False))
+        return tuple(piece for piece in pieces if piece.text)
+
+    return parts(one), parts(other)
+
+
+def _common(one: str, other: str, most: int) -> int:
+    """Return how many characters, at most `most`, two texts begin with in common."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
