@@ -9,6 +9,9 @@ from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.analysis import Analysis
 
+_EVERYWHERE = frozenset({"int64"})
+"""Dtypes that every program uses, so that a finding in each file would say nothing."""
+
 
 def remarks(root: Path, target: Target, analysis: Analysis) -> Iterator[Message]:
     """Yield remarks on the version asked for and on the programs found."""
@@ -31,6 +34,9 @@ def remarks(root: Path, target: Target, analysis: Analysis) -> Iterator[Message]
             known=", ".join(verified),
         )
     using = any(item.uses_device for item in analysis.examined)
+    for dtype, note in target.backend.DTYPE_NOTES.items() if using else ():
+        if dtype in _EVERYWHERE:
+            yield say("{dtype} on {target}: {note}", dtype=dtype, target=target.title, note=note)
     if using and not analysis.entry_points and target.autoloads() is True:
         yield say(
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",

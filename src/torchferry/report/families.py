@@ -23,7 +23,6 @@ TITLES: dict[str, Message] = {
     "IMP": say("imports"),
     "LIB": say("other libraries"),
     "MEM": say("memory"),
-    "NBK": say("notebooks"),
     "PRC": say("programs"),
     "PRF": say("profiling"),
     "PTH": say("paths"),

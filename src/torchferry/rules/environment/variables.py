@@ -12,7 +12,9 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, noted, say
 
-VARIABLE = re.compile(r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z")
+VARIABLE = re.compile(
+    r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z|DIFFUSERS_ATTN_BACKEND\Z|DIFFUSERS_ATTENTION_TYPE\Z"
+)
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
 
 

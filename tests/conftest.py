@@ -1,0 +1,20 @@
+"""The three groups of tests: `pure` by default, `rehearsal`, and `hardware`, skipped where there is no card."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from torchferry.backends import registry
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    plugins = [registry.load(name).PLUGIN for name in registry.built_in()]
+    installed = [plugin for plugin in plugins if find_spec(plugin) is not None]
+    for item in items:
+        if item.get_closest_marker("hardware") is not None:
+            if not installed:
+                item.add_marker(pytest.mark.skip(reason=f"needs a card and one of {', '.join(plugins)}"))
+        elif item.get_closest_marker("rehearsal") is None:
+            item.add_marker(pytest.mark.pure)
