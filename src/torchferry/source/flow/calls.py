@@ -103,6 +103,8 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
         return flow.follow(call, path)
     if callee in _MESSAGE_CALLS and _writes_message(call):
         return no(say("a message"))
+    if callee.endswith(("Error", "Exception", "Warning")):
+        return no(say("a message"))
     if callee in _PATH_CALLS or (callee == "join" and "path" in ast.unparse(call.func)):
         return no(say("a path or the name of a module"))
     if callee in _NAME_CALLS:

@@ -1,0 +1,84 @@
+"""What a name means, by every form of import, alias, scope and shadow."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchferry.source.names import Names
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+from torchferry.source.text import SourceText
+
+
+def resolved(text: str, package: str = "torch") -> list[str]:
+    """Return the canonical names of the uses (imports left out), in order of place."""
+    names = Names(PythonFile("a.py", SourceText(text)))
+    found = [reference for reference in names.references(package) if not isinstance(reference.node, ast.alias)]
+    return [r.name for r in sorted(found, key=lambda r: (r.node.lineno, r.node.col_offset))]
+
+
+TABLE = [
+    ("import torch\ntorch.cuda.init()", ["torch.cuda.init"]),
+    ("import torch as th\nth.cuda.init()", ["torch.cuda.init"]),
+    ("import torch.cuda\ntorch.cuda.init()", ["torch.cuda.init"]),
+    ("import torch.cuda as c\nc.init()", ["torch.cuda.init"]),
+    ("from torch import cuda\ncuda.init()", ["torch.cuda.init"]),
+    ("from torch import cuda as c\nc.amp.autocast()", ["torch.cuda.amp.autocast"]),
+    ("from torch.cuda.amp import autocast as a\na()", ["torch.cuda.amp.autocast"]),
+    ("def f():\n    import torch\n    torch.cuda.init()\ntorch.x", ["torch.cuda.init"]),
+    ("import torch\ndef f(torch):\n    torch.cuda.init()", []),
+    ("import torch\ncuda = 1\ncuda.init()", []),
+    ("from torch import cuda\ndef f():\n    cuda = 1\n    cuda.init()\ncuda.init()", ["torch.cuda.init"]),
+    ("import torch\nclass A:\n    torch = 1\n    def f(self):\n        torch.cuda.init()", ["torch.cuda.init"]),
+    ("import torch\n[torch.cuda for torch in y]\ntorch.cuda", ["torch.cuda"]),
+    ("import torch\nlambda torch: torch.cuda", []),
+    ("import torch\ndef f(x=torch.cuda.Stream):\n    pass", ["torch.cuda.Stream"]),
+    ("import torch\n@torch.cuda.amp.custom_fwd\ndef torch_(): pass", ["torch.cuda.amp.custom_fwd"]),
+    ("import torch\nf'{torch.cuda.init()}'", ["torch.cuda.init"]),
+    ("try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.cuda", ["torch.cuda"]),
+    ("import mylib\nmylib.torch.cuda", []),
+    ("from mylib import torch\ntorch.cuda", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TABLE)
+def test_uses(text: str, expected: list[str]) -> None:
+    assert resolved(text) == expected
+
+
+REEXPORTS = [
+    ({"d.py": "from torch import cuda\n", "a.py": "from d import cuda\ncuda.init()\n"}, ["torch.cuda.init"]),
+    ({"p/__init__.py": "from .d import *\n", "p/d.py": "from torch.cuda import amp\n",
+      "a.py": "from p import amp\namp.autocast()\n"}, ["torch.cuda.amp.autocast"]),
+    ({"d.py": "import torch\nSync = torch.cuda.synchronize\n", "a.py": "from d import Sync\nSync()\n"},
+     ["torch.cuda.synchronize"]),
+    ({"d.py": "from a import cuda\n", "a.py": "from d import cuda\ncuda.init()\n"}, []),
+    ({"d.py": "cuda = 3\n", "a.py": "from d import cuda\ncuda.init()\n"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "expected"), REEXPORTS)
+def test_names_that_modules_of_the_project_pass_on(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    project = Project(tmp_path, files)
+    loaded = project.file("a.py")
+    assert loaded is not None
+    found = [r.name for r in loaded[1].references("torch") if not isinstance(r.node, ast.alias)]
+    assert found == expected
+
+
+@given(st.text(alphabet="torchcuda.=\n ()[]:;,'#importfrm", max_size=60))
+def test_any_source_that_parses_is_resolved(text: str) -> None:
+    source = f"import torch\n{text}\n"
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return
+    resolved(source)
