@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.source.shell import commands
+from torchferry.source.inner_commands import with_inner
+from torchferry.source.shell import Heredoc, commands, parts
 
 LINES = [
     ("# nvidia-smi", []),
@@ -23,6 +26,11 @@ LINES = [
     ("cat <<'A B'\nls", [["cat", "'A B'"], ["ls"]]),
     ("a > out 2>&1", [["a", "out", "2"], ["1"]]),
     ("if [ -n \"$X\" ]; then ls; fi", [["if", "[", "-n", '"$X"', "]"], ["then", "ls"], ["fi"]]),
+    ("x=$((1 << 20)); ls", [["x=$((1 << 20))", "|"], ["ls"]]),
+    ("((a << b))\nls", [["((a << b))"], ["ls"]]),
+    ("A=(--x 1\n  # no\n  --y)\nls", [["A=", "|", "--x", "1", "--y"], ["A=(--x 1\n  # no\n  --y)", "|"], ["ls"]]),
+    ("A=()", [["A=()", "|"]]),
+    ("cat <<EOF\nno end\nls", [["cat"], ["no", "end"], ["ls"]]),
     ("http://x/#frag a#b", [["http://x/#frag", "a#b"]]),
     ("'unclosed", [["'unclosed"]]),
 ]  # fmt: skip
@@ -39,6 +47,53 @@ def test_commands(text: str, expected: list[list[str]]) -> None:
     assert found == expected
 
 
+HEREDOCS = [
+    ("cat <<EOF > x.sh\na $B\nEOF\nls", [(["cat", "x.sh"], "a $B\n", True)]),
+    ("python - <<'PY' && ls\na\nPY\n", [(["python", "-"], "a\n", False)]),
+    ("x=$(cat <<-\\END\n\ta\n\tEND\n)", [(["cat"], "\ta\n", False)]),
+    ("a <<A; b <<B\n1\nA\n2\nB\n", [(["a"], "1\n", True), (["b"], "\n2\n", True)]),
+    ("read x <<< EOF\nEOF", []),
+    ("echo $((1 << EOF))\nEOF", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), HEREDOCS)
+def test_here_documents_belong_to_their_command(text: str, expected: list[object]) -> None:
+    found = [
+        ([word.text for word in part.command.words], text[part.start : part.end], part.expands)
+        for part in parts(text)
+        if isinstance(part, Heredoc)
+    ]
+    assert found == expected
+
+
+INNER = [
+    ('bash -c "a && b"', ["a", "b"]),
+    ("ssh host 'a; b'", ["a", "b"]),
+    ('CMD="a --x 1"', ["a"]),
+    ('export CMD="a --x 1"', ["a"]),
+    ('HELP="a --x 1"', []),
+    ('log "a b"', []),
+    ("cat > x.sh <<EOF\na b\nEOF", ["a"]),
+    ("cat <<EOF\na b\nEOF", []),
+    ("bash <<EOF\na b\nEOF", ["a"]),
+    ("bash -c \"ssh h 'a b'\"", ["ssh", "a"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), INNER)
+def test_commands_inside_commands(text: str, expected: list[str]) -> None:
+    found = list(with_inner(text, parts(text)))
+    assert [command.program for command in found][1:] == expected
+
+
+@given(st.text(alphabet="ab $(){}`'\"\\;&|<>#\n\r\t=EOF-c"))
+def test_commands_inside_any_text_are_where_they_say(text: str) -> None:
+    for command in with_inner(text, parts(text)):
+        for word in (*command.assignments, *command.words):
+            assert text[word.start : word.end] == word.text
+
+
 @given(st.text(alphabet="ab $(){}`'\"\\;&|<>#\n\r\t=E"))
 def test_any_text_is_survived_and_words_are_where_they_say(text: str) -> None:
     for command in commands(text):
@@ -46,6 +101,21 @@ def test_any_text_is_survived_and_words_are_where_they_say(text: str) -> None:
             assert text[word.start : word.end] == word.text
 
 
-def test_long_lines_take_linear_time() -> None:
-    assert sum(1 for _ in commands("a $( " * 100_000)) > 0
-    assert sum(1 for _ in commands("x" * 1_000_000)) == 1
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a $( " * 50_000,
+        "x" * 500_000,
+        "((a" * 50_000,
+        "A=(" * 50_000,
+        "<<A " * 50_000 + "\n",
+        "".join(f"a <<A{index}\n" for index in range(20_000)),
+        "cat <<A\nA\n" * 20_000,
+        "'" + "a b " * 50_000,
+    ],
+    ids=lambda text: text[:8].strip(),
+)
+def test_hostile_text_takes_linear_time(text: str) -> None:
+    begin = time.perf_counter()
+    assert sum(1 for _ in with_inner(text, parts(text))) >= 0
+    assert time.perf_counter() - begin < 5

@@ -6,9 +6,11 @@ import csv
 import io
 
 from torchferry.report.model import Report
+from torchferry.report.shown import shown
 
 _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
+"""What spreadsheet programs take for the start of a formula; the wide signs are escaped to be on the safe side."""
 
 
 def render(report: Report, lang: str) -> str:
@@ -35,4 +37,5 @@ def render(report: Report, lang: str) -> str:
 
 def _plain(text: str) -> str:
     """Keep a spreadsheet from taking text out of somebody's source for a formula."""
-    return "'" + text if text.startswith(_FORMULA) else text
+    text = shown(text)
+    return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text

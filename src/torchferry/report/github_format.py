@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.report.model import Report
+from torchferry.report.shown import shown
 
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
 
@@ -17,16 +18,16 @@ def render(report: Report, lang: str) -> str:
 
 def _command(finding: Finding, lang: str) -> str:
     place = finding.location
-    properties = {
-        "file": place.path,
-        "line": str(place.line),
-        "endLine": str(place.end_line),
-        "title": finding.code,
-    }
-    if place.line == place.end_line:  # GitHub takes columns only within one line
+    message = shown(finding.message.render(lang))
+    properties = {"file": shown(place.path), "title": finding.code}
+    if place.cell:  # lines count in the cell, and GitHub knows lines of the file only
+        message = f"cell {place.cell}:{place.line}:{place.column} {message}"
+    else:
+        properties |= {"line": str(place.line), "endLine": str(place.end_line)}
+    if place.line == place.end_line and not place.cell:  # GitHub takes columns only within one line
         properties |= {"col": str(place.column), "endColumn": str(place.end_column)}
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_LEVELS[finding.grade]} {listed}::{_data(finding.message.render(lang))}\n"
+    return f"::{_LEVELS[finding.grade]} {listed}::{_data(message)}\n"
 
 
 def _data(text: str) -> str:

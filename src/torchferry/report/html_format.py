@@ -1,6 +1,7 @@
 """A report as one HTML file that needs nothing else: no network, no fonts, no second file.
 
-Everything is in the page before its script runs; the script only filters. Every text of the project is escaped, and a
+The verdict, the counts, what blocks and the findings are in the page before its script runs; the script turns the list
+of findings into a table with filters and pages, and draws the differences. Every text of the project is escaped, and a
 content security policy allows the page's own style and script alone, by their hashes.
 """
 
@@ -8,187 +9,290 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import Bilingual, say
+from torchferry.report import html_words as words
 from torchferry.report.families import TITLES
+from torchferry.report.html_data import LONGEST, data
+from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, Report, Verdict, family
 from torchferry.report.pages import page
-from torchferry.report.side_by_side import Part, Row, rows
+from torchferry.report.side_by_side import Row, rows
 from torchferry.report.text_format import GRADE_TITLES
 
 _FOLDER = Path(__file__).with_name("html")
-_CODE = re.compile(r"`([^`]+)`")
 _CLASSES = {
-    Verdict.READY: "verdict-ready",
-    Verdict.AFTER_FIXES: "verdict-fixes",
-    Verdict.AFTER_WORK: "verdict-work",
-    Verdict.BLOCKED: "verdict-blocked",
+    Verdict.READY: "safe",
+    Verdict.AFTER_FIXES: "safe",
+    Verdict.AFTER_WORK: "unsafe",
+    Verdict.BLOCKED: "manual",
 }
+_MESSAGES = 4
+"""Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""
+
+_PLACES = 6
+"""Places of one blocker that are listed before the rest is folded away."""
+
+_BAR = 200
+"""Width of the longest bar of the counts, in pixels."""
 
 
 def render(report: Report, lang: str) -> str:
     """Return the page; the same report gives the same bytes."""
     style = (_FOLDER / "style.css").read_text(encoding="utf-8")
     script = (_FOLDER / "script.js").read_text(encoding="utf-8")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     title = f"torchferry: {report.root} → {report.target_title.render(lang)}"
-    body = "\n".join(_body(report, lang))
+    compared = [(diff, list(rows(diff.before, diff.after))) for diff in report.diffs]
+    body = "\n".join(_body(report, compared, lang))
     return (
         f'<!doctype html>\n<html lang="{"zh-CN" if lang == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
+        f'<template id="data">{json_in_html(data(report, compared, lang))}</template>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _text(text: str) -> str:
-    """Escape a text; what is no character of a file name or cannot be shown is shown as an escape."""
-    shown = "".join(
-        char if char.isprintable() or char in "\t " else char.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for char in text
-    )
-    return escape(shown)
-
-
-def _marked(text: str) -> str:
-    """Escape a message and set what stands between backquotes as code."""
-    return _CODE.sub(r"<code>\1</code>", _text(text))
-
-
-def _body(report: Report, lang: str) -> Iterator[str]:
-    yield f'<header><div class="{_CLASSES[report.verdict]}">'
-    yield f'<p class="faint">{_text(report.root)} → {_text(report.target)}</p>'
-    yield f"<h1>{_text(report.verdict_message.render(lang))}</h1>"
-    yield f'<p class="faint">{_say("{count} files examined", lang, count=report.files)}</p></div>'
-    for remark in report.remarks:
-        yield f"<p>{_marked(remark.render(lang))}</p>"
-    yield "</header>"
-    yield "<main>"
-    if report.blockers:
-        yield f"<h2>{_say('What blocks', lang)}</h2>"
-        yield from _findings(report.blockers, lang, with_path=True)
-    if report.findings:
-        yield f"<h2>{_say('Findings', lang)}</h2>"
-        yield from _counts(report, lang)
-        yield from _filters(report, lang)
-    yield from _files(report, lang)
-    yield from _kept(report, lang)
-    yield from _failures(report, lang)
-    yield from _rules(report, lang)
-    yield "</main>"
-    yield f"<footer>torchferry {_text(report.torchferry)}</footer>"
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
 
 
 def _say(template: str, lang: str, **values: object) -> str:
-    return _text(say(template, **values).render(lang))
+    return text(say(template, **values).render(lang))
 
 
-def _counts(report: Report, lang: str) -> Iterator[str]:
-    heads = "".join(f'<th class="{grade.value}">{_say(GRADE_TITLES[grade], lang)}</th>' for grade in Grade)
-    yield f'<div class="scroll"><table class="counts"><thead><tr><th></th>{heads}</tr></thead><tbody>'
-    for name, counts in report.by_family.items():
-        cells = "".join(f"<td>{counts[grade] or ''}</td>" for grade in Grade)
-        yield f"<tr><td>{_text(name)} {_text(TITLES[name].render(lang))}</td>{cells}</tr>"
-    yield "</tbody></table></div>"
+def _word(word: Bilingual, lang: str) -> str:
+    return text(word.render(lang))
 
 
-def _filters(report: Report, lang: str) -> Iterator[str]:
-    yield f'<div class="filters" role="search" aria-label="{_say("Filter", lang)}" hidden>'
-    for grade in Grade:
-        name, title = grade.value, _say(GRADE_TITLES[grade], lang)
-        yield f'<button type="button" class="{name}" data-grade="{name}" aria-pressed="true">{title}</button>'
-    yield f'<select aria-label="{_say("Family", lang)}"><option value="">{_say("all families", lang)}</option>'
-    yield from (f'<option value="{name}">{_text(TITLES[name].render(lang))}</option>' for name in report.by_family)
-    yield f'</select><select aria-label="{_say("File", lang)}"><option value="">{_say("all files", lang)}</option>'
-    paths = sorted({finding.location.path for finding in report.findings})
-    yield from (f'<option value="{_text(path)}">{_text(path)}</option>' for path in paths)
-    yield f'</select><input type="search" placeholder="{_say("words to look for", lang)}">'
-    yield f'<span class="faint"><output>{len(report.findings)}</output> {_say("shown", lang)}</span>'
-    yield f'<button type="button" class="theme">{_say("light or dark", lang)}</button></div>'
+def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+    if report.findings:
+        yield f'<a class="skip" href="#findings">{_word(words.SKIP, lang)}</a>'
+    yield f'<header class="top"><p><b>torchferry</b> {text(report.torchferry)}</p>'
+    yield f'<button type="button" class="theme" title="{_say("light or dark", lang)}" aria-pressed="false" hidden>'
+    yield f"{_word(words.DARK, lang)}</button></header>"
+    yield "<main>"
+    yield from _verdict(report, lang)
+    yield from _failures(report, lang)
+    yield from _blockers(report.blockers, lang)
+    yield from _counts(report, lang)
+    yield from _list(report, lang)
+    yield from _changes(compared, lang)
+    yield from _kept(report, lang)
+    yield from _rules(report, lang)
+    yield "</main>"
+    yield f"<footer>torchferry {text(report.torchferry)}</footer>"
 
 
-def _files(report: Report, lang: str) -> Iterator[str]:
-    diffs = {diff.path: diff for diff in report.diffs}
-    found = {path: list(group) for path, group in groupby(report.findings, key=lambda finding: finding.location.path)}
-    for path in sorted({*found, *diffs}):
-        yield f'<section class="file" data-file="{_text(path)}"><h3 class="path">{_text(path)}</h3>'
-        yield from _findings(found.get(path, []), lang)
-        if path in diffs:
-            yield from _diff(diffs[path], lang)
-        yield "</section>"
-
-
-def _findings(findings: list[Finding], lang: str, with_path: bool = False) -> Iterator[str]:
-    yield '<ul class="findings">'
-    for finding in findings:
-        place = finding.location
-        where = f"{place.line}:{place.column}" + (f" [{place.cell}]" if place.cell else "")
-        data = "" if with_path else f' data-grade="{finding.grade.value}" data-family="{family(finding.code)}"'
-        yield f'<li{data}><span class="place">{_text(str(place) if with_path else where)}</span>'
-        yield f'<a class="faint" href="#{finding.code}">{finding.code}</a>'
-        yield f'<span class="{finding.grade.value}">{_say(GRADE_TITLES[finding.grade], lang)}</span>'
-        yield f'<div class="what">{_marked(finding.message.render(lang))}'
-        if finding.snippet:
-            yield f"<pre>{_text(finding.snippet)}</pre>"
-        yield "</div></li>"
+def _verdict(report: Report, lang: str) -> Iterator[str]:
+    title = report.target_title.render(lang)
+    yield f'<section class="verdict {_CLASSES[report.verdict]}" aria-labelledby="verdict">'
+    yield f'<p class="route">{text(report.root)} → {text(title)}</p>'
+    yield f'<h1 id="verdict">{text(report.verdict_message.render(lang))}</h1>'
+    yield '<ul class="facts">'
+    yield f"<li>{_word(words.TARGET, lang)}<code>{text(report.target)}</code></li>"
+    yield f"<li>{_say('{count} files examined', lang, count=report.files)}</li>"
+    if report.diffs:
+        yield f"<li>{_word(words.FILES_CHANGE, lang)}{len(report.diffs)}</li>"
     yield "</ul>"
-
-
-def _diff(diff: FileDiff, lang: str) -> Iterator[str]:
-    shown = list(rows(diff.before, diff.after))
-    changes = sum(row.changed for row in shown)
-    yield f"<details><summary>{_say('{count} lines change', lang, count=changes)}</summary>"
-    yield '<table class="diff"><tbody>'
-    for row in shown:
-        if row.folded:
-            folded = _say("{count} lines as they are", lang, count=row.folded)
-            yield f'<tr class="fold"><td colspan="4">{folded}</td></tr>'
-        else:
-            yield f"<tr>{_side(row.left, row.before, row, 'gone')}{_side(row.right, row.after, row, 'new')}</tr>"
-    yield "</tbody></table></details>"
-
-
-def _side(number: int, parts: tuple[Part, ...], row: Row, kind: str) -> str:
-    if not number:
-        return '<td class="number empty"></td><td class="empty"></td>'
-    text = "".join(f"<b>{_text(part.text)}</b>" if part.changed else _text(part.text) for part in parts)
-    css = f' class="{kind}"' if row.changed else ""
-    return f'<td class="number">{number}</td><td{css}>{text}</td>'
-
-
-def _kept(report: Report, lang: str) -> Iterator[str]:
-    if not report.kept:
-        return
-    yield f"<h2>{_say('Words of CUDA that stay as they are: {count}', lang, count=len(report.kept))}</h2><ul>"
-    for why, count in report.kept_by_reason.items():
-        yield f"<li>{count} {_say(why.value, lang)}</li>"
-    yield "</ul>"
+    if report.remarks:
+        yield '<ul class="remarks">'
+        yield from (f"<li>{marked(remark.render(lang))}</li>" for remark in report.remarks)
+        yield "</ul>"
+    if report.entry_points:
+        yield f"<details><summary>{_word(words.PROGRAMS, lang)}{len(report.entry_points)}</summary>"
+        yield '<ul class="paths">'
+        yield from (f"<li>{text(path)}</li>" for path in report.entry_points)
+        yield "</ul></details>"
+    yield "</section>"
 
 
 def _failures(report: Report, lang: str) -> Iterator[str]:
     for failure in report.failures:
         message = _say("torchferry failed on {path}, by a fault of its own; please report it:", lang, path=failure.path)
-        yield f'<p class="manual">{message}</p><pre>{escape(failure.what)}</pre>'
+        yield f'<section class="failure"><p class="manual">{message}</p><pre>{lines(failure.what)}</pre></section>'
+
+
+def _blockers(blockers: list[Finding], lang: str) -> Iterator[str]:
+    """Yield what blocks, once for each thing there is to do, with its places."""
+    if not blockers:
+        return
+    yield f'<section class="blockers" aria-labelledby="blockers"><h2 id="blockers">{_say("What blocks", lang)}</h2>'
+    order = sorted(blockers, key=lambda finding: (finding.code, finding.message.render(lang)))
+    for code, of_code in groupby(order, key=lambda finding: finding.code):
+        yield f'<h3><a class="code" href="#{text(code)}">{text(code)}</a> {marked(page(code, lang).title)}</h3>'
+        alike = [
+            (message, [finding.location for finding in group])
+            for message, group in groupby(of_code, key=lambda finding: finding.message.render(lang))
+        ]
+        alike.sort(key=lambda todo: -len(todo[1]))
+        yield from _todo(alike[:_MESSAGES], lang)
+        rest = alike[_MESSAGES:]
+        if rest:
+            count = sum(len(places) for _, places in rest)
+            yield f"<details><summary>{_word(words.MORE_PLACES, lang)}{count}</summary>"
+            yield from _todo(rest, lang)
+            yield "</details>"
+    yield "</section>"
+
+
+def _todo(alike: list[tuple[str, list[Location]]], lang: str) -> Iterator[str]:
+    yield '<ul class="todo">'
+    for message, places in alike:
+        yield f"<li><p>{marked(message)}</p>"
+        yield from _places(places, lang)
+        yield "</li>"
+    yield "</ul>"
+
+
+def _places(places: Sequence[Location], lang: str) -> Iterator[str]:
+    yield '<ul class="paths">'
+    yield from (f"<li>{text(str(place))}</li>" for place in places[:_PLACES])
+    yield "</ul>"
+    rest = places[_PLACES:]
+    if rest:
+        yield f'<details><summary>{_word(words.MORE_PLACES, lang)}{len(rest)}</summary><ul class="paths">'
+        yield from (f"<li>{text(str(place))}</li>" for place in rest)
+        yield "</ul></details>"
+
+
+def _counts(report: Report, lang: str) -> Iterator[str]:
+    """Yield the counts; the script turns the cells into links to the findings they count."""
+    if not report.findings:
+        return
+    yield f'<section class="counts" aria-labelledby="counts"><h2 id="counts">{_word(words.COUNTS, lang)}</h2>'
+    yield '<ul class="tally">'
+    for grade in Grade:
+        name, count = grade.value, report.by_grade[grade]
+        yield f'<li class="{name}{"" if count else " zero"}"><b data-grade="{name}" data-family="">{count}</b>'
+        yield f" <span>{_say(GRADE_TITLES[grade], lang)}</span> <small>{_word(words.GRADES[grade], lang)}</small></li>"
+    yield "</ul>"
+    heads = "".join(f'<th scope="col" class="{grade.value}">{_say(GRADE_TITLES[grade], lang)}</th>' for grade in Grade)
+    yield f'<div class="scroll"><table><thead><tr><th scope="col">{_say("Family", lang)}</th>{heads}<td></td></tr>'
+    yield "</thead><tbody>"
+    most = max(counts.total() for counts in report.by_family.values())
+    for name, counts in report.by_family.items():
+        yield f'<tr><th scope="row"><code>{text(name)}</code> <span data-grade="" data-family="{text(name)}">'
+        yield f"{text(TITLES[name].render(lang))}</span></th>"
+        for grade in Grade:
+            yield f'<td data-grade="{grade.value}" data-family="{text(name)}">{counts[grade] or ""}</td>'
+        yield f"<td>{_bar([(grade.value, counts[grade]) for grade in Grade], most)}</td></tr>"
+    yield "</tbody></table></div></section>"
+
+
+def _bar(counts: list[tuple[str, int]], most: int) -> str:
+    """Return counts as one bar; SVG, because the policy allows no style of an element's own."""
+    at = 0.0
+    pieces = []
+    for name, count in counts:
+        if count:
+            width = max(count / most * _BAR, 1.5)
+            pieces.append(f'<rect class="{name}" x="{at:.1f}" y="0" width="{width:.1f}" height="8"></rect>')
+            at += width + 1
+    return f'<svg width="{_BAR + 8}" height="8" aria-hidden="true">{"".join(pieces)}</svg>'
+
+
+def _list(report: Report, lang: str) -> Iterator[str]:
+    """Yield the place of the table with its filters, and the plain list for browsers that run no script."""
+    if not report.findings:
+        return
+    yield f'<section aria-labelledby="findings"><h2 id="findings" tabindex="-1">{_say("Findings", lang)}</h2>'
+    yield from _filters(report, lang)
+    yield '<div id="table"></div><nav id="pages"></nav><noscript>'
+    for path, group in groupby(report.findings, key=lambda finding: finding.location.path):
+        yield f'<h3 class="path">{text(path)}</h3><ul class="plain">'
+        yield from (_plain(finding, lang) for finding in group)
+        yield "</ul>"
+    yield "</noscript></section>"
+
+
+def _plain(finding: Finding, lang: str) -> str:
+    place = finding.location
+    where = f"{place.line}:{place.column}" + (f" [{place.cell}]" if place.cell else "")
+    grade = finding.grade
+    snippet = f"<pre>{text(finding.snippet)}</pre>" if finding.snippet else ""
+    return (
+        f'<li><span class="place">{where}</span> <a class="code" href="#{text(finding.code)}">{text(finding.code)}</a> '
+        f'<span class="{grade.value}">{_say(GRADE_TITLES[grade], lang)}</span> '
+        f"<div>{marked(finding.message.render(lang))}{snippet}</div></li>"
+    )
+
+
+def _filters(report: Report, lang: str) -> Iterator[str]:
+    yield f'<div class="filters" role="search" aria-label="{_say("Filter", lang)}" hidden>'
+    yield '<div class="grades" role="group">'
+    for grade in Grade:
+        name, count = grade.value, report.by_grade[grade]
+        yield f'<button type="button" class="{name}" data-grade="{name}" aria-pressed="true">'
+        yield f"{_say(GRADE_TITLES[grade], lang)} <span>{count}</span></button>"
+    if report.blockers:
+        yield '<button type="button" class="manual" data-blocking="1" aria-pressed="false">'
+        yield f"{_word(words.ONLY_BLOCKING, lang)} <span>{len(report.blockers)}</span></button>"
+    yield f'</div><select aria-label="{_say("Family", lang)}"><option value="">{_say("all families", lang)}</option>'
+    for name in report.by_family:
+        yield f'<option value="{text(name)}">{text(name)} {text(TITLES[name].render(lang))}</option>'
+    yield f'</select><input class="path" list="paths" aria-label="{_say("File", lang)}"'
+    yield f' placeholder="{_say("all files", lang)}" spellcheck="false" autocomplete="off"><datalist id="paths">'
+    looked = _say("words to look for", lang)
+    yield f'</datalist><input type="search" class="find" aria-label="{looked}" placeholder="{looked}">'
+    yield f'<span class="shown"><output>{len(report.findings)}</output> {_say("shown", lang)}</span></div>'
+
+
+def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+    """Yield how each file changes, as a plain patch; the script sets it side by side when it is opened."""
+    if not compared:
+        return
+    yield f'<section class="changes" aria-labelledby="changes"><h2 id="changes">{_word(words.CHANGES, lang)}</h2>'
+    yield '<p class="tools"></p>'
+    for number, (diff, shown) in enumerate(compared):
+        changes = sum(row.changed for row in shown)
+        count = _word(words.ONE_LINE, lang) if changes == 1 else _say("{count} lines change", lang, count=changes)
+        yield f'<details class="diff" data-diff="{number}"><summary><span class="path">{text(diff.path)}</span> '
+        yield f'<span class="faint">{count}</span></summary><pre>{"".join(_patch(shown, lang))}</pre></details>'
+    yield "</section>"
+
+
+def _patch(shown: list[Row], lang: str) -> Iterator[str]:
+    for row in shown:
+        if row.folded:
+            yield f"    {_say('{count} lines as they are', lang, count=row.folded)}\n"
+            continue
+        sides = ((" ", row.after),) if not row.changed else (("-", row.before), ("+", row.after))
+        for sign, parts in sides:
+            if parts:
+                yield f"{sign} {text(''.join(part.text for part in parts)[:LONGEST])}\n"
+
+
+def _kept(report: Report, lang: str) -> Iterator[str]:
+    if not report.kept:
+        return
+    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.kept))
+    yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
+    for why, count in report.kept_by_reason.items():
+        yield f"<li><b>{count}</b> {_say(why.value, lang)}</li>"
+    yield "</ul></section>"
 
 
 def _rules(report: Report, lang: str) -> Iterator[str]:
     codes = sorted({finding.code for finding in report.findings})
     if not codes:
         return
-    yield f'<h2>{_say("The rules that found something", lang)}</h2><dl class="rules">'
+    title = _say("The rules that found something", lang)
+    yield f'<section class="rules" aria-labelledby="rules"><h2 id="rules">{title}</h2>'
     for code in codes:
         found = page(code, lang)
-        yield f'<dt id="{code}">{code} {_text(found.name)}</dt>'
-        yield f"<dd>{_text(found.title)}\n\n{escape(found.body)}</dd>"
-    yield "</dl>"
+        yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
+        yield f'{marked(found.title)} <span class="faint">{text(found.name)}</span></summary>'
+        yield f"<div>{paragraphs(found.body)}</div></details>"
+    yield "</section>"

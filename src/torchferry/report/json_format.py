@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from torchferry.core.finding import Finding
@@ -11,10 +12,18 @@ from torchferry.report.model import Report, family
 
 SCHEMA_VERSION = "1.0"
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
 
 def render(report: Report, lang: str) -> str:
     """Return the report as JSON text, findings in order of place."""
-    return json.dumps(document(report, lang), ensure_ascii=False, indent=1) + "\n"
+    return as_text(document(report, lang))
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """Return an object as JSON text that is valid UTF-8: bytes of a file name that are none are escaped."""
+    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:

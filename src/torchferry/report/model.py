@@ -101,34 +101,47 @@ class Report:
     @property
     def verdict_message(self) -> Message:
         """The verdict as a sentence."""
-        grades = self.by_grade
-        values = {
-            "target": self.target_title,
-            "safe": grades[Grade.SAFE],
-            "unsafe": grades[Grade.UNSAFE],
-            "manual": grades[Grade.MANUAL],
-            "blockers": len(self.blockers),
-        }
+        target, work = self.target_title, self._work_by_grade()
         if self.verdict is Verdict.READY:
-            return say("Ready for {target}: nothing has to change.", **values)
-        if self.verdict is Verdict.AFTER_FIXES and not grades[Grade.UNSAFE]:
-            return say("Ready for {target} after {safe} safe fixes.", **values)
-        if self.verdict is Verdict.AFTER_FIXES:
+            return say("Ready for {target}: nothing has to change.", target=target)
+        if self.verdict is Verdict.BLOCKED and work is None:
+            return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
+        if self.verdict is Verdict.BLOCKED:
             return say(
-                "Ready for {target} after {safe} safe fixes and {unsafe} that you should read.",
-                **values,
+                "Blocked on {target} by {blockers}; beside that, {work}.",
+                target=target,
+                blockers=self._blockers(),
+                work=work,
             )
-        if self.verdict is Verdict.AFTER_WORK:
-            return say(
-                "Ready for {target} after {safe} safe fixes, {unsafe} that you should read, and {manual} places that "
-                "need a decision.",
-                **values,
-            )
-        return say(
-            "Blocked on {target} by {blockers} things that it does not have; beside them {safe} safe fixes, {unsafe} "
-            "that you should read, and {manual} places that need a decision.",
-            **values,
+        assert work is not None
+        return say("Ready for {target} after {work}.", target=target, work=work)
+
+    def _blockers(self) -> Message:
+        count = len(self.blockers)
+        return (
+            say("one thing that it does not have")
+            if count == 1
+            else say("{count} things that it does not have", count=count)
         )
+
+    def _work_by_grade(self) -> Message | None:
+        """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
+        grades = Counter(finding.grade for finding in self.findings if not finding.blocker)
+        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL]
+        parts = []
+        if safe:
+            parts.append(say("one safe fix") if safe == 1 else say("{count} safe fixes", count=safe))
+        if unsafe:
+            parts.append(
+                say("one fix to read first") if unsafe == 1 else say("{count} fixes to read first", count=unsafe)
+            )
+        if manual:
+            parts.append(say("one decision") if manual == 1 else say("{count} decisions", count=manual))
+        if len(parts) == 3:
+            return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])
+        if len(parts) == 2:
+            return say("{first} and {second}", first=parts[0], second=parts[1])
+        return parts[0] if parts else None
 
     @property
     def by_grade(self) -> Counter[Grade]:

@@ -7,16 +7,21 @@ Limits (GitHub documentation, "SARIF results exceed one or more limits"): 25,000
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 from urllib.parse import quote
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Location
 from torchferry.report.families import TITLES
+from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
+from torchferry.report.shown import shown
 
 MAX_RESULTS = 25_000
+
+LONGEST_TEXT = 1024
+"""Characters that GitHub takes of a message, and of a rule's short and full description."""
+
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "note"}
 _ORDER = {Grade.MANUAL: 0, Grade.UNSAFE: 1, Grade.SAFE: 2, Grade.NOTE: 3}
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -25,7 +30,7 @@ _HOME = "https://github.com/torchferry/torchferry"
 
 def render(report: Report, lang: str) -> str:
     """Return the report as SARIF text."""
-    return json.dumps(document(report, lang), ensure_ascii=False, indent=1) + "\n"
+    return as_text(document(report, lang))
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:
@@ -33,8 +38,8 @@ def document(report: Report, lang: str) -> dict[str, Any]:
     ordered = sorted(
         report.findings, key=lambda finding: (not finding.blocker, _ORDER[finding.grade], finding.location)
     )
-    shown = ordered[:MAX_RESULTS]
-    codes = sorted({finding.code for finding in shown})
+    taken = ordered[:MAX_RESULTS]
+    codes = sorted({finding.code for finding in taken})
     index = {code: number for number, code in enumerate(codes)}
     seen: dict[str, int] = {}
     run: dict[str, Any] = {
@@ -46,18 +51,19 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                 "rules": [_rule(code, lang) for code in codes],
             }
         },
+        "automationDetails": {"id": f"torchferry/{report.target}/"},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"PROJECTROOT": {"description": {"text": "The folder that was scanned."}}},
         "properties": {"target": report.target, "verdict": report.verdict.value},
-        "results": [_result(finding, index, seen, lang) for finding in shown],
+        "results": [_result(finding, index, seen, lang) for finding in taken],
     }
-    if len(ordered) > len(shown) or report.failures:
+    if len(ordered) > len(taken) or report.failures:
         notifications = [
-            {"level": "error", "message": {"text": f"{failure.path}: {failure.what.strip().splitlines()[-1]}"}}
+            {"level": "error", "message": {"text": shown(f"{failure.path}: {_last_line(failure.what)}")}}
             for failure in report.failures
         ]
-        if len(ordered) > len(shown):
-            text = f"{len(ordered) - len(shown)} more findings are left out; GitHub takes {MAX_RESULTS}."
+        if len(ordered) > len(taken):
+            text = f"{len(ordered) - len(taken)} more findings are left out; GitHub takes {MAX_RESULTS}."
             notifications.append({"level": "warning", "message": {"text": text}})
         run["invocations"] = [{"executionSuccessful": not report.failures, "toolExecutionNotifications": notifications}]
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -68,20 +74,23 @@ def _rule(code: str, lang: str) -> dict[str, Any]:
     return {
         "id": code,
         "name": text.name,
-        "shortDescription": {"text": text.title},
-        "fullDescription": {"text": text.body or text.title},
-        "help": {"text": text.body or text.title},
+        "shortDescription": {"text": _clipped(text.title)},
+        "fullDescription": {"text": _clipped(text.body or text.title)},
+        "help": {"text": text.body or text.title, "markdown": text.body or text.title},
         "properties": {"tags": [TITLES[family(code)].render("en")]},
     }
 
 
 def _result(finding: Finding, index: dict[str, int], seen: dict[str, int], lang: str) -> dict[str, Any]:
     place = finding.location
+    message = shown(finding.message.render(lang))
+    if place.cell:
+        message = f"cell {place.cell}:{place.line}:{place.column} {message}"
     return {
         "ruleId": finding.code,
         "ruleIndex": index[finding.code],
         "level": "error" if finding.blocker else _LEVELS[finding.grade],
-        "message": {"text": finding.message.render(lang)},
+        "message": {"text": _clipped(message)},
         "locations": [
             {
                 "physicalLocation": {
@@ -89,18 +98,32 @@ def _result(finding: Finding, index: dict[str, int], seen: dict[str, int], lang:
                         "uri": quote(place.path, errors="surrogateescape"),
                         "uriBaseId": "PROJECTROOT",
                     },
-                    "region": {
-                        "startLine": place.line,
-                        "startColumn": place.column,
-                        "endLine": place.end_line,
-                        "endColumn": max(place.end_column, place.column + (place.line == place.end_line)),
-                    },
+                    "region": _region(place),
                 }
             }
         ],
         "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, seen)},
         "properties": {"grade": finding.grade.value, "blocker": finding.blocker},
     }
+
+
+def _region(place: Location) -> dict[str, int]:
+    if place.cell:  # lines count in the cell, and SARIF knows lines of the file only
+        return {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 2}
+    return {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": max(place.end_column, place.column + (place.line == place.end_line)),
+    }
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]
 
 
 def _fingerprint(finding: Finding, seen: dict[str, int]) -> str:

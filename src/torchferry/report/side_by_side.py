@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import NamedTuple
@@ -20,6 +20,12 @@ _PAIRS = 2_500
 
 _WORDS_COMPARED = 400
 """Words of two lines above which only their common start and end are looked for."""
+
+_CHARACTERS_COMPARED = 10_000
+"""Characters of two lines above which their words are not counted."""
+
+_BLOCK = 500
+"""Lines of a changed block above which the words of its lines are not compared."""
 
 _ALIKE = 0.3
 """How alike two lines must be for their differing words to be marked; below, the whole line is new."""
@@ -93,7 +99,7 @@ def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     return codes
 
 
-def _middle(old: list[str], new: list[str]) -> list[Opcode]:
+def _middle(old: list[str], new: list[str]) -> Sequence[Opcode]:
     counts = Counter(new)
     if sum(counts[line] for line in old) <= LARGEST:
         return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -112,6 +118,7 @@ def _in_place(old: list[str], new: list[str]) -> Iterator[Opcode]:
 
 
 def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[Row]:
+    mark = _words if len(old) + len(new) <= _BLOCK else _ends
     for one, other in _paired(old, new):
         if one is None and other is not None:
             yield Row(0, right, (), (Part(other, True),), True)
@@ -120,14 +127,20 @@ def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[
             yield Row(left, 0, (Part(one, True),), (), True)
             left += 1
         elif one is not None and other is not None:
-            before, after = _words(one, other)
+            before, after = mark(one, other)
             yield Row(left, right, before, after, True)
             left, right = left + 1, right + 1
 
 
 def _paired(old: list[str], new: list[str]) -> list[tuple[str | None, str | None]]:
     """Pair the lines of a changed block so that like stands beside like, in order."""
-    if len(old) == len(new) or not old or not new or len(old) * len(new) > _PAIRS:
+    if (
+        len(old) == len(new)
+        or not old
+        or not new
+        or len(old) * len(new) > _PAIRS
+        or max(map(len, (*old, *new))) > _CHARACTERS_COMPARED
+    ):
         return list(zip_longest(old, new))
     bags = [Counter(_WORDS.findall(line)) for line in new]
     likeness = [[_likeness(Counter(_WORDS.findall(line)), bag) for bag in bags] for line in old]
@@ -163,6 +176,8 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
 
 def _words(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """Mark the words in which two lines differ."""
+    if len(one) + len(other) > _CHARACTERS_COMPARED:
+        return _ends(one, other)
     old, new = _WORDS.findall(one), _WORDS.findall(other)
     if len(old) + len(new) > _WORDS_COMPARED:
         return _ends(one, other)

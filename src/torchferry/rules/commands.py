@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torchferry.rules.base import Context
-from torchferry.source.dockerfile import docker_commands
+from torchferry.source.dockerfile import docker_parts
+from torchferry.source.inner_commands import with_inner
 from torchferry.source.kinds import Kind
-from torchferry.source.shell import Command, Word, commands
+from torchferry.source.shell import Command, Heredoc, parts
+from torchferry.source.yaml_commands import yaml_parts
 
 COMMAND_KINDS = (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE)
-"""Kinds of file that hold command lines; those of notebooks and documents are shown to rules as shell text."""
+"""Kinds of file that are command lines; those of notebooks and documents are shown to rules as shell text."""
+
+JOB_KINDS = (*COMMAND_KINDS, Kind.COMPOSE, Kind.YAML)
+"""Kinds of file that hold command lines, those among other things included."""
 
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
+_YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 
 
 def commands_of(context: Context) -> list[Command]:
-    """Return the commands of a file, read once for all rules."""
+    """Return the commands of a file, those inside others too, read once for all rules.
+
+    None of a YAML file that a service reads, such as those in `.github/workflows`: its machines are not the target.
+    """
     if context.commands is None:
-        found = docker_commands(context.text) if context.kind is Kind.DOCKERFILE else commands(context.text)
-        context.commands = list(found)
+        found: dict[tuple[int, int], Command] = {}
+        for command in with_inner(context.text, _parts(context)):
+            first = (*command.assignments, *command.words)[0]
+            found.setdefault((first.start, first.end), command)
+        context.commands = list(found.values())
     return context.commands
+
+
+def heredocs_of(context: Context) -> Iterator[Heredoc]:
+    """Yield the here-documents of a file."""
+    if "<<" in context.text:
+        for part in _parts(context):
+            if isinstance(part, Heredoc):
+                yield part
+
+
+def _parts(context: Context) -> Iterator[Command | Heredoc]:
+    if context.kind is Kind.DOCKERFILE:
+        return docker_parts(context.text)
+    if context.kind not in (Kind.COMPOSE, Kind.YAML):
+        return parts(context.text)
+    return iter(()) if is_of_service(context.path) else yaml_parts(context.kind, context.text)
+
+
+def is_of_service(path: str) -> bool:
+    """Whether a path lies in a folder that a service reads, such as `.github/workflows`."""
+    return any(part.startswith(".") for part in path.split("/"))
 
 
 def prints_text(command: Command) -> bool:
@@ -31,25 +65,30 @@ def prints_text(command: Command) -> bool:
 def options(command: Command) -> Iterator[tuple[str, str, int]]:
     """Yield the options of a command with their values: the name without dashes, the value, its offset.
 
-    `--device cuda`, `--device=cuda`, `device=cuda`, `+trainer.device=cuda`; of dotted names the last part.
+    `--device cuda`, `--device=cuda`, `device=cuda`, `+trainer.device=cuda`, `MODEL.DEVICE cuda`; of dotted names the
+    last part. Each value of `--devices cuda:0 cuda:1` is one.
     """
-    words = command.words[1:]
-    for index, word in enumerate(words):
-        name, equals, _ = word.text.partition("=")
+    name = ""
+    begins_with_option = bool(command.words) and command.words[0].text.startswith("-")
+    for word in command.words if begins_with_option else command.words[1:]:
+        before, equals, _ = word.text.partition("=")
         if equals:
-            start, value = _unquoted(word.text[len(name) + 1 :], word.start + len(name) + 1)
-            yield _option_name(name), value, start
-        elif word.text.startswith("-") and index + 1 < len(words):
-            following: Word = words[index + 1]
-            start, value = _unquoted(following.text, following.start)
-            yield _option_name(word.text), value, start
+            name = ""
+            start, value = unquoted(word.text[len(before) + 1 :], word.start + len(before) + 1)
+            yield _option_name(before), value, start
+        elif word.text.startswith("-") or _YACS.match(word.text):
+            name = _option_name(word.text)
+        elif name:
+            start, value = unquoted(word.text, word.start)
+            yield name, value, start
 
 
 def _option_name(text: str) -> str:
     return text.strip("\"'").lstrip("-+~").replace("-", "_").rpartition(".")[2]
 
 
-def _unquoted(text: str, start: int) -> tuple[int, str]:
+def unquoted(text: str, start: int) -> tuple[int, str]:
+    """Return where a value begins behind its quotes, and the value."""
     if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
         return start + 1, text[1:-1]
     return start, text

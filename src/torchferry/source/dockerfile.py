@@ -6,16 +6,22 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchferry.source.shell import Command, Word, commands
+from torchferry.source.shell import Command, Heredoc, Word, parts
 
 _KEYWORD = re.compile(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
 _CONTINUED = re.compile(r"\\[ \t]*\r?\Z")
 _EXEC_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FLAG = re.compile(r"[ \t]*--[\w-]+(?:=\S+)?(?=[ \t])")
+_HEREDOC = re.compile(r"<<-?(['\"]?)([A-Za-z_][\w.-]*)\1")
+_MISSES = 20
+"""So many here-documents without an end, and no further one is believed; keeps hostile text linear."""
 
 
 class Instruction(NamedTuple):
-    """One instruction: its keyword in capitals, and where its arguments stand, continuation lines included."""
+    """One instruction: its keyword in capitals, and where its arguments stand, continuation lines included.
+
+    The bodies of its here-documents belong to it.
+    """
 
     keyword: str
     start: int
@@ -25,6 +31,7 @@ class Instruction(NamedTuple):
 def instructions(text: str) -> Iterator[Instruction]:
     """Yield the instructions of a Dockerfile, comments left out."""
     at = 0
+    misses = 0
     while at < len(text):
         line_end = _line_end(text, at)
         line = text[at:line_end]
@@ -32,12 +39,22 @@ def instructions(text: str) -> Iterator[Instruction]:
         if match is None or line.lstrip().startswith("#"):
             at = line_end + 1
             continue
+        keyword = match["keyword"].upper()
         start = at + match.end()
         end = line_end
         while end < len(text) and (_CONTINUED.search(text[at:end]) or text[at:end].lstrip().startswith("#")):
             at = end + 1
             end = _line_end(text, at)
-        yield Instruction(match["keyword"].upper(), start, end)
+        if keyword in ("RUN", "COPY", "ADD"):
+            for mark in _HEREDOC.finditer(text, start, end):
+                if misses >= _MISSES:
+                    break
+                closing = re.compile(rf"^[ \t]*{re.escape(mark.group(2))}[ \t]*\r?$", re.MULTILINE).search(text, end)
+                if closing is None:
+                    misses += 1
+                else:
+                    end = closing.end()
+        yield Instruction(keyword, start, end)
         at = end + 1
 
 
@@ -46,7 +63,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def docker_commands(text: str) -> Iterator[Command]:
+def docker_parts(text: str) -> Iterator[Command | Heredoc]:
     """Yield the commands that the image runs, in the shell form and in the form of a JSON list."""
     for instruction in instructions(text):
         start, end = instruction.start, instruction.end
@@ -61,4 +78,4 @@ def docker_commands(text: str) -> Iterator[Command]:
             if words:
                 yield Command((), words)
         else:
-            yield from commands(text, start, end)
+            yield from parts(text, start, end)

@@ -3,48 +3,85 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _FENCE = re.compile(r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?:\{?\.?(?P<language>[\w+-]*))?[^\n]*$")
-_SHELL = frozenset({"sh", "shell", "bash", "zsh", "console", "terminal", "shell-session", "powershell", "ps1"})
-_NO_LANGUAGE = frozenset({"text", "none", "cmd"})
+_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+(?:code-block|code|sourcecode|prompt)::[ \t]*(?P<language>[\w+-]*)")
+_LITERAL = re.compile(r"::[ \t\r]*\Z")
+_SHELL = frozenset({"sh", "shell", "bash", "zsh", "powershell", "ps1"})
+_SESSION = frozenset({"console", "terminal", "shell-session"})
+_UNMARKED = frozenset({"", "text", "none", "cmd"})
+
 _DOLLAR = re.compile(r"^[ \t]{0,8}\$[ \t]+")
-_PROMPT = re.compile(r"^[ \t]*(?:\(\w+\)[ \t]*)?[$%>][ \t]+")
+_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\s$#%]*[$#%]|[$%>])[ \t]+")
 _COMMAND = re.compile(
-    r"^[ \t]*(?:[$%>][ \t]+)?(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
+    r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
     r"(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv)\b"
 )
 
 
 def command_view(text: str) -> str:
     """Return a text of the same length in which everything but the commands in code blocks is blank."""
-    shown = []
-    fence = ""
-    is_shell = is_other = False
+    shown: list[str] = []
+    block: list[str] = []
+    fence = language = ""
+    indent = -1  # that of the directive whose block is being read
     for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if fence and match is not None and match["fence"].startswith(fence) and not match["language"]:
-            fence = ""
-            shown.append(_blank(line))
-        elif fence:
-            shown.append(_blank(line) if is_other else _commands(line, is_shell))
-        elif match is not None:
-            fence = match["fence"]
-            language = (match["language"] or "").lower()
-            is_shell = language in _SHELL
-            is_other = bool(language) and not is_shell and language not in _NO_LANGUAGE
-            shown.append(_blank(line))
+        match = _FENCE.match(line) if indent < 0 else None
+        if fence:
+            if match is not None and match["fence"].startswith(fence) and not match["language"]:
+                shown += _commands(block, language)
+                shown.append(_blank(line))
+                fence = ""
+            else:
+                block.append(line)
+            continue
+        if indent >= 0:
+            if not line.strip() or _indent(line) > indent:
+                block.append(line)
+                continue
+            shown += _commands(block, language)
+            indent = -1
+            match = _FENCE.match(line)
+        directive = _DIRECTIVE.match(line)
+        if match is not None:
+            fence, language, block = match["fence"], (match["language"] or "").lower(), []
+        elif directive is not None or _LITERAL.search(line) is not None:
+            indent, block = _indent(line), []
+            language = directive["language"].lower() if directive is not None else ""
         else:
             prompt = _DOLLAR.match(line)
             shown.append(_blank(line) if prompt is None else _blank(prompt.group()) + line[prompt.end() :])
+            continue
+        shown.append(_blank(line))
+    if fence or indent >= 0:
+        shown += _commands(block, language)
     return "\n".join(shown)
 
 
-def _commands(line: str, is_shell: bool) -> str:
-    """Return a line of a code block as far as it is a command."""
-    prompt = _PROMPT.match(line)
-    if prompt is not None:
-        return _blank(prompt.group()) + line[prompt.end() :]
-    return line if is_shell or _COMMAND.match(line) is not None else _blank(line)
+def _commands(block: list[str], language: str) -> Iterator[str]:
+    """Yield the lines of a code block as far as they are commands; where some have a prompt, the others are output."""
+    is_shell = language in _SHELL
+    is_session = language in _SESSION
+    is_unmarked = language in _UNMARKED
+    prompts = [_PROMPT.match(line) if is_shell or is_session or is_unmarked else None for line in block]
+    prompted = any(prompts)
+    if is_shell and next((prompt for prompt, line in zip(prompts, block, strict=True) if line.strip()), None):
+        is_shell = False  # a session, called a script
+    continued = False
+    for line, prompt in zip(block, prompts, strict=True):
+        if prompt is not None:
+            shown = _blank(prompt.group()) + line[prompt.end() :]
+        elif continued or is_shell or (not prompted and (is_session or (is_unmarked and _COMMAND.match(line)))):
+            shown = line
+        else:
+            shown = _blank(line)
+        continued = shown.rstrip().endswith("\\")
+        yield shown
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
 
 
 def _blank(line: str) -> str:

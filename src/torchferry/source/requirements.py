@@ -9,14 +9,18 @@ from typing import NamedTuple
 from torchferry.source.shell import Command
 
 _REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)[ \t]*(?:\[[^\]]*\])?[ \t]*"
-    r"(?P<rest>@[ \t]*\S+|\(?[ \t]*(?:===?|~=|!=|<=?|>=?|=)[^;#]*)?[ \t]*(?:;|#|\Z)"
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:[ \t]*\[[^\]]*\])?"
+    r"(?:[ \t]*(?P<rest>@[ \t]*\S+|(?:\([ \t]*)?(?:[=~!]=|[<>=])[^;#\s]*(?:[ \t]+(?!-)[^;#\s]+)*))?"
+    r"[ \t]*(?:;|#|(?<=[ \t])--?\w|\Z)"
 )
-_URL = re.compile(
-    r"(?:git\+|https?://|git://|ssh://)\S*?/(?P<name>[\w.-]+?)(?:\.git)?(?:@[\w./-]+)?(?:#(?P<fragment>\S*))?\Z"
-)
+_URL = re.compile(r"(?:git\+)?(?:https?|ssh|git)://[^/\s]*/(?P<path>[^\s@#?]+)[^\s#]*(?:#(?P<fragment>\S*))?")
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+?)-\d[\w.+]*-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
-_INSTALLERS = frozenset({"pip", "pip3", "conda", "mamba", "micromamba", "uv", "pipx", "poetry", "pdm"})
+_EGG = re.compile(r"egg=([\w.-]+)")
+_EDITABLE = re.compile(r"(?:-e|--editable)(?:[ \t]+|=)(?=\S)")
+_COMMENT = re.compile(r"(?:(?<=\s)|\A)#")
+_CONDA = frozenset({"conda", "mamba", "micromamba"})
+_INSTALLERS = _CONDA | {"uv", "pipx", "poetry", "pdm"}
+_PIP = re.compile(r"pip(?:\d+(?:\.\d+)?)?\Z")
 
 
 class Requirement(NamedTuple):
@@ -48,14 +52,18 @@ def requirement(text: str, start: int, end: int) -> Requirement | None:
     body = raw.strip()
     start += len(raw) - len(raw.lstrip())
     end = start + len(body)
+    wheel = _WHEEL.match(body.rpartition("/")[2]) if "://" not in body and "@" not in body else None
+    if wheel is not None:
+        return Requirement(normalised(wheel["name"]), body, start, end, end)
     if not body or body.startswith(("#", "-", ".", "/")):
         return None
     url = _URL.match(body)
     if url is not None:
-        wheel = _WHEEL.match(url["name"])
-        name = wheel["name"] if wheel is not None else url["name"]
-        egg = re.search(r"egg=([\w.-]+)", url["fragment"] or "")
-        return Requirement(normalised(egg.group(1) if egg else name), body, start, end, end)
+        last = url["path"].rstrip("/").rpartition("/")[2]
+        wheel = _WHEEL.match(re.sub("%2B", "+", last, flags=re.IGNORECASE))
+        egg = _EGG.search(url["fragment"] or "")
+        name = egg.group(1) if egg is not None else wheel["name"] if wheel is not None else last.removesuffix(".git")
+        return Requirement(normalised(name), body, start, end, end) if name else None
     match = _REQUIREMENT.match(body)
     if match is None:
         return None
@@ -73,34 +81,47 @@ def in_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[Requ
         line_end = text.find("\n", at, end)
         line_end = end if line_end < 0 else line_end
         line = text[at:line_end].rstrip()
+        comment = _COMMENT.search(line)
         if not continued:
-            code_end = at + len(line.removesuffix("\\").split(" #")[0])
-            found = requirement(text, at, code_end)
+            code = line.removesuffix("\\") if comment is None else line[: comment.start()]
+            editable = _EDITABLE.match(code.lstrip())
+            skipped = len(code) - len(code.lstrip()) + editable.end() if editable is not None else 0
+            found = requirement(text, at + skipped, at + len(code))
             if found is not None:
                 yield found
-        continued = line.endswith("\\")
+        continued = line.endswith("\\") and comment is None
         at = line_end + 1
 
 
+_WITH_VALUE = frozenset({
+    "-r", "-c", "-f", "-i", "-n", "-t", "-p", "--index-url", "--extra-index-url", "--find-links", "--requirement",
+    "--constraint", "--target", "--name", "--prefix", "--channel", "--file", "--python", "--group", "--index",
+})  # fmt: skip
+"""Options of the installers whose value is the next word and no requirement; that of `-e` is one."""
+
+
 def in_command(command: Command) -> Iterator[Requirement]:
-    """Yield the requirements that `pip install`, `conda install` and the like name."""
+    """Yield the requirements that `pip install`, `conda create` and the like name."""
     words = [word for word in command.words if word.text]
     names = [word.value.rpartition("/")[2] for word in words]
-    if "install" not in names and "add" not in names:
-        return
-    verb = next(index for index, name in enumerate(names) if name in ("install", "add"))
-    if not any(name in _INSTALLERS for name in names[:verb]):
+    for index, name in enumerate(names):
+        if name in ("install", "add") and any(map(_installs, names[:index])):
+            break
+        if name in ("install", "create") and not _CONDA.isdisjoint(names[:index]):
+            break
+    else:
         return
     skip = False
-    for word in words[verb + 1 :]:
+    for word in words[index + 1 :]:
         if skip or word.text.startswith("-"):
-            skip = not skip and word.text in ("-r", "-c", "-f", "-i", "-n", "--index-url", "--extra-index-url",
-                                              "--find-links", "--requirement", "--constraint", "-t", "--target",
-                                              "--name", "--prefix", "--channel", "-e", "--editable")  # fmt: skip
+            skip = not skip and word.text in _WITH_VALUE
             continue
-        quoted = word.text[:1] in "\"'"
         inner = word.text.strip("\"'")
-        start = word.start + (len(word.text) - len(word.text.lstrip("\"'")) if quoted else 0)
+        start = word.start + len(word.text) - len(word.text.lstrip("\"'"))
         found = requirement(inner, 0, len(inner))
         if found is not None:
             yield found._replace(start=start + found.start, end=start + found.end, line_end=start + found.line_end)
+
+
+def _installs(name: str) -> bool:
+    return name in _INSTALLERS or _PIP.match(name) is not None

@@ -1,7 +1,8 @@
-"""Command lines in shell text: commands and their words with their places; comments and here-documents left out.
+"""Command lines in shell text: commands and their words with their places; comments left out, here-documents apart.
 
-This is no shell. It knows quoting, comments, line continuation, `;`, `&&`, `|`, substitution by `$(...)` and
-here-documents well enough to tell a command from a text, and never fails: what it cannot make out is a word.
+This is no shell. It knows quoting, comments, line continuation, `;`, `&&`, `|`, substitution by `$(...)`, arrays,
+arithmetic and here-documents well enough to tell a command from a text, and never fails: what it cannot make out is a
+word.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import NamedTuple
 _PLAIN = re.compile(r"[^\s'\"\\$`#;&|()<>]+")
 _SPACE = re.compile(r"[ \t\r]+")
 _BLANK = re.compile(r"\s+")
-_HEREDOC = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)")
+_HEREDOC = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<escape>\\?)(?P<word>[A-Za-z_][\w.-]*)(?P=quote)")
+_ARITHMETIC = re.compile(r"\$?\(\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)\)")
+_MISSES = 20
+"""So many here-documents without an end, and no further one is believed; keeps hostile text linear."""
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
 _DEEPEST = 50
 """Levels of substitution that are followed; deeper ones are read as words."""
@@ -55,23 +59,63 @@ class Command(NamedTuple):
         return self.words[0].value.rpartition("/")[2] if self.words else ""
 
 
+class Heredoc(NamedTuple):
+    """The body of a here-document.
+
+    Attributes:
+        command: The command whose input it is.
+        start: Offset of the first line of the body.
+        end: Offset behind its last line.
+        expands: Whether variables in it are replaced, as they are unless its mark is quoted.
+    """
+
+    command: Command
+    start: int
+    end: int
+    expands: bool
+
+
 class _Open:
     """A command that is being read, and how what it stands in ends: `)`, a backquote, or the text's end."""
 
-    __slots__ = ("closing", "in_quotes", "start", "words")
+    __slots__ = ("array", "closing", "heredocs", "in_quotes", "start", "words")
 
-    def __init__(self, closing: str) -> None:
+    def __init__(self, closing: str, array: Word | None = None) -> None:
         self.closing = closing
         self.words: list[Word] = []
+        self.heredocs: list[_Mark] = []
         self.start = -1
         self.in_quotes = False
+        self.array = array
+
+
+class _Mark:
+    """The mark that ends a here-document which has begun on this line."""
+
+    __slots__ = ("command", "expands", "word")
+
+    def __init__(self, word: str, expands: bool) -> None:
+        self.word = word
+        self.expands = expands
+        self.command = Command((), ())
 
 
 def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Command]:
     """Yield the commands in a text or a part of it; those inside a substitution come before the one around it."""
+    for part in parts(text, start, end):
+        if isinstance(part, Command):
+            yield part
+
+
+def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Command | Heredoc]:
+    """Yield the commands in a text or a part of it, and behind each line the here-documents that it begins.
+
+    The items of an array, `NAME=(...)`, are the words of a command whose assignment is `NAME=`.
+    """
     end = len(text) if end is None else end
     stack = [_Open("")]
-    heredocs: list[str] = []
+    heredocs: list[_Mark] = []
+    misses = 0
     at = start
     while at < end:
         level = stack[-1]
@@ -79,7 +123,9 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
         if level.in_quotes:
             at = _in_quotes(text, at, end, stack)
             continue
-        if char in " \t\r\n" and not (char == "\n" and (heredocs or level.words or level.start >= 0)):
+        if char in " \t\r\n" and not (
+            char == "\n" and level.array is None and (heredocs or level.words or level.start >= 0)
+        ):
             _end_word(text, level, at)
             blank = _BLANK.match(text, at, end) if not heredocs and not level.words else _SPACE.match(text, at, end)
             at = blank.end() if blank is not None else at + 1
@@ -101,10 +147,16 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
             _begin_word(level, at)
             level.in_quotes = True
             at += 1
+        elif text.startswith(("$((", "(("), at) and (arithmetic := _ARITHMETIC.match(text, at, end)) is not None:
+            _begin_word(level, at)
+            at = arithmetic.end()
         elif text.startswith("$(", at) and len(stack) < _DEEPEST:
             _begin_word(level, at)
             stack.append(_Open(")"))
             at += 2
+        elif char == "(" and _begins_array(text, level, at) and len(stack) < _DEEPEST:
+            stack.append(_Open(")", Word(text[level.start : at], level.start, at)))
+            at += 1
         elif char == "`":
             if level.closing == "`":
                 yield from _end_command(text, level, at)
@@ -121,12 +173,21 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
             yield from _end_command(text, level, at)
             at += 1
             if char == "\n" and heredocs:
-                at = _behind_heredocs(text, at, end, heredocs)
+                for mark in heredocs:
+                    body_end, behind = _body(text, at, end, mark.word) if misses < _MISSES else (-1, at)
+                    if body_end < 0:
+                        misses += 1
+                    else:
+                        yield Heredoc(mark.command, at, body_end, mark.expands)
+                        at = behind
+                heredocs.clear()
         elif char in "<>":
             match = _HEREDOC.match(text, at) if not text.startswith("<<<", at) else None
             _end_word(text, level, at)
             if match is not None:
-                heredocs.append(match["word"])
+                mark = _Mark(match["word"], not match["quote"] and not match["escape"])
+                heredocs.append(mark)
+                level.heredocs.append(mark)
                 at = match.end()
             else:
                 at += 3 if text.startswith("<<<", at) else 1
@@ -164,24 +225,36 @@ def _end_word(text: str, level: _Open, at: int) -> None:
         level.start = -1
 
 
+def _begins_array(text: str, level: _Open, at: int) -> bool:
+    """Whether the parenthesis at `at` opens the items of `NAME=(...)`."""
+    if level.start < 0 or text[at - 1] != "=" or at - level.start > 200:
+        return False
+    return _ASSIGNMENT.fullmatch(text, level.start, at) is not None
+
+
 def _end_command(text: str, level: _Open, at: int) -> Iterator[Command]:
     _end_word(text, level, at)
     level.in_quotes = False
     if level.words:
         first = 0
-        while first < len(level.words) and _ASSIGNMENT.match(level.words[first].text):
-            first += 1
-        yield Command(tuple(level.words[:first]), tuple(level.words[first:]))
+        if level.array is None:
+            while first < len(level.words) and _ASSIGNMENT.match(level.words[first].text):
+                first += 1
+            assignments = tuple(level.words[:first])
+        else:
+            assignments = (level.array,)
+        command = Command(assignments, tuple(level.words[first:]))
+        for mark in level.heredocs:
+            mark.command = command
+        yield command
         level.words = []
+    level.heredocs.clear()
 
 
-def _behind_heredocs(text: str, at: int, end: int, heredocs: list[str]) -> int:
-    """Return the offset behind the here-documents whose bodies begin at `at`."""
-    for word in heredocs:
-        match = re.compile(rf"^[ \t]*{re.escape(word)}[ \t]*\r?$", re.MULTILINE).search(text, at, end)
-        at = match.end() if match is not None else end
-    heredocs.clear()
-    return at
+def _body(text: str, at: int, end: int, word: str) -> tuple[int, int]:
+    """Return where the here-document that begins at `at` ends, and the offset behind its mark; -1 without an end."""
+    match = re.compile(rf"^[ \t]*{re.escape(word)}[ \t]*\r?$", re.MULTILINE).search(text, at, end)
+    return (match.start(), match.end()) if match is not None else (-1, at)
 
 
 def assigned_name(word: Word) -> str:

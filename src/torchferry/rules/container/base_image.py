@@ -13,14 +13,21 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import commands_of
+from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
 from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 
-_IMAGE = re.compile(r"(?P<name>[a-z0-9][\w./-]*?(?::\d+/[\w./-]+?)?)(?::(?P<tag>[\w.${}-]+))?(?:@sha256:\w+)?\Z")
-_FROM = re.compile(r"(?:--platform=\S+[ \t]+)?(?P<image>\S+)")
-_DEFAULT = re.compile(r"\w+=(?P<image>[\"']?[\w./:@${}-]+)")
+_IMAGE = re.compile(
+    r"(?P<name>[a-z0-9][\w./-]*?(?::\d+/[\w./-]+?)?)(?::(?P<tag>[\w.${}-]+))?(?P<digest>@sha256:\w+)?\Z"
+)
+_FROM = re.compile(r"(?:--platform=\S+[ \t]+)?(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
+_DEFAULT = re.compile(r"\w+=[\"']?(?P<image>[\w./:@${}-]+)")
+_VALUE = re.compile(
+    r"(?:[A-Za-z_]\w*(?:\+|[:?!]|::)?=|--[\w-]+=)?[\"']?(?:\$\{\w+:?[-=])?(?:docker://)?(?P<image>[a-z0-9][\w./:@${-]*)"
+)
+_RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "srun", "kubectl"})
+_KEYS = frozenset({"image", "base_image", "docker_image", "container", "container_image"})
 
 
 class BaseImage(Rule):
@@ -33,7 +40,7 @@ class BaseImage(Rule):
 选哪一个由您决定。
 """
     WORDS = ("nvidia", "cuda", "pytorch/pytorch", "gpu")
-    KINDS = (Kind.DOCKERFILE, Kind.COMPOSE, Kind.SHELL, Kind.MAKEFILE)
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each image."""
@@ -42,10 +49,8 @@ class BaseImage(Rule):
             if match is None:
                 continue
             name = match["name"].removeprefix("docker.io/")
-            known = name in cuda.groups("images")["base"].names
-            if not known and not re.search(r"cuda|nvidia", match.group(), re.IGNORECASE):
-                continue
-            yield self._report(context, (start, end), name, match.group())
+            if _is_known(name) or re.search(r"cuda|nvidia", match.group(), re.IGNORECASE):
+                yield self._report(context, (start, end), name, match.group())
 
     def _report(self, context: Context, span: tuple[int, int], name: str, found: str) -> Finding:
         row = context.target.row("images", name)
@@ -61,21 +66,44 @@ class BaseImage(Rule):
 
     def _images(self, context: Context) -> Iterator[tuple[int, int]]:
         text = context.text
-        if context.kind is Kind.COMPOSE:
-            for setting in settings(context.kind, text):
-                if setting.key == "image" or (setting.key.isupper() and "args" in setting.path):
-                    yield setting.start, setting.end
-            return
         if context.kind is Kind.DOCKERFILE:
-            for instruction in instructions(text):
-                pattern = {"FROM": _FROM, "ARG": _DEFAULT}.get(instruction.keyword)
-                match = pattern.match(text, instruction.start, instruction.end) if pattern is not None else None
-                if match is not None:
-                    yield match.span("image")
+            yield from _in_dockerfile(text)
+        elif context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
+            for setting in settings(context.kind, text):
+                if setting.key in _KEYS or (setting.key.isupper() and "args" in setting.path):
+                    match = _VALUE.match(setting.value)
+                    image = _IMAGE.match(match["image"]) if match is not None else None
+                    if match is not None and (context.kind is Kind.COMPOSE or (image is not None and _is_sure(image))):
+                        yield setting.start + match.start("image"), setting.start + match.end("image")
         for command in commands_of(context):
-            names = [word.value for word in command.words]
-            if {"docker", "podman", "nvidia-docker"} & set(names[:2]) and {"run", "pull"} & set(names):
-                for word in command.words:
-                    if "/" in word.text and not word.text.startswith(("-", "/", ".", "$", '"', "'")):
-                        if _IMAGE.match(word.text) and "=" not in word.text:
-                            yield word.start, word.end
+            runs = any(word.value.rpartition("/")[2] in _RUNTIMES for word in command.words[:4])
+            for word in (*command.assignments, *(command.words if runs else ())):
+                match = _VALUE.match(word.text)
+                image = _IMAGE.match(match["image"]) if match is not None else None
+                if match is not None and image is not None and _is_sure(image):
+                    yield word.start + match.start("image"), word.start + match.end("image")
+
+
+def _in_dockerfile(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the images that stages are built on, and the defaults of arguments; stages of the file are none."""
+    stages: set[str] = set()
+    for instruction in instructions(text):
+        pattern = {"FROM": _FROM, "ARG": _DEFAULT}.get(instruction.keyword)
+        match = pattern.match(text, instruction.start, instruction.end) if pattern is not None else None
+        if match is None:
+            continue
+        if match["image"].lower() not in stages:
+            yield match.span("image")
+        if pattern is _FROM and match["stage"]:
+            stages.add(match["stage"].lower())
+
+
+def _is_known(name: str) -> bool:
+    return name in cuda.groups("images")["base"].names
+
+
+def _is_sure(image: re.Match[str]) -> bool:
+    """Whether a word of a command is an image and no path: it has a tag, or its name is one of an image."""
+    name = image["name"].removeprefix("docker.io/")
+    tagged = bool(image["tag"] or image["digest"]) and "/" in name
+    return tagged or _is_known(name) or name.startswith(("nvcr.io/", "nvidia/"))

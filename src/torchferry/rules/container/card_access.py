@@ -1,4 +1,4 @@
-"""Cards given to a container the NVIDIA way: `docker run --gpus all`, `runtime: nvidia`.
+"""Cards given to a container the NVIDIA way: `docker run --gpus all`, `runtime: nvidia`, `nvidia.com/gpu: 1`.
 
 The option asks for NVIDIA's container runtime. The vendor has a runtime of its own, or the device nodes and the driver
 are mounted by hand.
@@ -6,39 +6,46 @@ are mounted by hand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of
+from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
+
+_RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "docker-compose"})
+_NV_RUNTIMES = frozenset({"singularity", "apptainer"})
+_OPTION = re.compile(r"--gpus=.|--runtime=nvidia\Z|--device=(?:/dev/nvidia|nvidia\.com/)")
 
 
 class CardAccess(Rule):
     """Finds options that give NVIDIA cards to a container."""
 
     CODE = "CNT102"
-    CHINESE = """以 NVIDIA 的方式把卡交给容器：`docker run --gpus all`、`runtime: nvidia`。
+    CHINESE = """以 NVIDIA 的方式把卡交给容器：`docker run --gpus all`、`runtime: nvidia`、`nvidia.com/gpu: 1`。
 
 该选项需要 NVIDIA 的容器运行时。厂商有自己的运行时，或需手工挂载设备节点与驱动。
 """
-    WORDS = ("--gpus", "nvidia", "gpu")
-    KINDS = (*COMMAND_KINDS, Kind.COMPOSE)
+    WORDS = ("nvidia", "gpu", "--nv")
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each option."""
-        places = self._compose(context) if context.kind is Kind.COMPOSE else self._commands(context)
-        for start, end in places:
-            yield self.finding(context, (start, end), self._message(context, start, end), Grade.MANUAL)
+        places = {*self._commands(context)}
+        if context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
+            places |= {*self._settings(context)}
+        for start, end, found in sorted(places):
+            yield self.finding(context, (start, end), self._message(context, found), Grade.MANUAL)
 
-    def _message(self, context: Context, start: int, end: int) -> Message:
+    def _message(self, context: Context, found: str) -> Message:
         backend = context.target.backend
         message = say(
             "`{found}` gives NVIDIA cards to the container; {target} has device nodes {nodes}",
-            found=context.text[start:end],
+            found=found,
             target=context.target.title,
             nodes=backend.DEVICE_NODES,
         )
@@ -47,21 +54,30 @@ class CardAccess(Rule):
             message = say("{message}, and its runtime reads {variable}", message=message, variable=variable)
         return noted(message, context.target.row("tools", "nvidia-docker").remark)
 
-    def _commands(self, context: Context) -> Iterator[tuple[int, int]]:
+    def _commands(self, context: Context) -> Iterator[tuple[int, int, str]]:
         for command in commands_of(context):
-            if not {"docker", "podman", "nvidia-docker", "docker-compose"} & {w.value for w in command.words[:2]}:
+            programs = {word.value.rpartition("/")[2].lstrip("@-") for word in command.words[:4]}
+            runs = bool(_RUNTIMES & programs)
+            if not runs and not _NV_RUNTIMES & programs:
                 continue
             for index, word in enumerate(command.words):
                 following = command.words[index + 1] if index + 1 < len(command.words) else None
-                if word.text == "--gpus" and following is not None:
-                    yield word.start, following.end
-                elif word.text.startswith("--gpus=") or word.value == "--runtime=nvidia":
-                    yield word.start, word.end
-                elif word.text == "--runtime" and following is not None and following.value == "nvidia":
-                    yield word.start, following.end
+                if not runs:
+                    if word.text == "--nv":
+                        yield word.start, word.end, word.text
+                elif _OPTION.match(word.value):
+                    yield word.start, word.end, word.text
+                elif following is not None and _OPTION.match(f"{word.value}={following.value}"):
+                    yield word.start, following.end, f"{word.text} {following.text}"
 
-    def _compose(self, context: Context) -> Iterator[tuple[int, int]]:
+    def _settings(self, context: Context) -> Iterator[tuple[int, int, str]]:
         for setting in settings(context.kind, context.text):
-            nvidia = setting.value == "nvidia" and setting.key in ("runtime", "driver", "default-runtime")
-            if nvidia or (setting.key == "capabilities" and setting.value == "gpu"):
-                yield setting.start, setting.end
+            key, value = setting.key, setting.value
+            if (
+                (value == "nvidia" and key in ("runtime", "driver", "default-runtime", "runtimeClassName"))
+                or (key == "capabilities" and value == "gpu")
+                or (key == "gpus" and context.kind is Kind.COMPOSE)
+                or (key == "devices" and value.startswith(("/dev/nvidia", "nvidia.com/")))
+                or (key.startswith("nvidia.com/gpu") and {"limits", "requests", "resources"} & set(setting.path))
+            ):
+                yield setting.start, setting.end, f"{key}: {value}"

@@ -14,7 +14,8 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.references import ReferenceRule
 from torchferry.source.names import Reference
 
-_NAMES = frozenset({"torch.distributed.is_nccl_available", "torch.distributed.ProcessGroupNCCL"})
+AVAILABILITY = frozenset({"torch.distributed.is_nccl_available", "torch.distributed.ProcessGroupNCCL"})
+"""Names of NCCL in torch.distributed."""
 
 
 class NcclAvailability(ReferenceRule):
@@ -31,5 +32,5 @@ class NcclAvailability(ReferenceRule):
 
     def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
         """Yield a finding for a name of NCCL."""
-        if reference.name.startswith(tuple(_NAMES)):
+        if reference.name.startswith(tuple(AVAILABILITY)):
             yield from super().check_reference(context, reference)

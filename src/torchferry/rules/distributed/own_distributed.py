@@ -13,6 +13,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.rules.base import Options, PythonContext
+from torchferry.rules.distributed.nccl_availability import AVAILABILITY
 from torchferry.rules.references import ReferenceRule, concerned
 
 
@@ -37,6 +38,8 @@ class OwnDistributed(ReferenceRule):
         for reference in context.names.references("torch"):
             node = reference.node
             if isinstance(node, ast.alias) or cuda.api_group(reference.name) not in ("", "distributed"):
+                continue
+            if reference.name in AVAILABILITY:
                 continue
             if concerned(context, reference.name) and isinstance(getattr(node, "ctx", None), ast.Load):
                 yield from self.check_reference(context, reference)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Context, Rule
+from torchferry.rules.base import Context, Options, Rule
+from torchferry.rules.container.base_image import BaseImage
 from torchferry.rules.container.card_access import CardAccess
+from torchferry.rules.container.system_package import SystemPackage
 from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
 from torchferry.rules.process.shell_program import ShellProgram
 from torchferry.rules.shell.device_option import DeviceOption
+from torchferry.rules.shell.embedded_python import EmbeddedPython
+from torchferry.rules.shell.framework_option import FrameworkOption
 from torchferry.rules.shell.launcher_option import LauncherOption
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
@@ -28,6 +33,10 @@ _RULES: tuple[Rule, ...] = (
     DeviceOption(),
     LauncherOption(),
     CardAccess(),
+    BaseImage(),
+    SystemPackage(),
+    EmbeddedPython(),
+    FrameworkOption(),
     InstallCommand(),
     CudaBuild(),
 )
@@ -41,8 +50,11 @@ class CommandInDocument(Rule):
 
 只看代码块和带 `$` 提示符的行，不看正文。这些命令只作报告；使用 `--rewrite-documents` 时按脚本的规则改写。
 """
-    WORDS = ("cuda", "CUDA", "nccl", "NCCL", "nvidia", "NVIDIA", "nvcc", "gpu", "install", "nproc")
     KINDS = (Kind.MARKDOWN,)
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The words of the rules for scripts."""
+        return tuple(sorted({word for rule in _RULES for word in rule.words(target, options)}))
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the code blocks."""

@@ -2,29 +2,52 @@
 
 `export CUDA_VISIBLE_DEVICES=0,1`, `CUDA_VISIBLE_DEVICES=0 python train.py`, `${CUDA_VISIBLE_DEVICES:-0}`, `-e NAME=`,
 `ENV NAME=`: the program on the target does not read it, and takes card 0 of everybody else. Text that is printed stays,
-as do comments; a variable inside printed text is a variable.
+as do comments; a variable inside printed text is a variable. A value that hides every card is left to you, for under
+the new name it would hide the target's. Where a file sets the target's variable itself, the one of CUDA stays.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from torchferry.core.finding import Edit, Finding
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import commands_of, prints_text
+from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
 from torchferry.rules.environment.variables import replacement
 from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
-from torchferry.source.shell import Command
+from torchferry.source.shell import Command, Word
 
 _NAME = re.compile(
     r"(?<![A-Za-z0-9_])(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|PYTORCH_CUDA|PYTORCH_NO_CUDA)_[A-Z0-9_]+"
+    r"|(?<![A-Za-z0-9_])DIFFUSERS_ATT(?:N_BACKEND|ENTION_TYPE)(?!\w)"
 )
-_DECLARES = frozenset({"export", "unset", "declare", "readonly", "local", "typeset", "env", "set", "setenv", "%env"})
-_PASSES = frozenset({"-e", "--env", "-x", "-v"})
-_ASSIGNS = re.compile(r"[ \t]*(?:\+|[:?!])?=")
+_DECLARES = frozenset(
+    {"export", "unset", "declare", "readonly", "local", "typeset", "env", "set", "setenv", "printenv", "%env"}
+)
+_PASSES = frozenset({"-e", "--env", "-x", "-v", "-u", "-genv"})
+_LISTED = re.compile(r"(?:--export=|--env=|.*,)\Z")
+_ASSIGNS = re.compile(
+    r"(?:[ \t]+(?:\+|[:?!]|::)?=[ \t]*|(?:\+|[:?!]|::)?=)(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*)"
+)
+_NEXT = re.compile(r",(?=[A-Za-z_])")
+_USED = re.compile(r"\$\{?(?P<name>" + _NAME.pattern + ")")
+_NO_CARD = re.compile(r"(?:-1|none|void|NoDevFiles)?\Z")
+_NUMBERS = re.compile(r"[\d,\s]+\Z|.*[$<{]")
+_LONGEST = 24
+"""So many characters before a name are looked at to see what it is."""
+
+
+class Place(NamedTuple):
+    """Where a variable stands, and the value that it is given there; None where it is given none."""
+
+    start: int
+    end: int
+    value: str | None = None
 
 
 class ShellEnvironment(Rule):
@@ -35,61 +58,110 @@ class ShellEnvironment(Rule):
 
 `export CUDA_VISIBLE_DEVICES=0,1`、`CUDA_VISIBLE_DEVICES=0 python train.py`、`${CUDA_VISIBLE_DEVICES:-0}`、`-e NAME=`、
 `ENV NAME=`：目标平台上的程序不会读取，于是去抢大家的 0 号卡。打印的文本与注释保持不变；打印文本中的变量仍是变量。
+隐藏所有卡的取值留给您决定，因为改名后会隐藏目标平台的卡。文件自己设置了目标平台的变量时，CUDA 的变量保持不变。
 """
-    WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_")
-    KINDS = (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE, Kind.COMPOSE, Kind.YAML)
+    WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
-        places = self._yaml(context) if context.kind in (Kind.COMPOSE, Kind.YAML) else self._shell(context)
-        for start, end in sorted(set(places)):
-            found = replacement(context.target, context.text[start:end])
-            if found is not None:
-                edits = [Edit(start, end, found.use)] if found.use else []
-                yield self.finding(context, (start, end), found.message, found.grade, edits)
+        places: dict[int, Place] = {}
+        for place in self._places(context):
+            if place.start not in places or places[place.start].value is None:
+                places[place.start] = place
+        for start in sorted(places):
+            yield from self._report(context, places[start])
 
-    def _shell(self, context: Context) -> Iterator[tuple[int, int]]:
+    def _report(self, context: Context, place: Place) -> Iterable[Finding]:
+        start, end, value = place
+        name = context.text[start:end]
+        found = replacement(context.target, name)
+        if found is None:
+            return
+        target = context.target.title
+        if not found.use or not name.endswith("_VISIBLE_DEVICES"):
+            edits = [Edit(start, end, found.use)] if found.use else []
+            yield self.finding(context, (start, end), found.message, found.grade, edits)
+        elif value is not None and _NO_CARD.match(value):
+            message = say(
+                "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is meant",
+                name=name,
+                target=target,
+                use=found.use,
+            )
+            yield self.finding(context, (start, end), message, Grade.MANUAL)
+        elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
+            yield self.finding(context, (start, end), found.message, Grade.MANUAL)
+        elif re.search(rf"(?<!\w){found.use}(?!\w)", context.text):
+            reason = say("the file speaks of `{use}` itself", use=found.use)
+            message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
+            yield self.finding(context, (start, end), message, Grade.NOTE)
+        else:
+            yield self.finding(context, (start, end), found.message, found.grade, [Edit(start, end, found.use)])
+
+    def _places(self, context: Context) -> Iterator[Place]:
         text = context.text
         for command in commands_of(context):
-            for index, word in enumerate((*command.assignments, *command.words)):
+            words = (*command.assignments, *command.words)
+            for word, previous in zip(words, ("", *(word.text for word in words)), strict=False):
                 for match in _NAME.finditer(text, word.start, word.end):
-                    if self._is_variable(context, command, index, match):
-                        yield match.span()
+                    if self._is_variable(text, command, word, previous, match):
+                        yield _place(text, match)
+        for heredoc in heredocs_of(context):
+            if heredoc.expands:
+                yield from _used(text, heredoc.start, heredoc.end)
         if context.kind is Kind.DOCKERFILE:
             for instruction in instructions(text):
                 if instruction.keyword in ("ENV", "ARG"):
                     for match in _NAME.finditer(text, instruction.start, instruction.end):
-                        before = text[instruction.start : match.start()].strip()
+                        before = text[max(instruction.start, match.start() - _LONGEST) : match.start()].strip()
                         if not before or before[-1] in "\\${" or _ASSIGNS.match(text, match.end()):
-                            yield match.span()
+                            yield _place(text, match)
+        elif context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
+            yield from self._yaml(context)
 
-    def _is_variable(self, context: Context, command: Command, index: int, match: re.Match[str]) -> bool:
-        text = context.text
-        words = (*command.assignments, *command.words)
-        word = words[index]
-        before = text[word.start : match.start()]
+    def _is_variable(self, text: str, command: Command, word: Word, previous: str, match: re.Match[str]) -> bool:
+        """Whether a name in a word of a command, behind the word `previous`, is a variable's and no text."""
+        before = text[max(word.start, match.start() - _LONGEST) : match.start()]
         if before.endswith(("$", "${", "$(", "$${", "${!", "${#")):
             return True
         if prints_text(command):
             return False
-        at_start = before.strip("\"'") in ("", "-e", "--env=", "-D", "-x", "@", "-")
-        assigned = _ASSIGNS.match(text, match.end()) is not None
-        if at_start and assigned:
+        listed = before.strip("\"'")
+        if listed not in ("", "-e", "--env=", "-D", "-x", "@", "-") and not _LISTED.match(listed):
+            return False
+        if _ASSIGNS.match(text, match.end(), len(text) if not previous else word.end):  # NAME=value, NAME ?= value
             return True
-        previous = words[index - 1].text if index else ""
-        return at_start and match.end() >= word.end - 1 and (command.program in _DECLARES or previous in _PASSES)
+        return match.end() >= word.end - 1 and (command.program in _DECLARES or previous in _PASSES)
 
-    def _yaml(self, context: Context) -> Iterator[tuple[int, int]]:
+    def _yaml(self, context: Context) -> Iterator[Place]:
         text = context.text
-        environment = False
         for setting in settings(context.kind, text):
-            environment = any(key in ("environment", "env", "variables", "args") for key in setting.path[:-1])
-            listed = setting.key in ("environment", "env")
+            environment = any(key in _ENVIRONMENTS for key in setting.path[:-1])
             match = _NAME.match(setting.value)
-            if listed and match is not None:  # - NAME=value
-                yield setting.start, setting.start + match.end()
+            if setting.key in ("environment", "env") and match is not None:  # - NAME=value
+                _, equals, value = setting.value[match.end() :].partition("=")
+                yield Place(setting.start, setting.start + match.end(), value if equals else None)
+            elif environment and setting.key == "name" and match is not None:  # - {name: NAME, value: value}
+                yield Place(setting.start, setting.start + match.end())
             elif environment and _NAME.fullmatch(setting.key):
                 at = text.rfind(setting.key, 0, setting.start)
-                yield at, at + len(setting.key)
-            for used in re.finditer(r"\$\{?(" + _NAME.pattern + ")", setting.value):
-                yield setting.start + used.start(1), setting.start + used.end(1)
+                yield Place(at, at + len(setting.key), setting.value)
+            yield from _used(text, setting.start, setting.end)
+
+
+_ENVIRONMENTS = frozenset({"environment", "env", "envs", "env_vars", "variables", "args"})
+
+
+def _place(text: str, match: re.Match[str]) -> Place:
+    """Return the place of a name with the value that is assigned to it."""
+    assigned = _ASSIGNS.match(text, match.end())
+    if assigned is None:
+        return Place(match.start(), match.end())
+    value = _NEXT.split(assigned["value"].strip("\"'"), maxsplit=1)[0]  # NAME=0,OTHER=1
+    return Place(match.start(), match.end(), value.strip())
+
+
+def _used(text: str, start: int, end: int) -> Iterator[Place]:
+    for match in _USED.finditer(text, start, end):
+        yield Place(*match.span("name"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -32,12 +33,22 @@ class CudaSource(Rule):
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding a file."""
         backend = context.target.backend
+        kernels, launches = len(_KERNEL.findall(context.text)), len(_LAUNCH.findall(context.text))
+        if isinstance(backend.COMPILER, Unknown):
+            message = say(
+                "CUDA source with {kernels} kernels and {launches} launches: what compiles kernels for {target} is "
+                "UNKNOWN; run without it where the project can",
+                kernels=kernels,
+                launches=launches,
+                target=context.target.title,
+            )
+            yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)
+            return
         message = say(
-            "CUDA source with {kernels} kernels and {launches} launches: port it to {suffix} for {compiler}, or run "
-            "without it where the project can",
-            kernels=len(_KERNEL.findall(context.text)),
-            launches=len(_LAUNCH.findall(context.text)),
-            suffix=backend.KERNEL_SUFFIX,
+            "CUDA source with {kernels} kernels and {launches} launches: port it for {compiler}, or run without it "
+            "where the project can",
+            kernels=kernels,
+            launches=launches,
             compiler=backend.COMPILER,
         )
         yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)

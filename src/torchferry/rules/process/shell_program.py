@@ -6,15 +6,19 @@ program of its own, with other options and other output, so what reads the outpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
-from torchferry.rules.process.programs import find_programs
+from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
+from torchferry.rules.process.programs import Program, find_programs
 from torchferry.source.requirements import in_command
+from torchferry.source.shell import Command
 
 _PACKAGES = frozenset({"apt", "apt-get", "yum", "dnf", "brew", "apk"})
+_LOOKS_FOR = frozenset({"which", "command", "type", "hash", "whereis", "where", "pgrep", "pkill", "killall"})
+"""Programs whose arguments are names of programs, without arguments of their own."""
 
 
 class ShellProgram(Rule):
@@ -26,7 +30,7 @@ class ShellProgram(Rule):
 目标平台的机器上没有安装：命令失败，或数到 0 行。厂商有自己的程序，选项与输出都不同，读取输出的代码也必须检查。
 """
     WORDS = ("nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi")
-    KINDS = COMMAND_KINDS
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each program, once."""
@@ -36,12 +40,42 @@ class ShellProgram(Rule):
                 continue
             if any(word.value in _PACKAGES for word in command.words[:2]):
                 continue
-            last = command.words[-1].end
-            for word in command.words:
-                if "=" in word.text or "$(" in word.text:
-                    continue
-                for program in find_programs(context.target, context.text, word.start, last):
-                    if program.start not in seen and program.end <= word.end:
-                        seen.add(program.start)
-                        span = (program.start, program.end)
-                        yield self.finding(context, span, program.message, program.grade, program.edits)
+            for program in _programs(context, command):
+                if program.start not in seen:
+                    seen.add(program.start)
+                    span = (program.start, program.end)
+                    yield self.finding(context, span, program.message, program.grade, program.edits)
+
+
+def _programs(context: Context, command: Command) -> Iterator[Program]:
+    """Yield the programs that a command starts or looks for; those inside its substitutions are not its own."""
+    text = context.text
+    words = iter(command.words)
+    word = next(words)
+    looks_for = any(part.value.lstrip("@-") in _LOOKS_FOR for part in command.words[:3])  # if ! command -v ...
+    for program in find_programs(context.target, text, word.start, command.words[-1].end):
+        while word.end < program.end and (following := next(words, None)) is not None:
+            word = following
+        if not word.start <= program.start or program.end > word.end or "=" in word.text or "$(" in word.text:
+            continue
+        if word.text[0] in "\"'" and len(word.text.split()) > 1:
+            continue  # a text; the command lines among them have been read by themselves
+        yield _looked_for(context, program) if looks_for and program.edits else program
+
+
+def _looked_for(context: Context, program: Program) -> Program:
+    """Return a program whose name alone is asked for: what takes its place is a name alone too."""
+    name = context.text[program.start : program.end]
+    row = context.target.row("tools", name)
+    message = noted(
+        say(
+            "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+            name=name,
+            target=context.target.title,
+            use=row.use,
+        ),
+        row.remark,
+    )
+    if not row.use or " " in row.use:
+        return program._replace(message=message, grade=Grade.MANUAL, edits=())
+    return program._replace(message=message, edits=(Edit(program.start, program.end, row.use),))

@@ -1,52 +1,102 @@
-"""A device or a collective backend given to a program as an option: `--device cuda:0`, `--dist-backend nccl`.
+"""A device or a collective backend on a command line: `--device cuda:0`, `--dist-backend nccl`, `DEVICE=cuda`.
 
 The program's own code names the target's device after the migration, so the scripts that start it must too. An option
-counts when its name says that it takes a device (`--device`, `--map-location`, `trainer.device=`) or a backend.
+or a variable counts when its name says that it takes a device (`--device`, `--map-location`, `trainer.device=`) or a
+backend; what such a variable is compared with changes with it, unless it is compared with the target's device too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of, options, prints_text
-from torchferry.source.lexicon import COLLECTIVE_SPELLING, DEVICE_SPELLING, lexicon
+from torchferry.rules.commands import JOB_KINDS
+from torchferry.rules.shell.places import COMPARED, OPTION, Place, places
+from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
+
+_DEVICE = re.compile(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
+"""A device as a command line spells it: `cuda`, `cuda:0`, `cuda:$RANK`, and the patterns `cuda*`, `^cuda`."""
 
 
 class DeviceOption(Rule):
-    """Finds options of commands whose value is a CUDA device or NCCL."""
+    """Finds options and variables of command lines whose value is a CUDA device or NCCL."""
 
     CODE = "SHL101"
-    CHINESE = """以选项给程序的设备或集合通信后端：`--device cuda:0`、`--dist-backend nccl`。
+    CHINESE = """命令行中的设备或集合通信后端：`--device cuda:0`、`--dist-backend nccl`、`DEVICE=cuda`。
 
-迁移后程序自己的代码使用目标平台的设备名，启动它的脚本也必须如此。选项名表明它接受设备（`--device`、
-`--map-location`、`trainer.device=`）或后端时才改写。
+迁移后程序自己的代码使用目标平台的设备名，启动它的脚本也必须如此。选项名或变量名表明它接受设备（`--device`、
+`--map-location`、`trainer.device=`）或后端时才改写；与该变量比较的值一并改写，但该变量也与目标平台的设备比较时除外。
 """
-    WORDS = ("cuda", "nccl")
-    KINDS = COMMAND_KINDS
+    WORDS = ("cuda", "nccl", "NCCL")
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield a finding for each option."""
-        target = context.target
-        for command in commands_of(context):
-            if prints_text(command):
-                continue
-            for name, value, start in options(command):
-                if DEVICE_SPELLING.match(value) and lexicon("device").names(name):
-                    old, new = cuda.DEVICE_TYPE, target.backend.DEVICE_TYPE
-                elif COLLECTIVE_SPELLING.match(value) and lexicon("collective").names(name):
-                    old, new = value, target.backend.COLLECTIVE
-                else:
-                    continue
+        """Yield a finding for each value, once."""
+        found: dict[int, tuple[Place, Edit]] = {}
+        own = (context.target.backend.DEVICE_TYPE, context.target.backend.COLLECTIVE)
+        branches: set[str] = set()  # variables that are compared with the target's device or library already
+        for place in places(context):
+            if place.how is COMPARED and place.value.startswith(own):
+                branches.add(place.name)
+            edit = _edit(context, place)
+            if edit is not None:
+                found.setdefault(edit.start, (place, edit))
+        given = {place.name for place, _ in found.values() if place.how not in (OPTION, COMPARED)}
+        for start in sorted(found):
+            place, edit = found[start]
+            if place.how is COMPARED and place.name in branches:
+                reason = say("there is a branch for {target} beside it already", target=context.target.title)
+                message = say("`{found}` is left as it is: {reason}", found=place.value, reason=reason)
+                yield self.finding(context, (place.start, place.start + len(place.value)), message, Grade.NOTE)
+            else:
+                yield from self._report(context, place, edit, place.name in given)
+
+    def _report(self, context: Context, place: Place, edit: Edit, given: bool) -> Iterable[Finding]:
+        backend = context.target.backend
+        span = (place.start, place.start + len(place.value))
+        at = edit.start - place.start
+        use = place.value[:at] + edit.text + place.value[at + edit.end - edit.start :]
+        values = {"name": place.name, "value": place.value, "target": context.target.title, "use": use}
+        if place.how is COMPARED:
+            message = say("variable `{name}` is compared with `{value}`; on {target} it is `{use}`", **values)
+            yield self.finding(context, span, message, Grade.SAFE if given else Grade.UNSAFE, [edit])
+            return
+        if COMPOSITE_SPELLING.match(place.value):
+            if backend.COMPOSITE_COLLECTIVE is False:
                 message = say(
-                    "option `{name}` is given `{value}`; on {target} it is `{use}`",
-                    name=name,
-                    value=value,
-                    target=target.title,
-                    use=new + value[len(old) :],
+                    "{target} takes no backend for each device type; use `{use}` alone",
+                    target=context.target.title,
+                    use=backend.COLLECTIVE,
                 )
-                span = (start, start + len(value))
-                yield self.finding(context, span, message, Grade.SAFE, [Edit(start, start + len(old), new)])
+                yield self.finding(context, span, message, Grade.MANUAL)
+                return
+            grade = Grade.SAFE if backend.COMPOSITE_COLLECTIVE is True else Grade.UNSAFE
+        else:
+            grade = Grade.SAFE
+        if place.how is OPTION:
+            message = say("option `{name}` is given `{value}`; on {target} it is `{use}`", **values)
+        else:
+            message = say("variable `{name}` is given `{value}`; on {target} it is `{use}`", **values)
+        yield self.finding(context, span, message, grade, [edit])
+
+
+def _edit(context: Context, place: Place) -> Edit | None:
+    """Return what to write at a place that names a CUDA device or NCCL; None for another one."""
+    backend = context.target.backend
+    is_device = place.role == "device" or lexicon("device").names(place.name)
+    is_collective = place.role == "collective" or lexicon("collective").names(place.name)
+    match = _DEVICE.match(place.value) if is_device else None
+    if match is not None:
+        at = place.start + match.start("word")
+        return Edit(at, at + len(cuda.DEVICE_TYPE), backend.DEVICE_TYPE)
+    if is_collective and COLLECTIVE_SPELLING.match(place.value):
+        use = backend.COLLECTIVE.upper() if place.value.isupper() else backend.COLLECTIVE
+        return Edit(place.start, place.start + len(place.value), use)
+    if is_collective and COMPOSITE_SPELLING.match(place.value):
+        at = place.start + place.value.index("cuda:nccl")
+        return Edit(at, at + len("cuda:nccl"), f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}")
+    return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of, options, prints_text
+from torchferry.rules.commands import JOB_KINDS, commands_of, options, prints_text
 
 
 class LauncherOption(Rule):
@@ -23,7 +23,7 @@ class LauncherOption(Rule):
 `gpu` 让 torchrun 统计 CUDA 卡，而目标平台上没有；数字处处可用。accelerate 的开关是否支持目标平台见其表。
 """
     WORDS = ("nproc", "multi_gpu", "multi-gpu")
-    KINDS = COMMAND_KINDS
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each option."""

@@ -1,0 +1,63 @@
+"""A system package of CUDA that a script or an image installs: `apt-get install libnccl2 cuda-toolkit-12-1`.
+
+It brings CUDA's libraries or compiler, which nothing uses on the target, and the machine's package sources may not have
+it, so that the build ends there. The vendor's toolkit takes its place; it mostly comes with the vendor's image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
+from torchferry.source.shell import Command
+
+_INSTALLERS = frozenset({"apt", "apt-get", "aptitude", "yum", "dnf", "microdnf", "zypper", "apk"})
+_PACKAGE = re.compile(
+    r"(?P<package>(?:lib)?(?:cuda|cudnn|nccl|cublas|cufft|curand|cusolver|cusparse|cutensor|nvinfer|nvjpeg)[\w.+-]*"
+    r"|nvidia-[\w.+-]+|nsight-[\w.+-]+|tensorrt[\w.+-]*|datacenter-gpu-manager[\w.+-]*)(?:=\S*)?\Z"
+)
+_SOURCE = re.compile(r"https?://developer\.(?:download\.)?nvidia\.com/\S*?(?=[\"'\s;|&)]|\Z)")
+
+
+class SystemPackage(Rule):
+    """Finds installations of CUDA's system packages, and where they are fetched from."""
+
+    CODE = "CNT103"
+    CHINESE = """脚本或镜像安装的 CUDA 系统软件包：`apt-get install libnccl2 cuda-toolkit-12-1`。
+
+它带来 CUDA 的库或编译器，在目标平台上无人使用；机器的软件源里也可能没有，构建会就此中止。应改用厂商的工具包，
+它大多已在厂商的镜像中。
+"""
+    WORDS = ("cuda", "cudnn", "nccl", "nvidia", "nvinfer", "tensorrt", "cublas", "nsight", "datacenter-gpu")
+    KINDS = COMMAND_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each package and each address."""
+        for command in commands_of(context):
+            if not prints_text(command):
+                for start, end in _places(context.text, command):
+                    message = say(
+                        "`{found}` brings CUDA itself, which {target} does not use; its own toolkit takes its place",
+                        found=context.text[start:end],
+                        target=context.target.title,
+                    )
+                    yield self.finding(context, (start, end), message, Grade.MANUAL)
+
+
+def _places(text: str, command: Command) -> Iterator[tuple[int, int]]:
+    words = command.words
+    verb = next((index for index, word in enumerate(words) if word.value in ("install", "add")), -1)
+    installs = verb > 0 and any(word.value.rpartition("/")[2] in _INSTALLERS for word in words[:verb])
+    for word in words[verb + 1 :] if installs else ():
+        match = _PACKAGE.match(word.text)
+        if match is not None:
+            yield word.start, word.start + match.end("package")
+    for word in words:
+        if " " not in word.text:
+            match = _SOURCE.search(text, word.start, word.end)
+            if match is not None:
+                yield match.span()

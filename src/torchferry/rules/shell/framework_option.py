@@ -1,0 +1,70 @@
+"""An option by which another library is told to use CUDA: `--tf32 True`, `--optim adamw_bnb_8bit`.
+
+Programs built on transformers or Lightning take their settings as options, so their scripts hold what Python code
+holds elsewhere. What the library expects on the target is in the target's table; where nothing is known, that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import JOB_KINDS, commands_of, options, prints_text
+
+_ATTENTION = "transformers.attn_implementation."
+_OPTIMIZER = "transformers.training_arguments.optim."
+_ROWS = (
+    (re.compile(r"_?attn_implementation\Z"), re.compile(r"flash_attention_[23]\Z"), _ATTENTION),
+    (re.compile(r"optim\Z"), re.compile(r"adamw_(?:apex_fused|torch_fused|bnb_8bit)\Z"), _OPTIMIZER),
+    (re.compile(r"accelerator\Z"), re.compile(r"(?:gpu|cuda)\Z"), "lightning.accelerator."),
+)
+"""Option, value, and the rows of `frameworks.toml` that speak of them, by value."""
+
+_TRUE = frozenset({"true", "1", "yes", "True"})
+
+
+class FrameworkOption(Rule):
+    """Finds options that tell other libraries to use CUDA."""
+
+    CODE = "SHL104"
+    CHINESE = """以选项要求其他库使用 CUDA：`--tf32 True`、`--optim adamw_bnb_8bit`。
+
+基于 transformers 或 Lightning 的程序以选项接收设置，因此启动脚本中会出现别处写在 Python 代码里的内容。该库在目标平台上
+需要什么，见目标平台的表；未知时会如实说明。
+"""
+    WORDS = ("attn_implementation", "attn-implementation", "optim", "accelerator", "tf32")
+    KINDS = JOB_KINDS
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each option."""
+        for command in commands_of(context):
+            if prints_text(command):
+                continue
+            for name, value, start in options(command):
+                if name == "tf32" and value in _TRUE:
+                    row = "transformers.training_arguments.tf32"
+                    yield from self._report(context, name, value, start, row)
+                for option, pattern, rows in _ROWS:
+                    if option.match(name) and pattern.match(value):
+                        yield from self._report(context, name, value, start, rows + value)
+
+    def _report(self, context: Context, name: str, value: str, start: int, row_name: str) -> Iterable[Finding]:
+        row = context.target.row("frameworks", row_name)
+        span = (start, start + len(value))
+        values = {"name": name, "value": value, "target": context.target.title}
+        if row.status == "unknown":
+            message = say("option `{name} {value}` means CUDA; what {target} takes is UNKNOWN", **values)
+            yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
+        elif row.status not in REWRITTEN:
+            message = say("option `{name} {value}` means CUDA, and {target} has nothing like it", **values)
+            yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
+        elif row.use and row.use != value:
+            message = say("option `{name}` is given `{value}`; on {target} it is `{use}`", use=row.use, **values)
+            yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, [Edit(*span, row.use)])
+        elif row.remark is not None:
+            message = say("option `{name} {value}` on {target}", **values)
+            yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)

@@ -1,0 +1,54 @@
+"""Command lines in YAML: `command:`, `entrypoint:`, `args:`, `run:` and `script:`, as a line, a list or a block.
+
+A list whose items hold no blanks is one command, `["python", "train.py", "--device", "cuda"]`; in another one each item
+is a command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from torchferry.source.kinds import Kind
+from torchferry.source.settings import settings
+from torchferry.source.shell import Command, Heredoc, Word, parts
+
+COMMAND_KEYS = frozenset(
+    {"command", "commands", "cmd", "entrypoint", "args", "run", "script", "before_script", "setup", "test"}
+)
+"""Keys whose values are command lines in compose files, job descriptions and continuous integration."""
+
+_BLOCK = re.compile(
+    r"^(?P<indent>[ \t]*(?:-[ \t]+)*)(?P<key>[A-Za-z_]+)[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE
+)
+_ITEM_BLOCK = re.compile(r"^(?P<indent>[ \t]*)-[ \t]+[|>][-+0-9]*[ \t]*\r?\n", re.MULTILINE)
+_LINE = re.compile(r"[ \t]*(?P<first>[^\s])?[^\n]*(?:\n|\Z)")
+
+
+def yaml_parts(kind: Kind, text: str) -> Iterator[Command | Heredoc]:
+    """Yield the commands in a YAML text."""
+    for path, group in groupby(settings(kind, text), key=lambda setting: setting.path):
+        if not path or path[-1] not in COMMAND_KEYS:
+            continue
+        found = list(group)
+        if len(found) > 1 and not any(re.search(r"\s", setting.value) for setting in found):
+            yield Command((), tuple(Word(setting.value, setting.start, setting.end) for setting in found))
+        else:
+            for setting in found:
+                yield from parts(text, setting.start, setting.end)
+    for match in _BLOCK.finditer(text):
+        if match["key"] in COMMAND_KEYS:
+            yield from parts(text, match.end(), _block_end(text, match.end(), len(match["indent"])))
+    for match in _ITEM_BLOCK.finditer(text):
+        yield from parts(text, match.end(), _block_end(text, match.end(), len(match["indent"])))
+
+
+def _block_end(text: str, at: int, indent: int) -> int:
+    """Return the offset behind the lines at `at` that are indented deeper than `indent`, or blank."""
+    while at < len(text):
+        match = _LINE.match(text, at)
+        if match is None or (match["first"] is not None and match.start("first") - at <= indent):
+            break
+        at = match.end()
+    return at
