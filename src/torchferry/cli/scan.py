@@ -51,7 +51,9 @@ def command(
                 root=setting.root,
             ).render(lang)
         )
-    setting = setting._replace(request=setting.request._replace(account=True))
+    selection = setting.request.selection
+    whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
+    setting = setting._replace(request=setting.request._replace(account=whole or kept))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     known = tuple(remarks(setting.root, setting.target, analysis))

@@ -1,0 +1,54 @@
+"""A `map_location` dictionary whose keys name CUDA devices: `{"cuda:0": "cuda:%d" % rank}`.
+
+The keys name the devices from which the tensors in the file were saved. For a checkpoint from a CUDA machine they are
+right as they are. One that the migrated program saves names the target's device, finds no key, and is loaded to where
+it was saved from: every process loads to the first card. Write both keys, or `map_location="cpu"`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.lexicon import DEVICE_SPELLING
+
+
+class MapLocationKey(Rule):
+    """Finds keys of `map_location` that name CUDA devices."""
+
+    CODE = "DEV108"
+    CHINESE = """键为 CUDA 设备的 `map_location` 字典：`{"cuda:0": "cuda:%d" % rank}`。
+
+键指文件中的张量是从哪个设备保存的。对 CUDA 机器保存的检查点，它们本来就正确。迁移后的程序保存的检查点记录的是目标平台的
+设备，找不到对应的键，于是加载到保存时的设备：每个进程都加载到第一张卡。请同时写两种键，或使用 `map_location="cpu"`。
+"""
+    WORDS = ("map_location",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each dictionary, at its first such key."""
+        for keyword in context.file.keywords.get("map_location", ()):
+            if not isinstance(keyword.value, ast.Dict) or reason_to_keep(context, keyword) is not None:
+                continue
+            device = context.target.backend.DEVICE_TYPE
+            named = {string_value(key) or "" for key in keyword.value.keys}
+            for key in keyword.value.keys:
+                found = string_value(key)
+                if key is None or found is None or not DEVICE_SPELLING.match(found):
+                    continue
+                use = device + found[len(cuda.DEVICE_TYPE) :]
+                if use in named:
+                    break
+                message = say(
+                    "the key `{found}` names the device in the file; a checkpoint saved on {target} names `{use}`",
+                    found=found,
+                    target=context.target.title,
+                    use=use,
+                )
+                yield self.finding(context, context.file.span(key), message, Grade.MANUAL)
+                break
