@@ -159,6 +159,8 @@ class Engine:
             if data is None or word in data
             for rule in of_word
         }
+        if kind is not Kind.PYTHON:
+            return [found[code] for code in sorted(found)]
         tops = self._modules.keys() if data is None else imports.packages if imports is not None else ()
         for top in tops:
             found |= {rule.CODE: rule for rule in self._modules.get(top, ())}

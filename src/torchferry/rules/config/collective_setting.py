@@ -13,7 +13,10 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
-from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING
+from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
+
+_DISTRIBUTED = re.compile(r"dist|collective|nccl", re.IGNORECASE)
+"""Keys that speak of distributed training without the word `backend`: `dist_lib`, `ddp_dist`."""
 
 
 class CollectiveSetting(Rule):
@@ -28,7 +31,7 @@ class CollectiveSetting(Rule):
     KINDS = CONFIG_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield a finding for each setting."""
+        """Yield a finding for each setting: safe where the key speaks of a backend, else unsafe."""
         backend = context.target.backend
         for setting in settings_of_program(context):
             value = setting.value
@@ -54,6 +57,8 @@ class CollectiveSetting(Rule):
                 yield self.finding(context, (setting.start, setting.end), message, Grade.MANUAL)
                 continue
             at = setting.start + value.index(old)
-            sure = re.search(r"backend|dist", setting.key) is not None and backend.COMPOSITE_COLLECTIVE is True
-            grade = Grade.SAFE if sure or old != "cuda:nccl" else Grade.UNSAFE
+            sure = lexicon("collective").names(setting.key) or _DISTRIBUTED.search(setting.key) is not None
+            if old == "cuda:nccl" and backend.COMPOSITE_COLLECTIVE is not True:
+                sure = False
+            grade = Grade.SAFE if sure else Grade.UNSAFE
             yield self.finding(context, (setting.start, setting.end), message, grade, [Edit(at, at + len(old), new)])

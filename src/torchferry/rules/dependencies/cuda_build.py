@@ -7,17 +7,26 @@ torch version that its plugin names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS
+from torchferry.rules.commands import COMMAND_KINDS, commands_of
 from torchferry.rules.dependencies.listed import LIST_KINDS
+from torchferry.source.kinds import Kind
+from torchferry.source.settings import settings
+
+_CHANNEL = re.compile(r"nvidia(?:/.*)?\Z")
+"""The conda channel of CUDA's libraries, and its labels."""
+
+_CONDA = frozenset({"conda", "mamba", "micromamba"})
+
+_COMMENTED = re.compile(r"(?:^|[ \t])#")
 
 _BUILD = re.compile(
-    r"(?P<pin>\btorch(?:vision|audio)?[ \t]*==[ \t]*(?P<version>[\d.]+)\+cu\d+)"
-    r"|(?P<index>https?://[^\s\"']*(?:/cu\d{2,3}\b|torch-[\d.]+\+cu\d+)[^\s\"']*)"
+    r"(?P<pin>(?<![/\w-])torch(?:vision|audio)?[ \t]*==[ \t]*(?P<version>[\d.]+)\+cu\d+)"
+    r"|(?P<index>https?://[^\s\"']{0,500}(?:/cu\d{2,3}\b|torch-[\d.]+\+cu\d+)[^\s\"']*)"
 )
 
 
@@ -29,24 +38,18 @@ class CudaBuild(Rule):
 
 它会带来数 GB 的 CUDA 库，有些插件拒绝与之一起加载。目标平台需要的是插件所指定版本的 CPU 构建。
 """
-    WORDS = ("+cu", "/cu1", "/cu9", "/cu2")
+    WORDS = ("+cu", "/cu1", "/cu9", "/cu2", "nvidia")
     KINDS = (*LIST_KINDS, *COMMAND_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each, comments left out."""
         for match in _BUILD.finditer(context.text):
             line = context.text.rfind("\n", 0, match.start()) + 1
-            if context.text[line : match.start()].lstrip().startswith("#"):
+            if _COMMENTED.search(context.text[line : match.start()]) is not None:
                 continue
             span = match.span()
             if match["index"]:
-                message = say(
-                    "`{found}` serves CUDA builds; on {target} {install}",
-                    found=match["index"],
-                    target=context.target.title,
-                    install=context.target.install,
-                )
-                yield self.finding(context, span, message, Grade.MANUAL)
+                yield self._source(context, span)
                 continue
             row = context.target.row("versions", f"torch=={match['version']}")
             message = say("`{found}` is a CUDA build", found=match["pin"])
@@ -58,3 +61,29 @@ class CudaBuild(Rule):
                     plugin=row.use,
                 )
             yield self.finding(context, span, noted(message, row.remark or context.target.install), Grade.MANUAL)
+        for span in _channels(context):
+            yield self._source(context, span)
+
+    def _source(self, context: Context, span: tuple[int, int]) -> Finding:
+        message = say(
+            "`{found}` serves CUDA builds; on {target} {install}",
+            found=context.text[span[0] : span[1]],
+            target=context.target.title,
+            install=context.target.install,
+        )
+        return self.finding(context, span, message, Grade.MANUAL)
+
+
+def _channels(context: Context) -> Iterator[tuple[int, int]]:
+    """Yield where conda is told to look in NVIDIA's channel."""
+    if context.kind is Kind.CONDA:
+        for setting in settings(context.kind, context.text):
+            if setting.key == "channels" and _CHANNEL.match(setting.value):
+                yield setting.start, setting.end
+    elif context.kind in COMMAND_KINDS:
+        for command in commands_of(context):
+            if _CONDA.isdisjoint(word.value.rpartition("/")[2] for word in command.words[:3]):
+                continue
+            for option, word in zip(command.words, command.words[1:], strict=False):
+                if option.value in ("-c", "--channel") and _CHANNEL.match(word.text):
+                    yield word.start, word.end

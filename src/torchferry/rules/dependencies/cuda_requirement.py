@@ -47,7 +47,7 @@ class CudaRequirement(Rule):
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)
                 continue
-            name = known_package(found.name)
+            name = known_package(found.name, context.kind)
             if name is not None and name != "torch":
                 yield from self._report(context, found, name)
 

@@ -17,5 +17,5 @@ class InstallCommand(CudaRequirement):
 
 构建失败，或成功而不能运行。每个软件包在目标平台上如何处理见其表。
 """
-    WORDS = ("install", " add ")
+    WORDS = ("install", " add ", "create")
     KINDS = COMMAND_KINDS

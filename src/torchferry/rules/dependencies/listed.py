@@ -16,9 +16,8 @@ from torchferry.source.settings import settings
 LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 """Kinds of file that list requirements and little else."""
 
-_LISTS = re.compile(r"(?:install_requires|setup_requires|extras_require|requirements?|dependencies)\Z", re.IGNORECASE)
+_LISTS = re.compile(r"(?:(?:install|setup|tests|extras)_requires?|requirements?|dependencies)\Z", re.IGNORECASE)
 _INSTALLS = re.compile(r"(?:\A|_)(?:require|requires|requirements|install)(?:\Z|_)")
-_SETUP_CFG_LIST = re.compile(r"^[ \t]*(?:install_requires|setup_requires|[\w-]+)[ \t]*=[ \t]*(.*)$")
 
 
 def requirements_of(context: Context) -> Iterator[Requirement]:
@@ -30,23 +29,14 @@ def requirements_of(context: Context) -> Iterator[Requirement]:
     elif kind is Kind.REQUIREMENTS:
         yield from in_lines(text)
     elif kind is Kind.PYPROJECT:
-        for setting in settings(kind, text):
-            path = setting.path
-            listed = any(_LISTS.search(key) for key in path) or "optional-dependencies" in path or "requires" in path
-            poetry = path[:2] == ("tool", "poetry")
-            if poetry and len(path) > 2 and path[-2] == "dependencies":
-                yield Requirement(normalised(path[-1]), setting.value, setting.start, setting.end, setting.end)
-            elif listed and not poetry:
-                found = requirement(setting.value, 0, len(setting.value))
-                if found is not None:
-                    yield _moved(found, setting.start)
+        yield from _in_pyproject(text)
     elif kind is Kind.SETUP_CFG:
         yield from _in_setup_cfg(text)
     elif kind is Kind.CONDA:
         for setting in settings(kind, text):
             if setting.key in ("dependencies", "pip"):
                 value = setting.value
-                at = value.find("::") + 2 if "::" in value else 0
+                at = value.find("::") + 2 if "::" in value else 0  # the channel in front of the name
                 found = requirement(value, at, len(value))
                 if found is not None:
                     yield _moved(found, setting.start)
@@ -60,20 +50,36 @@ def _moved(found: Requirement, by: int) -> Requirement:
     return found._replace(start=found.start + by, end=found.end + by, line_end=found.line_end + by)
 
 
+def _in_pyproject(text: str) -> Iterator[Requirement]:
+    """Yield the requirements of `pyproject.toml`: strings of a list, or keys of a table such as Poetry's."""
+    keyed = ""  # the last requirement of a table: its version and its extras are strings of their own
+    for setting in settings(Kind.PYPROJECT, text):
+        path = setting.path
+        table = next((index for index, key in enumerate(path) if key.endswith("dependencies")), len(path))
+        if path[:2] in (("tool", "poetry"), ("tool", "pixi")) and table + 1 < len(path):
+            if path[table + 1] != keyed:
+                name, version = normalised(path[table + 1]), setting.value or "*"
+                yield Requirement(name, version, setting.start, setting.end, setting.end)
+            keyed = path[table + 1]
+        elif path[:1] == ("dependency-groups",) or "requires" in path or any(_LISTS.search(key) for key in path):
+            found = requirement(setting.value, 0, len(setting.value))
+            if found is not None:
+                yield _moved(found, setting.start)
+
+
 def _in_setup_cfg(text: str) -> Iterator[Requirement]:
-    """Yield the requirements of `setup.cfg`: the indented lines below a key that lists some."""
-    listing = False
+    """Yield the requirements of `setup.cfg`: those of a key that lists some, in its line and the lines below it."""
+    listing = in_extras = False
     at = 0
     for line in text.splitlines(keepends=True):
-        match = _SETUP_CFG_LIST.match(line) if line[:1] not in " \t" else None
         if line.startswith("["):
-            listing = "extras_require" in line
-        elif match is not None:
-            key = line.partition("=")[0].strip()
-            listing = bool(_LISTS.match(key)) or (listing and not key.startswith(("name", "version")))
-            if listing and match.group(1):
-                yield from in_lines(text, at + match.start(1), at + match.end(1))
-        elif listing and line[:1] in " \t":
+            listing, in_extras = False, "extras_require" in line
+        elif line[:1] not in " \t\r\n#;":
+            key, equals, value = line.partition("=")
+            listing = bool(equals) and (in_extras or _LISTS.match(key.strip()) is not None)
+            if listing:
+                yield from in_lines(text, at + len(line) - len(value), at + len(line))
+        elif listing:
             yield from in_lines(text, at, at + len(line))
         at += len(line)
 

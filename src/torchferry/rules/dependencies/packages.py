@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from torchferry.backends import cuda
+from torchferry.source.kinds import Kind
 
 _FAMILIES = (
     (re.compile(r"nvidia-dali-cuda\d+\Z"), "nvidia-dali"),
@@ -17,17 +18,26 @@ _FAMILIES = (
     (re.compile(r"nvidia-apex\Z"), "apex"),
     (re.compile(r"tensorrt-cu\d+\Z"), "tensorrt"),
     (re.compile(r"fused-ssim.*\Z"), "fused-ssim"),
+    (
+        re.compile(r"cuda-(?:toolkit|runtime|compiler|cudart|nvcc|nvrtc|nvtx|cccl|cupti|libraries)[a-z-]*\Z"),
+        "cudatoolkit",
+    ),
+    (re.compile(r"lib(?:cublas|cufft|curand|cusolver|cusparse|npp|nvjpeg)(?:-dev)?\Z"), "cudatoolkit"),
 )
 """Names that carry a CUDA version, and names of repositories, with the distribution that they are."""
 
-LIBRARY_WHEEL = re.compile(r"nvidia-[a-z0-9-]+-cu\d+\Z")
+LIBRARY_WHEEL = re.compile(
+    r"nvidia-(?:[a-z0-9-]+-cu\d+|cublas|cuda-[a-z]+|cufft|cufile|curand|cusolver|cusparse|nvjitlink|nvtx)\Z"
+)
 """A wheel of CUDA's own libraries, such as `nvidia-cublas-cu12`, which torch's CUDA build needs."""
 
 
-def known_package(name: str) -> str | None:
-    """Return the distribution of `cuda/packages.toml` that a normalised name means, or None."""
+def known_package(name: str, kind: Kind) -> str | None:
+    """Return the distribution of `cuda/packages.toml` that a normalised name in a kind of file means, or None."""
     if name in cuda.packages():
         return name
+    if name == "cuda" and kind is Kind.CONDA:
+        return "cudatoolkit"  # elsewhere the word is a device more often than a package
     for pattern, replacement in _FAMILIES:
         match = pattern.match(name)
         if match is not None:
