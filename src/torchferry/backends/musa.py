@@ -25,7 +25,7 @@ class Musa(Backend):
         "先安装 MUSA SDK，再从厂商软件源（dl.mthreads.com）安装版本相同的 torch 与 torch_musa；"
         "插件需要厂商自己构建的 torch",
     )
-    AUTOLOAD_SINCE = "2.7.1"
+    AUTOLOAD_SINCE = "2.1.0"
     DEFAULT_VERSION = "2.7.1"
     DEVICE_TYPE = "musa"
     NAMESPACE = "torch.musa"
@@ -36,7 +36,7 @@ class Musa(Backend):
     DTYPES = {"float64": "limited", "bfloat16": "limited"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
         "float64": Bilingual(
-            "cards of the S80 class have no 64-bit arithmetic, and TORCH_USE_MUSA_DOUBLE_CAST computes in float32",
+            "S80-class cards have no 64-bit arithmetic; TORCH_USE_MUSA_DOUBLE_CAST computes in float32",
             "S80 一类的卡没有 64 位浮点运算，设置 TORCH_USE_MUSA_DOUBLE_CAST 后按 float32 计算",
         ),
         "bfloat16": Bilingual(
@@ -56,6 +56,7 @@ class Musa(Backend):
     KERNEL_SUFFIX = ".mu"
     TRITON = "triton (the vendor's build)"
     COMPILE_BACKEND = "inductor, musagraphs"
+    ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
     VISIBLE_DEVICES = "MUSA_VISIBLE_DEVICES"
     CONTAINER_VISIBLE_DEVICES = "MTHREADS_VISIBLE_DEVICES"
     SMI = "mthreads-gmi"
@@ -69,28 +70,29 @@ class Musa(Backend):
         "PLUGIN": f"{_SOURCE}: torch_musa/__init__.py",
         "PIP_NAME": "absent from PyPI; https://dl.mthreads.com/repo/api/pypi/pypi/simple",
         "INSTALL": _SDK,
-        "AUTOLOAD_SINCE": f"{_SOURCE}: setup.py:241; earlier versions were not read",
+        "AUTOLOAD_SINCE": "torch_musa setup.py:241, tags v2.1.0 to v2.7.1; none in v2.0.0, v2.0.1",
         "DEFAULT_VERSION": f"{_SOURCE}: version.txt",
         "DEVICE_TYPE": f"{_SOURCE}: torch_musa/__init__.py:43",
         "NAMESPACE": f"{_SOURCE}: torch_musa/__init__.py",
-        "IMPORT_NAMESPACE": f"{_SOURCE}: torch.musa is the package torch_musa itself (torch_musa/__init__.py)",
+        "IMPORT_NAMESPACE": f"{_SOURCE}: torch.musa is the package torch_musa (torch_musa/__init__.py)",
         "MOVER": f"{_SOURCE}: torch_musa/core/tensor_attrs.py",
         "PREDICATE": f"{_SOURCE}: torch_musa/core/tensor_attrs.py:47",
-        "DEVICE_GENERATOR": f"{_SOURCE}: torch_musa/core/random.py",
+        "DEVICE_GENERATOR": f"{_SOURCE}: torch_musa/core/random.py, csrc/core/Module.cpp:578",
         "DTYPES": f"{_SOURCE}: README.md:43, torch_musa/core/device.py:193",
         "DTYPE_NOTES": f"{_SOURCE}: README.md:43, torch_musa/core/device.py:193",
         "COLLECTIVE": f"{_SOURCE}: README.md:66 (not on S80 and S3000: README.md:118)",
         "COMPOSITE_COLLECTIVE": f"{_SOURCE}: torch_musa/distributed",
         "TF32_SWITCH": f"{_SOURCE}: README.md:50",
         "AUTOCAST": f"{_SOURCE}: torch_musa/core/amp",
-        "PROFILER_ACTIVITY": f"{_SOURCE}: docs, profiler",
-        "PROFILER_SORT_KEY": "torch.autograd.profiler_util: columns of a privateuse1 device",
+        "PROFILER_ACTIVITY": f"{_SOURCE}: torch_musa/__init__.py:51",
+        "PROFILER_SORT_KEY": f"{_SOURCE}: tests/unittest/profiler/test_profiler.py:1157",
         "EXTENSION_MODULE": f"{_SOURCE}: torch_musa/utils/musa_extension.py",
         "EXTENSION_CLASS": f"{_SOURCE}: torch_musa/utils/musa_extension.py",
         "COMPILER": f"{_SOURCE}: torch_musa/utils/musa_extension.py",
         "KERNEL_SUFFIX": f"{_SOURCE}: torch_musa/csrc",
         "TRITON": f"{_SOURCE}: README.md; {_SDK}",
-        "COMPILE_BACKEND": f"{_SOURCE}: torch_musa/_dynamo, torch_musa/_inductor",
+        "COMPILE_BACKEND": f"{_SOURCE}: torch_musa/_inductor, _dynamo/backend/musagraphs.py:284",
+        "ATTENTION": f"{_SOURCE}: csrc/aten/ops/attention/mudnn/SDPUtils.h:93 (capability 2.2 and above)",
         "VISIBLE_DEVICES": f"{_SOURCE}: torch_musa/core/device.py:60",
         "CONTAINER_VISIBLE_DEVICES": f"{_SOURCE}: README.md:77",
         "SMI": f"{_SOURCE}: torch_musa/core/memory.py:92; {_SDK}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchferry.backends.base import Backend
 from torchferry.core.messages import Bilingual
 
-_WHEEL = "torch-npu 2.9.0 and 2.13.0 wheels (PyPI)"
+_WHEEL = "torch-npu 2.9.0, 2.13.0 and 2.14.0 wheels (PyPI)"
 _DOCS = "github.com/Ascend/pytorch@9e73e708ab93 docs"
 
 
@@ -24,7 +24,7 @@ class Npu(Backend):
         "先安装 CANN，再安装 CPU 版 torch 和相同版本的 torch-npu",
     )
     AUTOLOAD_SINCE = "2.5.1"
-    DEFAULT_VERSION = "2.13.0"
+    DEFAULT_VERSION = "2.14.0"
     DEVICE_TYPE = "npu"
     NAMESPACE = "torch.npu"
     IMPORT_NAMESPACE = "torch_npu.npu"
@@ -63,29 +63,29 @@ class Npu(Backend):
         "PLUGIN": _WHEEL,
         "PIP_NAME": "https://pypi.org/project/torch-npu/",
         "INSTALL": f"{_DOCS}: installation; COMPATIBILITY.en.md",
-        "AUTOLOAD_SINCE": "entry_points.txt (group torch.backends) in the torch-npu 2.5.1 wheel (PyPI); none in 2.4.0",
+        "AUTOLOAD_SINCE": "torch-npu 2.5.1 wheel (PyPI): entry_points.txt, torch.backends; none in 2.4.0",
         "DEFAULT_VERSION": "newest wheel whose torch_npu/npu was read",
-        "DEVICE_TYPE": f"{_WHEEL}: torch_npu/_init/registry/backend.py:47",
-        "NAMESPACE": f"{_WHEEL}: torch_npu/__init__.py",
+        "DEVICE_TYPE": f"{_WHEEL}: rename_privateuse1_backend (2.14.0: torch_npu/_init/registry/backend.py)",
+        "NAMESPACE": f"{_WHEEL}: _register_device_module, which gets torch_npu.npu",
         "IMPORT_NAMESPACE": f"{_WHEEL}: torch_npu/npu/__init__.py",
-        "MOVER": f"{_WHEEL}: generated methods for privateuse1",
+        "MOVER": f"{_WHEEL}: generate_methods_for_privateuse1_backend(for_module=True)",
         "PREDICATE": f"{_WHEEL}: torch_npu/utils/hif8_tensor.py:278",
         "DEVICE_GENERATOR": f"{_WHEEL}: torch_npu/npu/random.py",
         "DTYPES": f"{_DOCS}: native_apis (operators with limits)",
         "DTYPE_NOTES": f"{_DOCS}: native_apis (operators with limits)",
-        "COLLECTIVE": f"{_WHEEL}: torch_npu/distributed",
+        "COLLECTIVE": f"{_WHEEL}: register_backend (2.14.0: torch_npu/_init/registry/distributed.py)",
         "COMPOSITE_COLLECTIVE": f"{_WHEEL}: torch_npu/contrib/transfer_to_npu.py rewrites it so",
-        "TF32_SWITCH": f"{_WHEEL}: torch_npu/npu/backends.py",
+        "TF32_SWITCH": f"{_WHEEL}: torch_npu/npu/npu_config.py (_allowHF32Matmul, _allowHF32Conv)",
         "AUTOCAST": f"{_WHEEL}: torch_npu/npu/amp",
         "PROFILER_ACTIVITY": f"{_WHEEL}: torch_npu/profiler/__init__.py",
-        "PROFILER_SORT_KEY": f"{_DOCS}: profiler writes files and has no key_averages",
+        "PROFILER_SORT_KEY": f"{_DOCS}: native_api/pytorch_2-13-0/torch-profiler.md (key_averages: no)",
         "EXTENSION_MODULE": f"{_WHEEL}: torch_npu/utils/cpp_extension.py:11",
         "EXTENSION_CLASS": f"{_WHEEL}: torch_npu/utils/cpp_extension.py:11",
         "COMPILER": "CANN documentation: Ascend C operator development",
         "TRITON": "https://pypi.org/project/triton-ascend/",
         "COMPILE_BACKEND": f"{_WHEEL}: entry_points.txt, group torch_dynamo_backends",
-        "ATTENTION": f"{_WHEEL}: torch_npu.npu_fusion_attention",
-        "VISIBLE_DEVICES": f"{_WHEEL}: torch_npu/npu/__init__.py:419",
+        "ATTENTION": f"{_WHEEL}; transformers v4.57 integrations/npu_flash_attention.py calls it",
+        "VISIBLE_DEVICES": f"{_WHEEL}: torch_npu/npu/__init__.py (_parse_visible_devices)",
         "CONTAINER_VISIBLE_DEVICES": "Ascend Docker Runtime documentation",
         "SMI": f"{_DOCS}: installation",
         "DRIVER_MODULE": "Huawei support document EDOC1100438838",
