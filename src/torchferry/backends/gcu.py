@@ -20,8 +20,9 @@ class Gcu(Backend):
     PLUGIN = "torch_gcu"
     PIP_NAME = None
     INSTALL = Bilingual(
-        "install TopsRider, then the torch_gcu wheel that it carries and the CPU build of torch of the same version",
-        "先安装 TopsRider，再安装其附带的 torch_gcu wheel 和相同版本的 CPU 版 torch",
+        "install TopsRider, then the CPU build of torch and the torch_gcu wheel of the same version that lies in the "
+        "folder ai_framework/torch_gcu of the unpacked TopsRider",
+        "先安装 TopsRider，再安装 CPU 版 torch 与解压目录 ai_framework/torch_gcu 下相同版本的 torch_gcu wheel",
     )
     AUTOLOAD_SINCE = "2.10.0"
     DEFAULT_VERSION = "2.10.0"
@@ -30,6 +31,7 @@ class Gcu(Backend):
     IMPORT_NAMESPACE = "torch_gcu.gcu"
     MOVER = "gcu"
     PREDICATE = "is_gcu"
+    INTEGER_DEVICE = True
     DEVICE_GENERATOR = True
     DTYPES = {"float64": "narrowed", "int64": "narrowed"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
@@ -44,15 +46,21 @@ class Gcu(Backend):
     }
     COLLECTIVE = "eccl"
     COMPOSITE_COLLECTIVE = True
+    TF32_SWITCH = None
     AUTOCAST = True
     PROFILER_ACTIVITY = "torch.profiler.ProfilerActivity.GCU"
     PROFILER_SORT_KEY = "gcu_time"
+    EXTENSION_MODULE = "tops_extension.torch"
+    EXTENSION_CLASS = "TopsTorchExtension"
     COMPILER = "topscc"
+    KERNEL_SUFFIX = ".tops"
     TRITON = "triton_gcu"
     COMPILE_BACKEND = "inductor"
+    ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
     VISIBLE_DEVICES = "TOPS_VISIBLE_DEVICES"
     CONTAINER_VISIBLE_DEVICES = "ENFLAME_VISIBLE_DEVICES"
     SMI = "efsmi"
+    DRIVER_MODULE = "enflame"
     DEVICE_NODES = "/dev/gcu*"
     SDK_HOME = "/opt/tops"
     CARD_MEMORY = {"S60": 49120}  # noqa: RUF012
@@ -62,7 +70,7 @@ class Gcu(Backend):
         "CARDS": f"{_SOURCE}: README.md (S60), csrc/gcu/gcu_hardware.cpp (L600)",
         "PLUGIN": f"{_SOURCE}: torch_gcu/__init__.py",
         "PIP_NAME": "absent from PyPI; wheels come with TopsRider",
-        "INSTALL": f"{_SOURCE}: README.md",
+        "INSTALL": f"{_SOURCE}: manuals/user_guide torch_gcu_user_guide.rst; {_VLLM}: docs/source/installation.md",
         "AUTOLOAD_SINCE": f"{_SOURCE}: setup.py:358; earlier versions were not read",
         "DEFAULT_VERSION": f"{_SOURCE}: version",
         "DEVICE_TYPE": f"{_SOURCE}: torch_gcu/__init__.py:79",
@@ -70,21 +78,28 @@ class Gcu(Backend):
         "IMPORT_NAMESPACE": f"{_SOURCE}: torch_gcu/gcu/__init__.py",
         "MOVER": f"{_SOURCE}: torch_gcu/__init__.py (generated methods for privateuse1)",
         "PREDICATE": f"{_SOURCE}: torch_gcu/transfer_to_gcu.py:429",
+        "INTEGER_DEVICE": "torch 2.13.0+cpu with a backend renamed as torch_gcu does: a number means it",
         "DEVICE_GENERATOR": f"{_SOURCE}: torch_gcu/gcu/random.py",
         "DTYPES": f"{_SOURCE}: README.md",
         "DTYPE_NOTES": f"{_SOURCE}: README.md",
         "COLLECTIVE": f"{_SOURCE}: torch_gcu/__init__.py:96",
         "COMPOSITE_COLLECTIVE": f"{_SOURCE}: torch_gcu/transfer_to_gcu.py rewrites it so",
-        "AUTOCAST": f"{_SOURCE}: torch_gcu/gcu/amp",
+        "TF32_SWITCH": f"{_SOURCE}: none; only a hint in gcu/profiler/_pattern_matcher.py:310 names one",
+        "AUTOCAST": f"{_SOURCE}: torch_gcu/gcu/amp; manuals/user_guide torch_gcu_amp.rst",
         "PROFILER_ACTIVITY": f"{_SOURCE}: torch_gcu/gcu/profiler",
         "PROFILER_SORT_KEY": f"{_SOURCE}: torch_gcu/gcu/profiler (self_gcu_time_total)",
+        "EXTENSION_MODULE": f"{_VLLM}: setup.py:35",
+        "EXTENSION_CLASS": f"{_VLLM}: setup.py:36, for kernels; C++ alone builds with torch's own CppExtension",
         "COMPILER": f"{_SOURCE}: README.md, /opt/tops/bin/topscc",
-        "TRITON": f"{_SOURCE}: README.md, triton_gcu 3.6",
-        "COMPILE_BACKEND": f"{_SOURCE}: torch_gcu/_inductor",
+        "KERNEL_SUFFIX": f"{_VLLM}: setup.py:289",
+        "TRITON": f"{_SOURCE}: torch_gcu/gcu/inductor/backend_register.py:188",
+        "COMPILE_BACKEND": f"{_SOURCE}: torch_gcu/gcu/inductor",
+        "ATTENTION": f"{_SOURCE}: torch_gcu/csrc/aten/RegisterSPDA.cpp; manuals/oplist_torch_gcu torch_gcu_op.rst:485",
         "VISIBLE_DEVICES": f"{_SOURCE}: torch_gcu/gcu/__init__.py:492",
-        "CONTAINER_VISIBLE_DEVICES": f"{_VLLM}: docs",
+        "CONTAINER_VISIBLE_DEVICES": f"{_VLLM}: docs/source/tutorials/multi_node.md:59",
         "SMI": f"{_VLLM}: docs/source/installation.md:48",
-        "DEVICE_NODES": f"{_VLLM}: docs/source/installation.md",
+        "DRIVER_MODULE": "github.com/flagos-ai/FlagTree documents/install_enflame_cn.md: /sys/module/enflame",
+        "DEVICE_NODES": "Enflame GCU k8s plugin user guide (topscloud 2.3): /dev/gcu0 to /dev/gcu7",
         "SDK_HOME": f"{_SOURCE}: README.md",
         "CARD_MEMORY": f"{_VLLM}: docs/source/installation.md:48",
         "DEVICES_PER_CARD": f"{_VLLM}: docs/source/installation.md:48",

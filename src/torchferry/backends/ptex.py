@@ -6,7 +6,11 @@ from torchferry.backends.base import Backend
 from torchferry.core.messages import Bilingual
 
 _PLUGIN = "github.com/mango-MilkT/torch_gcu@14a99843d05c (an installed torch_gcu 1.10)"
-_MANUAL = "T20 deployment manual (TopsRider t2x) and github.com/BarryZ001/MapSage_V5"
+_NOTES = "github.com/BarryZ001/MapSage_V5@4ea9c434a110"
+_MANUAL = f"T20 deployment manual (TopsRider t2x 2.5.136) in {_NOTES} docs"
+_RELEASE = f"TopsRider release notes v2.5.136 (copy in {_NOTES} docs)"
+_TOOLKIT = f"Enflame container toolkit user guide 1.0 (copy in {_NOTES} docs/topsrider_official_docs)"
+_ZOO = "github.com/EnflameTechnology/ModelZoo@53f119033735"
 
 
 class Ptex(Backend):
@@ -38,27 +42,32 @@ class Ptex(Backend):
             "会不加提示地按 float32 计算",
         ),
         "int64": Bilingual(
-            "held in 32 bits",
-            "以 32 位存放",
+            "held in 32 bits; keep values below 2**31",
+            "以 32 位存放；数值请保持在 2**31 以内",
         ),
     }
     COLLECTIVE = "eccl"
     COMPOSITE_COLLECTIVE = False
     DISTRIBUTED = "torch_gcu.distributed"
+    TF32_SWITCH = "ENFLAME_ENABLE_TF32"
     AUTOCAST = False
+    COMPILER = "topscc"
     TRITON = None
     COMPILE_BACKEND = None
+    ATTENTION = None
     VISIBLE_DEVICES = "TOPS_VISIBLE_DEVICES"
+    CONTAINER_VISIBLE_DEVICES = "ENFLAME_VISIBLE_DEVICES"
     SMI = "efsmi"
     DRIVER_MODULE = "enflame"
     DEVICE_NODES = "/dev/gcu*"
     SDK_HOME = "/usr/local/topsrider"
+    DEVICES_PER_CARD = 1
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": f"{_PLUGIN}; {_MANUAL}",
+        "CARDS": f"{_RELEASE}: made for i20, T20 and T21",
         "PLUGIN": _MANUAL,
         "PIP_NAME": f"{_MANUAL}: wheels come with TopsRider",
-        "INSTALL": f"{_MANUAL}: ptex-2.1.0+torch1.11.0",
+        "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
         "AUTOLOAD_SINCE": "torch 1.10 and 1.11 load no plugins (new in torch 2.5)",
         "DEVICE_TYPE": f"{_PLUGIN}: core/device.py; {_MANUAL}",
         "NAMESPACE": f"{_PLUGIN}: functions stand at the top level of torch_gcu",
@@ -67,17 +76,22 @@ class Ptex(Backend):
         "PREDICATE": f"{_PLUGIN}: is_gcu is a method, not a property",
         "INTEGER_DEVICE": "torch 1.10: a number is an index of a CUDA device",
         "DEVICE_GENERATOR": f"{_MANUAL}: the vendor's own example passes None instead",
-        "DTYPES": _MANUAL,
-        "DTYPE_NOTES": _MANUAL,
+        "DTYPES": f"{_RELEASE}: torch_gcu 1.10 casts Int64 and FP64 to 32 bits; a variable decides",
+        "DTYPE_NOTES": _RELEASE,
         "COLLECTIVE": f"{_PLUGIN}: distributed/distributed_c10d.py:83",
         "COMPOSITE_COLLECTIVE": f"{_PLUGIN}: distributed/distributed_c10d.py:83",
         "DISTRIBUTED": f"{_PLUGIN}: distributed/",
+        "TF32_SWITCH": f"{_ZOO}: training_models/pytorch/nlp/transformer/scripts/run_1gcu.sh:2 (environment)",
         "AUTOCAST": f"{_PLUGIN}: amp/autocast_mode.py is its own; torch.autocast of 1.10 knows cuda and cpu",
+        "COMPILER": f"{_RELEASE}: TopsCC",
         "TRITON": "torch 1.10 and 1.11 come before Triton in torch",
         "COMPILE_BACKEND": "torch 1.10 and 1.11 have no torch.compile",
+        "ATTENTION": f"{_PLUGIN}: none; torch 1.10 and 1.11 come before scaled_dot_product_attention",
         "VISIBLE_DEVICES": f"{_PLUGIN}: core/device.py:129",
-        "SMI": _MANUAL,
+        "CONTAINER_VISIBLE_DEVICES": _TOOLKIT,
+        "SMI": f"{_RELEASE}: EFSMI 1.21.0",
         "DRIVER_MODULE": f"{_MANUAL}: lsmod",
-        "DEVICE_NODES": _MANUAL,
+        "DEVICE_NODES": f"{_NOTES}: docs/topsrider_official_docs/enflame_gcu_k8s_plugin_user_guide.md:255",
         "SDK_HOME": _MANUAL,
+        "DEVICES_PER_CARD": f"{_NOTES}: docs/T20_DINOv3_8Card_Startup_Guide.md:151, eight cards count as eight",
     }

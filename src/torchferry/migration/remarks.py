@@ -9,7 +9,7 @@ from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.analysis import Analysis
 
-_EVERYWHERE = frozenset({"int64"})
+_EVERYWHERE = frozenset({"float32", "int64"})
 """Dtypes that every program uses, so that a finding in each file would say nothing."""
 
 

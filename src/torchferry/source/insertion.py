@@ -31,14 +31,18 @@ def has_torch_import(text: str) -> bool:
     return _TORCH_IMPORT.search(text) is not None
 
 
-def import_edit(text: str, modules: list[str], newline: str) -> Edit | None:
+def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "") -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
 
     The place is behind the first import of torch that stands at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
+    It goes before an import of `ahead_of`, a module below torch that exists only once `modules` are imported.
     A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed.
     """
     for match in _TORCH_IMPORT.finditer(text):
+        if ahead_of and re.compile(rf"(?:from|import)[ \t]+{re.escape(ahead_of)}\b").match(text, match.start()):
+            if _statement_end(text, match.start()) is not None:
+                return _edit(text, match.start(), modules, newline)
         end = _statement_end(text, match.start())
         if end is not None:
             return _edit(text, end, modules, newline)

@@ -41,5 +41,13 @@ class OwnDistributed(ReferenceRule):
                 continue
             if reference.name in AVAILABILITY:
                 continue
-            if concerned(context, reference.name) and isinstance(getattr(node, "ctx", None), ast.Load):
+            if not isinstance(getattr(node, "ctx", None), ast.Load):
+                continue
+            lost = reference.name.startswith("torch.distributed") and row_is_missing(context, reference.name)
+            if lost or concerned(context, reference.name):
                 yield from self.check_reference(context, reference)
+
+
+def row_is_missing(context: PythonContext, name: str) -> bool:
+    """Whether the target's table says that it lacks a name of torch."""
+    return context.target.api(name).status == "missing"

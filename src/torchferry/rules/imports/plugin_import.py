@@ -40,7 +40,9 @@ class PluginImport(Rule):
         plugin = target.backend.PLUGIN
         if imports_module(source.text, plugin) or not (anyhow or has_torch_import(source.text)):
             return None
-        return import_edit(source.text, [plugin], source.newline)
+        namespace = target.backend.IMPORT_NAMESPACE
+        ahead_of = namespace if namespace.startswith("torch.") else ""
+        return import_edit(source.text, [plugin], source.newline, ahead_of)
 
     def at(self, path: str, source: SourceText, edit: Edit, target: Target) -> Finding:
         """Build the finding for an edit that `edit` returned."""

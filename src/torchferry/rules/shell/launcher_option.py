@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
@@ -50,5 +51,5 @@ class LauncherOption(Rule):
                         else say("whether `--multi_gpu` of accelerate serves {target} is UNKNOWN", target=target.title),
                         row.remark,
                     )
-                    grade = Grade.NOTE if known else Grade.MANUAL
+                    grade = Grade.NOTE if row.status in REWRITTEN else Grade.MANUAL
                     yield self.finding(context, (word.start, word.end), message, grade)
