@@ -113,7 +113,7 @@ def test_killed_at_any_moment_the_tree_is_as_before_or_as_after(tmp_path: Path, 
         assert status == -signal.SIGKILL
     else:
         pytest.fail("the run never came to its end")
-    assert deadline > 30
+    assert deadline > 20, "there were steps to be killed at"
     assert states == {True, False}
 
 
