@@ -112,7 +112,8 @@ def test_nothing_here_imports_torch() -> None:
 
 def test_help_imports_little() -> None:
     code = (
-        "import sys, click\nbefore = set(sys.modules)\nfrom torchferry.cli import main\nsys.argv = ['torchferry', '--help']\n"
+        "import sys, click\nbefore = set(sys.modules)\nfrom torchferry.cli import main\n"
+        "sys.argv = ['torchferry', '--help']\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print(sorted(m for m in sys.modules if m.startswith('torchferry')), file=sys.stderr)\n"
         "heavy = {'torch', 'rich', 'packaging', 'tomllib', 'subprocess'} & (set(sys.modules) - before)\n"
