@@ -238,3 +238,14 @@ def test_a_closed_pipe_is_no_fault(project: Path) -> None:
     command = f"{sys.executable} -m torchferry scan {project} -t npu | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+def test_notebooks_beside_the_originals_import_the_new_modules(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import torch\n\nx = torch.zeros(1).cuda()\n", encoding="utf-8")
+    source = ["import torch\n", "from model import x\n", "x.cuda()"]
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []}]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}, indent=1), encoding="utf-8")
+    done = torchferry("migrate", tmp_path, "-t", "npu", "--suffix", "_npu")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "a_npu.ipynb").read_text(encoding="utf-8"))["cells"][0]["source"]
+    assert written == ["import torch\n", "import torch_npu\n", "from model_npu import x\n", "x.npu()"]

@@ -17,11 +17,14 @@ from torchferry.core.finding import Edit
 from torchferry.core.messages import say
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
+from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
+from torchferry.source.jsontext import NotJsonError
+from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
-from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python
+from torchferry.source.text import SourceText, UndecodableError
 
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+\Z")
 
@@ -68,8 +71,9 @@ def plan_suffix(root: Path, analysis: Analysis, writes: Iterable[Write], suffix:
         if (root / new).exists():
             raise TorchferryError(say("`{path}` exists already", path=new), say("remove it or choose another suffix"))
         data = changed[path].after if path in changed else (root / path).read_bytes()
-        if path.endswith(".py"):
-            data = adjuster.python(path, data)
+        kind = kind_of(path)
+        if kind in (Kind.PYTHON, Kind.NOTEBOOK):
+            data = adjuster.python(path, kind, data)
         elif path.endswith((".sh", ".bash", ".slurm", ".sbatch")):
             data = adjuster.shell(path, data)
         mode = (root / path).stat().st_mode & 0o7777
@@ -137,11 +141,12 @@ class _Adjuster:
         self.moving = moving
         self.suffix = suffix
 
-    def python(self, path: str, data: bytes) -> bytes:
+    def python(self, path: str, kind: Kind, data: bytes) -> bytes:
+        """Import the new versions, in a module or in the cells of a notebook."""
         try:
-            source = decode_python(data)
-            file = PythonFile(path, source)
-        except (UndecodableError, UnparsableError):
+            document = Document.read(path, kind, data)
+            file = PythonFile(path, document.source)
+        except (UndecodableError, UnparsableError, NotJsonError):
             return data
         names = Names(file)
         edits: list[Edit] = []
@@ -150,7 +155,7 @@ class _Adjuster:
                 edits += self._from_import(file, names, statement)
             else:
                 edits += self._import(file, names, statement)
-        return source.encode(apply_edits(source.text, dict.fromkeys(edits)))
+        return document.edited(dict.fromkeys(edits)).data()
 
     def _moved(self, module: str, importer: str) -> bool:
         return self.project.module_path(module, importer) in self.moving

@@ -17,7 +17,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, quoted_for
-from torchferry.rules.device.own_methods import receiver_owns
+from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
 
@@ -37,7 +37,7 @@ class CudaMethod(Rule):
         for call in calls_of(context, "cuda"):
             assert isinstance(call.func, ast.Attribute)
             receiver = call.func.value
-            if context.names.qualified(call.func) is not None or receiver_owns(context, receiver, "cuda"):
+            if is_library_name(context, call.func) or receiver_owns(context, receiver, "cuda"):
                 continue
             yield self._report(context, call, call.func)
 

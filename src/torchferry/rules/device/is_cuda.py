@@ -16,7 +16,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
-from torchferry.rules.device.own_methods import receiver_owns
+from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
 
@@ -37,7 +37,7 @@ class IsCuda(Rule):
         """Yield a finding for each read."""
         for node in context.file.attributes.get("is_cuda", ()):
             qualified = context.names.qualified(node)
-            foreign = qualified is not None and not qualified.startswith("torch.")
+            foreign = qualified is not None and not qualified.startswith("torch.") and is_library_name(context, node)
             if not isinstance(node.ctx, ast.Load) or foreign or receiver_owns(context, node.value, "is_cuda"):
                 continue
             yield self._report(context, node)

@@ -95,3 +95,19 @@ def _stores(context: PythonContext, definition: ast.ClassDef, member: str) -> bo
         and context.file.enclosing_class(stored) is definition
         for stored in context.file.attributes.get(member, ())
     )
+
+
+def is_library_name(context: PythonContext, attribute: ast.Attribute) -> bool:
+    """Whether an attribute is a name of an imported module, such as `tvm.cuda`, and no method of an object.
+
+    A variable of the project's own module, taken by `from model import net`, is an object like any other.
+    """
+    qualified = context.names.qualified(attribute)
+    if qualified is None:
+        return False
+    module, _, member = qualified.rpartition(".")[0].rpartition(".")
+    path = context.project.module_path(module, context.path) if context.project is not None and module else None
+    loaded = context.project.file(path) if context.project is not None and path is not None else None
+    if loaded is None:
+        return True
+    return not any(isinstance(binding, ast.Name) for binding in loaded[1].module_bindings(member))
