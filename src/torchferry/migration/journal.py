@@ -152,7 +152,7 @@ def control_folder(root: Path, create: bool = False) -> Path | None:
         if not create:
             return None
         try:
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)  # another run may be making it at this moment
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise TorchferryError(
