@@ -16,12 +16,15 @@ from torchferry.rules.registry import rules
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "torchferry"
 CATALOG = {row["en"]: row["zh"] for row in toml.load(SOURCE / "core" / "zh.toml")["message"]}
+KINDS = ("rule", "target", "setting", "card", "dtype", "setting of a fault", "kind of fault")
+"""What `unknown_name` is asked about."""
+
 PLACE = re.compile(r"\{(\w+)\}")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def templates() -> list[str]:
-    found = {*GRADE_TITLES.values(), *(why.value for why in Why), "rule", "target", "setting"}
+    found = {*GRADE_TITLES.values(), *(why.value for why in Why), *KINDS}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "_say"):

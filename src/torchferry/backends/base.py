@@ -69,6 +69,9 @@ class Backend:
     DEVICE_TYPE: ClassVar[str]
     """Type of the device in `torch.device(...)` and in device strings."""
 
+    DISPATCH_KEY: ClassVar[str] = "PrivateUse1"
+    """Dispatch key of torch under which the plugin registers its operators."""
+
     NAMESPACE: ClassVar[str] = ""
     """What user code writes where it wrote `torch.cuda`; empty when the plugin has no such namespace."""
 

@@ -29,6 +29,7 @@ class Ptex(Backend):
     )
     AUTOLOAD_SINCE = None
     DEVICE_TYPE = "xla"
+    DISPATCH_KEY = "XLA"
     NAMESPACE = ""
     DEVICE_FACTORY = "ptex.device"
     MOVER = None
@@ -70,6 +71,7 @@ class Ptex(Backend):
         "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
         "AUTOLOAD_SINCE": "torch 1.10 and 1.11 load no plugins (new in torch 2.5)",
         "DEVICE_TYPE": f"{_PLUGIN}: core/device.py; {_MANUAL}",
+        "DISPATCH_KEY": f"{_MANUAL}: its devices are of torch's own type xla",
         "NAMESPACE": f"{_PLUGIN}: functions stand at the top level of torch_gcu",
         "DEVICE_FACTORY": f'{_MANUAL}: ptex.device("xla")',
         "MOVER": f"{_PLUGIN}: no such method",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
     "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
+    "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
@@ -29,3 +31,12 @@ def jobs() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def cache_folder() -> Path:
+    """Return where built things are kept: `TORCHFERRY_CACHE`, else `torchferry` in the user's cache."""
+    named = os.environ.get("TORCHFERRY_CACHE", "")
+    if named:
+        return Path(named).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if home else Path("~/.cache").expanduser()) / "torchferry"

@@ -1,0 +1,80 @@
+"""A backend's data files that are one record and no table of rows: where they lie and how their sources are cited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends.base import DATA, Backend
+from torchferry.core import toml
+
+
+def data_file(backend: type[Backend], name: str) -> Path | None:
+    """Return the file `name` of a backend, or the nearest one that it inherits; None where there is none."""
+    for base in backend.__mro__:
+        if not (issubclass(base, Backend) and hasattr(base, "NAME")):
+            continue
+        path = (base.DATA_DIRECTORY or DATA / base.NAME) / name
+        if path.is_file():
+            return path
+    return None
+
+
+class DataFile:
+    """One parsed data file; every reading method raises ValueError with the file's name when the file is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.document = toml.load(path)
+        except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not TOML: {error}") from error
+        sources = self.document.get("sources", {})
+        if not isinstance(sources, dict) or not all(isinstance(text, str) and text for text in sources.values()):
+            raise self.wrong("[sources] maps a key to a text")
+        self.sources: dict[str, str] = sources
+
+    def wrong(self, what: str) -> ValueError:
+        """Build the error for this file."""
+        return ValueError(f"{self.path}: {what}")
+
+    def known(self, table: dict[str, Any], keys: frozenset[str], where: str) -> None:
+        """Check that `table` has no key but `keys`."""
+        for key in table:
+            if key not in keys:
+                raise self.wrong(f"{where}: `{key}` is none of {', '.join(sorted(keys))}")
+
+    def cited(self, table: dict[str, Any], where: str) -> str:
+        """Return the sources that `table` cites, in full."""
+        keys = self.text(table, "source", where).split()
+        if not keys or any(key not in self.sources for key in keys):
+            raise self.wrong(f"{where}: source `{' '.join(keys)}` is not in [sources]")
+        return "; ".join(self.sources[key] for key in keys)
+
+    def text(self, table: dict[str, Any], key: str, where: str, default: str = "") -> str:
+        """Return a text of `table`."""
+        value = table.get(key, default)
+        if not isinstance(value, str):
+            raise self.wrong(f"{where}: `{key}` is {value!r}, not a text")
+        return value
+
+    def texts(self, table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+        """Return a list of texts of `table`; empty when it is absent."""
+        value = table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.wrong(f"{where}: `{key}` is not a list of texts")
+        return tuple(value)
+
+    def tables(self, key: str) -> list[dict[str, Any]]:
+        """Return the tables `[[key]]` of the file."""
+        value = self.document.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.wrong(f"`{key}` is not a list of tables; write [[{key}]]")
+        return value
+
+    def table(self, key: str) -> dict[str, Any]:
+        """Return the table `[key]` of the file; empty when it is absent."""
+        value = self.document.get(key, {})
+        if not isinstance(value, dict):
+            raise self.wrong(f"`{key}` is not a table; write [{key}]")
+        return value

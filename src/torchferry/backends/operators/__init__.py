@@ -1,0 +1,205 @@
+"""Which operators a plugin registers for its device, and what it does with those that it lacks.
+
+A plugin's list is long and flat, so it has a file of its own, `ops.toml`, beside the backend's tables::
+
+    version = "2.13.0"                  # plugin version that the list was read from
+    torch = "2.13.0"                    # torch version that the plugin version is for
+    source = "REG"                      # key of [sources]
+    fallback = "warn"                   # one of FALLBACKS
+    fallback_switch = "VENDOR_NO_CPU"   # environment variable that changes it, if there is one,
+    fallback_switch_value = "1"         # the value that does,
+    fallback_switched = "error"         # and what the plugin does then
+
+    [sources]
+    REG = "dispatcher registrations of the wheel"
+
+    [operators]                         # absent where nobody knows the list
+    registered = ["add.Tensor", ...]    # dispatcher names without `aten::`
+    autograd = ["softmax.int", ...]     # those registered for autograd on the device
+
+    [[forced_fallback]]                 # registered, and yet run on the CPU
+    card = "X1"
+    names = ["sinc.out"]
+    when = "..."                        # only under this condition
+    source = "REG"
+
+    [[note]]                            # what else a user should know of an operator or a torch function
+    names = ["torch.topk"]
+    note = "..."
+    note_zh = "..."
+    source = "REG"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends._datafile import DataFile, data_file
+from torchferry.backends.base import Backend
+from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.messages import Bilingual
+
+FALLBACKS = ("error", "warn", "silent", "unknown")
+"""What a plugin does with an operator it lacks: raise, run it on the CPU with a warning or without a word."""
+
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)?")
+"""An operator's name with its overload, as the dispatcher spells it without `aten::`."""
+
+
+@dataclass(frozen=True)
+class OperatorTable:
+    """What one plugin version registers.
+
+    Attributes:
+        version: Plugin version that the list was read from; empty when there is no list.
+        torch: torch version that this plugin version is for. Operators newer than it are in no list.
+        source: Where the facts come from, in full.
+        fallback: One of `FALLBACKS`.
+        fallback_switch: Environment variable that changes the fallback; empty when none is known.
+        fallback_switch_value: The value of it that does.
+        fallback_switched: What the plugin does then, one of `FALLBACKS`.
+        registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
+        autograd: Names registered for autograd on the device.
+        forced_fallback: By card (as in `cards.toml`), the names that run on the CPU although they are
+            registered, each with the condition under which they do; an empty condition means always.
+        notes: Limits of single operators or torch functions.
+    """
+
+    version: str = ""
+    torch: str = ""
+    source: str = ""
+    fallback: str = "unknown"
+    fallback_switch: str = ""
+    fallback_switch_value: str = ""
+    fallback_switched: str = "unknown"
+    registered: frozenset[str] | Unknown = UNKNOWN
+    autograd: frozenset[str] | Unknown = UNKNOWN
+    forced_fallback: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: Mapping[str, Bilingual] = field(default_factory=dict)
+
+    def forced_on(self, card: str) -> frozenset[str]:
+        """Return the registered names that always run on the CPU on `card`."""
+        return frozenset(name for name, when in self.forced_fallback.get(card, {}).items() if not when)
+
+    def sometimes_forced_on(self, card: str) -> Mapping[str, str]:
+        """Return the registered names that run on the CPU under a condition on `card`, with the condition."""
+        return {name: when for name, when in self.forced_fallback.get(card, {}).items() if when}
+
+
+def load_operators(backend: type[Backend]) -> OperatorTable:
+    """Return what is known of a backend's operators; without an `ops.toml`, everything in it is unknown.
+
+    Raises:
+        ValueError: the file lacks a field, has one it should not have, or cites a source it does not name.
+    """
+    path = data_file(backend, "ops.toml")
+    return OperatorTable() if path is None else _read(path)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path) -> OperatorTable:
+    file = DataFile(path)
+    top = file.document
+    file.known(top, _TOP, "top")
+    operators = file.table("operators")
+    file.known(operators, frozenset({"registered", "autograd"}), "[operators]")
+    version, torch = file.text(top, "version", "top"), file.text(top, "torch", "top")
+    if "registered" in operators and not (version and torch):
+        raise file.wrong("a list of operators needs `version` and `torch`: the versions it was made for")
+    switch = file.text(top, "fallback_switch", "top")
+    if bool(switch) != ("fallback_switch_value" in top and "fallback_switched" in top):
+        raise file.wrong("`fallback_switch`, `fallback_switch_value` and `fallback_switched` go together")
+    return OperatorTable(
+        version=version,
+        torch=torch,
+        source=file.cited(top, "top"),
+        fallback=_fallback(file, "fallback"),
+        fallback_switch=switch,
+        fallback_switch_value=file.text(top, "fallback_switch_value", "top"),
+        fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
+        registered=_names(file, operators, "registered"),
+        autograd=_names(file, operators, "autograd"),
+        forced_fallback=_forced(file),
+        notes=_notes(file),
+    )
+
+
+_TOP = frozenset(
+    {
+        "version",
+        "torch",
+        "source",
+        "fallback",
+        "fallback_switch",
+        "fallback_switch_value",
+        "fallback_switched",
+        "sources",
+        "operators",
+        "forced_fallback",
+        "note",
+    }
+)
+
+
+def _fallback(file: DataFile, key: str) -> str:
+    value = file.text(file.document, key, "top")
+    if value not in FALLBACKS:
+        raise file.wrong(f"`{key}` is `{value}`, none of {', '.join(FALLBACKS)}")
+    return value
+
+
+def _names(file: DataFile, operators: dict[str, Any], key: str) -> frozenset[str] | Unknown:
+    if key not in operators:
+        return UNKNOWN
+    names = file.texts(operators, key, "[operators]")
+    _check(file, names, f"[operators] {key}")
+    return frozenset(names)
+
+
+def _check(file: DataFile, names: tuple[str, ...], where: str) -> None:
+    for name in names:
+        if NAME.fullmatch(name) is None:
+            raise file.wrong(f"{where}: `{name}` is not an operator's name such as `add.Tensor`")
+    if len(set(names)) != len(names):
+        raise file.wrong(f"{where}: a name stands twice")
+
+
+def _forced(file: DataFile) -> dict[str, dict[str, str]]:
+    forced: dict[str, dict[str, str]] = {}
+    for entry in file.tables("forced_fallback"):
+        where = f"[[forced_fallback]] {entry.get('card', '')}"
+        file.known(entry, frozenset({"card", "names", "when", "source"}), where)
+        file.cited(entry, where)
+        card = file.text(entry, "card", where)
+        names = file.texts(entry, "names", where)
+        if not card or not names:
+            raise file.wrong(f"{where}: `card` and `names` say which operators of which card")
+        _check(file, names, where)
+        of_card = forced.setdefault(card, {})
+        for name in names:
+            if name in of_card:
+                raise file.wrong(f"{where}: `{name}` stands twice")
+            of_card[name] = file.text(entry, "when", where)
+    return forced
+
+
+def _notes(file: DataFile) -> dict[str, Bilingual]:
+    notes: dict[str, Bilingual] = {}
+    for entry in file.tables("note"):
+        names = file.texts(entry, "names", "[[note]]")
+        where = f"[[note]] {', '.join(names)}"
+        file.known(entry, frozenset({"names", "note", "note_zh", "source"}), where)
+        file.cited(entry, where)
+        note = Bilingual(file.text(entry, "note", where), file.text(entry, "note_zh", where))
+        if not names or not note.en or not note.zh:
+            raise file.wrong(f"{where}: `names`, `note` and `note_zh` go together")
+        for name in names:
+            if name in notes:
+                raise file.wrong(f"{where}: `{name}` has a note already")
+            notes[name] = note
+    return notes

@@ -1,0 +1,89 @@
+"""`torchferry rehearse`: run a command on a simulated card."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from torchferry.backends.registry import built_in
+from torchferry.core import env, exitcodes
+from torchferry.core.config import load
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.rehearsal.account import collect
+from torchferry.rehearsal.config import prepare
+from torchferry.rehearsal.launch import run
+from torchferry.rehearsal.summary import document, lines, opening
+
+
+@click.command("rehearse", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "-t",
+    "--target",
+    default="",
+    metavar="NAME[@VERSION]",
+    help=f"Where it is to run: {', '.join(built_in())}; VERSION is the plugin's.",
+)
+@click.option("--card", default="", metavar="NAME", help="Which card, such as 910B or S4000.")
+@click.option("--devices", type=click.IntRange(1, 16), default=None, help="How many devices the machine has.")
+@click.option(
+    "--profile",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file that changes what is known of the card.",
+)
+@click.option("--fault", multiple=True, metavar="SETTINGS", help="Let something go wrong: op=aten.addmm,kind=nan.")
+@click.option("--strict", is_flag=True, help="End with 1 when something would fail on the card.")
+@click.option("--summary-file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the summary as JSON.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    target: str,
+    card: str,
+    devices: int | None,
+    profile: Path | None,
+    fault: tuple[str, ...],
+    strict: bool,
+    summary_file: Path | None,
+    lang: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND on a simulated card, on the CPU.
+
+    COMMAND is what you would type on the card's machine: `python train.py`, `torchrun ...`, `accelerate launch ...`, or
+    a shell script that calls Python. The code meets the plugin's API, the card's memory, dtypes and operators, and its
+    collective library. A summary says what would fail there. It proves that code is right for the API; it says
+    nothing about speed or accuracy on the card.
+
+    \b
+    torchferry rehearse -t NAME -- python train.py --epochs 1
+    torchferry rehearse -t NAME --devices 2 -- torchrun --nproc_per_node 2 train.py
+    """
+    lang = lang or env.language()
+    wanted = target or load(Path()).target
+    if not wanted:
+        raise UsageError(
+            say("no target is named"),
+            say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+        )
+    rehearsal = prepare(wanted, card, devices or 0, profile, fault)
+    click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
+    with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        code = run(list(command), rehearsal, folder)
+        account = collect(folder)
+    click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code)), err=True)
+    if summary_file is not None:
+        _write(summary_file, document(rehearsal, account, code, list(command)))
+    if code == 0 and strict and (account.failures or account.on_device == 0):
+        code = exitcodes.FINDINGS
+    sys.exit(code)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None

@@ -1,0 +1,239 @@
+"""Build the rehearsal device: once for each torch, compiler and source, with one plain compiler call.
+
+The library has no Python headers, so one build serves every Python. It lies in the user's cache and is found by a
+hash of everything that could change it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from torchferry.core import env
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+SOURCES = Path(__file__).with_name("csrc")
+TESTED = ("2.13",)
+"""The torch versions, as major.minor, that the whole test suite ran with."""
+
+OLDEST = (2, 13)
+"""The first torch whose device interfaces the sources are written for."""
+
+_COMPILERS = ("c++", "g++", "clang++")
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+
+_SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
+"""With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a build is made from.
+
+    Attributes:
+        torch_version: As `torch.__version__` says.
+        torch_folder: The installed package, which has the headers and the libraries.
+        compiler: Path of the C++ compiler.
+        compiler_version: First line of its `--version`.
+        flags: Compiler flags, without paths.
+    """
+
+    torch_version: str
+    torch_folder: Path
+    compiler: str
+    compiler_version: str
+    flags: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """A name for the result: a hash of all that goes into it."""
+        digest = hashlib.sha256()
+        parts = (self.torch_version, self.compiler_version, *self.flags, platform.machine(), sys.platform)
+        for part in parts:
+            digest.update(part.encode() + b"\0")
+        for path in sorted(SOURCES.iterdir()):
+            if path.suffix in {".h", ".cpp"}:
+                digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        return f"torch-{self.torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"
+
+    def command(self, output: Path) -> list[str]:
+        """The compiler call that writes `output`."""
+        include, libraries = self.torch_folder / "include", self.torch_folder / "lib"
+        return [
+            self.compiler,
+            *self.flags,
+            "-isystem",
+            str(include),
+            "-isystem",
+            str(include / "torch" / "csrc" / "api" / "include"),
+            str(SOURCES / "rehearsal.cpp"),
+            "-o",
+            str(output),
+            f"-L{libraries}",
+            "-lc10",
+            "-ltorch_cpu",
+            f"-Wl,-rpath,{libraries}",
+        ]
+
+
+def library() -> Path:
+    """Return the built library for this process' torch, building it when it is not in the cache.
+
+    Raises:
+        TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
+    """
+    found = recipe()
+    folder = _cache()
+    path = folder / found.key / "device.so"
+    if path.is_file():
+        return path
+    with _locked(folder, found.key):
+        if not path.is_file():  # somebody else may have built it while we waited
+            _build(found, path)
+    return path
+
+
+def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
+    """Return what a build in this process is made from.
+
+    Raises:
+        TorchferryError: torch is too old, or there is no C++ compiler.
+    """
+    import torch
+
+    version = str(torch.__version__)
+    release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
+    if release < OLDEST:
+        raise TorchferryError(
+            say(
+                "the rehearsal device needs torch {oldest} or later, not {version}",
+                oldest=_dotted(OLDEST),
+                version=version,
+            ),
+            say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
+        )
+    compiler = _compiler()
+    if os.environ.get("TORCHFERRY_SANITIZE"):
+        extra_flags = (*extra_flags, *_SANITIZERS)
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    flags = (*_FLAGS, abi, *extra_flags)
+    return Recipe(version, Path(str(torch.__file__)).parent, compiler, _compiler_version(compiler), flags)
+
+
+def is_tested(version: str) -> bool:
+    """Whether the test suite ran with this torch."""
+    return ".".join(version.split(".")[:2]) in TESTED
+
+
+def _dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
+
+
+def _compiler() -> str:
+    wanted = os.environ.get("CXX", "")
+    for name in [wanted] if wanted else _COMPILERS:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise TorchferryError(
+        say("there is no C++ compiler ({names})", names=wanted or ", ".join(_COMPILERS)),
+        say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
+    )
+
+
+@lru_cache(maxsize=4)
+def _compiler_version(compiler: str) -> str:
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0] if done.stdout else compiler
+
+
+def _cache() -> Path:
+    folder = env.cache_folder() / "rehearsal"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return folder
+
+
+def _unwritable(folder: Path, error: OSError) -> TorchferryError:
+    return TorchferryError(
+        say("cannot write in the cache {folder}: {error}", folder=folder, error=error.strerror or error),
+        say("name a folder with some MiB of room in TORCHFERRY_CACHE"),
+    )
+
+
+@contextmanager
+def _locked(folder: Path, key: str) -> Iterator[None]:
+    """Hold the build of one key; the lock goes with the process, however that ends."""
+    try:
+        descriptor = os.open(folder / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            _tell("torchferry: another process is building the rehearsal device; waiting for it")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _build(found: Recipe, path: Path) -> None:
+    _tell(
+        f"torchferry: building the rehearsal device for torch {found.torch_version} "
+        "(once for this torch and compiler, about half a minute)"
+    )
+    started = time.monotonic()
+    folder = path.parent
+    try:
+        folder.mkdir(exist_ok=True)
+        for leftover in folder.glob("*.partial"):  # of a build that was killed
+            leftover.unlink()
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial", delete=False) as file:
+            partial = Path(file.name)
+        try:
+            _compile(found, partial)
+            partial.chmod(0o755)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    _tell(f"torchferry: built in {time.monotonic() - started:.0f} s: {path}")
+
+
+def _compile(found: Recipe, output: Path) -> None:
+    done = subprocess.run(found.command(output), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        raise TorchferryError(
+            say(
+                "the rehearsal device does not compile with torch {version} and {compiler}: {error}",
+                version=found.torch_version,
+                compiler=found.compiler_version,
+                error=(errors or done.stderr.splitlines() or ["?"])[0],
+            ),
+            say("tested: torch {tested}", tested=", ".join(TESTED))
+            if not is_tested(found.torch_version)
+            else say("the call was: {command}", command=" ".join(found.command(output))),
+        )
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,86 @@
+"""What a rehearsal is to be, as it travels from the command to every process that it starts.
+
+The command writes one JSON file into a folder of the session, and an environment variable names that folder.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchferry.backends.registry import choose
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.rehearsal.faults import Fault, parse
+from torchferry.rehearsal.profile import Profile, make_profile
+
+VARIABLE = "TORCHFERRY_REHEARSAL"
+"""Environment variable with the session's folder."""
+
+_FILE = "rehearsal.json"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """One rehearsal.
+
+    Attributes:
+        target: Name and version of the target, as on the command line.
+        profile: The card.
+        faults: What goes wrong on purpose.
+    """
+
+    target: str
+    profile: Profile
+    faults: tuple[Fault, ...] = ()
+
+    def resolved(self) -> Target:
+        """Return the target."""
+        choice = choose(self.target)
+        return Target(choice.backend, choice.version)
+
+    def write(self, folder: Path) -> None:
+        """Write it into a session's folder."""
+        document = {
+            "target": self.target,
+            "profile": json.loads(self.profile.to_json()),
+            "faults": [fault.as_dict() for fault in self.faults],
+        }
+        (folder / _FILE).write_text(json.dumps(document), encoding="utf-8")
+
+
+def prepare(target: str, card: str, devices: int, file: Path | None, faults: tuple[str, ...]) -> Rehearsal:
+    """Return the rehearsal that was asked for in words.
+
+    Raises:
+        UsageError: a target, card, setting or fault does not exist.
+    """
+    choice = choose(target)
+    resolved = Target(choice.backend, choice.version)
+    profile = make_profile(resolved, card, devices, file)
+    return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults))
+
+
+def read(folder: Path) -> Rehearsal:
+    """Return the rehearsal of a session's folder.
+
+    Raises:
+        TorchferryError: there is no such file, or it is damaged.
+    """
+    try:
+        document = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        profile = Profile.from_json(json.dumps(document["profile"]))
+        faults = tuple(Fault(**fault) for fault in document["faults"])
+        return Rehearsal(document["target"], profile, faults)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TorchferryError(
+            say(
+                "{variable} names {folder}, which holds no rehearsal: {error}",
+                variable=VARIABLE,
+                folder=folder,
+                error=error,
+            ),
+            say("start the command with `torchferry rehearse`"),
+        ) from None

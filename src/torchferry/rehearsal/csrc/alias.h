@@ -1,0 +1,57 @@
+// A CPU tensor on the bytes of a device tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include "memory.h"
+
+namespace ferry {
+
+constexpr auto kMathBits =
+    c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+
+inline bool on_device(const at::Tensor& tensor) { return tensor.device().type() == settings().type; }
+
+inline void require_strided(const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided, "the rehearsal of ", settings().name,
+                              " has strided tensors only, not ", tensor.layout());
+}
+
+// Without autograd keys the alias needs no version counter; it never leaves the kernels below autograd.
+inline at::Tensor cpu_alias(const at::Tensor& tensor, StoragePtr twin) {
+  const auto* source = tensor.unsafeGetTensorImpl();
+  auto alias = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(std::move(twin)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kMathBits), source->dtype());
+  auto* implementation = alias.unsafeGetTensorImpl();
+  implementation->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (source->is_wrapped_number()) {
+    implementation->set_wrapped_number(true);
+  }
+  return alias;
+}
+
+inline at::Tensor cpu_alias(const at::Tensor& tensor) {
+  require_strided(tensor);
+  return cpu_alias(tensor, twin_of(tensor.storage()));
+}
+
+// The same as a tensor in its own right, which may leave the call: collectives work on it in a thread of theirs.
+inline at::Tensor host_tensor(const at::Tensor& tensor) {
+  require_strided(tensor);
+  auto host = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(twin_of(tensor.storage())),
+                                                       c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  host.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return host;
+}
+
+inline void refuse_missing_dtype(c10::ScalarType dtype) {
+  if (C10_UNLIKELY(settings().missing.load(std::memory_order_relaxed) & bit(dtype))) {
+    emit(Event::kMissingDtype, c10::toString(dtype));
+    TORCH_CHECK_TYPE(false, settings().title, " does not support ", dtype, ": a tensor of this dtype cannot be on ",
+                     settings().name);
+  }
+}
+
+}  // namespace ferry

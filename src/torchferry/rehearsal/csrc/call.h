@@ -1,0 +1,388 @@
+// One call of an operator: arguments become CPU aliases, results become device tensors on the same bytes.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rand_like.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+#include <cmath>
+
+#include "alias.h"
+#include "generator.h"
+#include "operators.h"
+
+namespace ferry {
+
+class Call {
+ public:
+  explicit Call(Operator& op) : op_(op), device_(settings().type, current_device()) {
+    op.calls.fetch_add(1, std::memory_order_relaxed);
+    if (C10_UNLIKELY(op.mode.load(std::memory_order_relaxed) != Mode::kNative)) {
+      lacking();
+    }
+    if (C10_UNLIKELY(op.synchronises)) {
+      emit(Event::kSynchronisation, op.name);
+    }
+  }
+
+  Operator& op() { return op_; }
+  c10::Device device() const { return device_; }
+  void place_on(c10::Device device) {
+    if (!placed_) {
+      device_ = c10::Device(settings().type, checked(device.index()));
+      placed_ = true;
+    }
+  }
+
+  // The CPU tensor to compute with in place of `tensor`, argument number `index`.
+  at::Tensor to_cpu(const at::Tensor& tensor, size_t index, bool writes) {
+    if (C10_LIKELY(on_device(tensor))) {
+      return from_device(tensor, writes);
+    }
+    if (tensor.device().type() == c10::kCPU) {
+      if (!op_.any_device && (tensor.dim() != 0 || writes) && stray_ < 0) {
+        stray_ = static_cast<int>(index);
+      }
+      operands_.push_back({tensor, tensor, at::Tensor(), false});  // so that it is known when it is returned
+    }
+    return tensor;
+  }
+
+  // After the last argument: whether they may stand together.
+  void check_devices(const c10::FunctionSchema& schema) {
+    if (C10_UNLIKELY(stray_ >= 0)) {
+      mixed(schema.arguments()[static_cast<size_t>(stray_)].name());
+    }
+  }
+
+  // A storage argument: results on `host` belong to `device`.
+  void share(c10::StorageImpl* host, const c10::Storage& device) { shared_.push_back({host, device}); }
+
+  bool half() const { return half_; }
+  bool widened() const { return widen_; }
+
+  // Start again with float32 copies of half arguments; the results are rounded back.
+  void widen() {
+    operands_.clear();
+    shared_.clear();
+    stray_ = -1;
+    widen_ = true;
+  }
+
+  void after_kernel() {
+    if (C10_UNLIKELY(widen_)) {
+      for (auto& operand : operands_) {
+        if (operand.writes && operand.wide.defined()) {
+          operand.alias.copy_(operand.wide);
+        }
+      }
+    }
+    if (writes_) {
+      for (auto& operand : operands_) {
+        if (operand.writes) {
+          follow(operand);
+        }
+      }
+    }
+  }
+
+  at::Tensor to_device(at::Tensor result) {
+    if (!result.defined()) {
+      return result;
+    }
+    auto* implementation = result.unsafeGetTensorImpl();
+    for (auto& operand : operands_) {
+      if (operand.alias.unsafeGetTensorImpl() == implementation ||
+          (operand.wide.defined() && operand.wide.unsafeGetTensorImpl() == implementation)) {
+        return operand.original;
+      }
+    }
+    if (result.device().type() != c10::kCPU) {
+      return result;
+    }
+    if (C10_UNLIKELY(widen_) && result.scalar_type() == at::kFloat) {
+      result = result.to(narrow_);
+      implementation = result.unsafeGetTensorImpl();
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(result.layout() == c10::kStrided, "the rehearsal of ", settings().name,
+                                " has strided tensors only; ", op_.name, " makes one of layout ", result.layout());
+    refuse_missing_dtype(result.scalar_type());
+    if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(result.scalar_type())) &&
+        !op_.moves_only) {
+      narrow_values(result);
+    }
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
+      result = spoil(std::move(result));
+      implementation = result.unsafeGetTensorImpl();
+    }
+    return wrap(std::move(result), implementation);
+  }
+
+  // Faults that do not change a result.
+  void before_kernel() {
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
+      disturb();
+    }
+  }
+
+ private:
+  struct Operand {
+    at::Tensor original;
+    at::Tensor alias;  // held: a freed alias' address could be reused by a result, which would then pass for it
+    at::Tensor wide;
+    bool writes;
+  };
+  struct Shared {
+    c10::StorageImpl* host;
+    c10::Storage device;
+  };
+
+  at::Tensor from_device(const at::Tensor& tensor, bool writes) {
+    require_strided(tensor);
+    const c10::Device device = tensor.device();
+    if (!placed_) {
+      device_ = device;
+      placed_ = true;
+    } else if (C10_UNLIKELY(device != device_) && !op_.any_device) {
+      differ(device);
+    }
+    const auto dtype = tensor.scalar_type();
+    half_ |= dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
+    if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
+      note(dtype);
+    }
+    auto alias = cpu_alias(tensor, twin_of(tensor.storage()));
+    writes_ |= writes;
+    if (C10_UNLIKELY(widen_) &&
+        (dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype)))) {
+      narrow_ = dtype;
+      auto wide = alias.to(at::kFloat);
+      operands_.push_back({tensor, std::move(alias), wide, writes});
+      return wide;
+    }
+    operands_.push_back({tensor, alias, at::Tensor(), writes});
+    const int bits = settings().matmul_bits.load(std::memory_order_relaxed);
+    if (C10_UNLIKELY(bits != 0) && op_.widens && dtype == at::kFloat && !writes) {
+      return round_mantissa(alias, bits);
+    }
+    return alias;
+  }
+
+  at::Tensor wrap(at::Tensor result, c10::TensorImpl* implementation) {
+    auto* host = result.storage().unsafeGetStorageImpl();
+    c10::Storage storage;
+    for (auto& operand : operands_) {
+      if (operand.alias.storage().unsafeGetStorageImpl() == host && on_device(operand.original)) {
+        storage = operand.original.storage();
+        break;
+      }
+    }
+    if (!storage) {
+      for (auto& each : shared_) {
+        if (each.host == host) {
+          storage = each.device;
+          break;
+        }
+      }
+    }
+    if (!storage) {
+      storage = new_storage(host, device_.index());
+      // A fresh result is turned into a device tensor in place; one that a view operator made from an alias has no
+      // autograd keys and is made anew below.
+      if (C10_LIKELY(result.use_count() == 1 && result.is_inference() == c10::InferenceMode::is_enabled())) {
+        implementation->set_storage_keep_dtype(std::move(storage));
+        implementation->_change_backend_component_keys(device_);
+        return result;
+      }
+    }
+    auto made = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(settings().key) | (implementation->key_set() & kMathBits),
+        implementation->dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(implementation->sizes(), implementation->strides(),
+                                                      implementation->storage_offset());
+    return made;
+  }
+
+  // The original follows what the kernel did to the alias beside writing its elements: resize, transpose, set.
+  void follow(Operand& operand) {
+    if (!on_device(operand.original)) {
+      return;
+    }
+    auto* original = operand.original.unsafeGetTensorImpl();
+    auto* alias = operand.alias.unsafeGetTensorImpl();
+    auto* host = alias->storage().unsafeGetStorageImpl();
+    auto* device = original->unsafe_storage().unsafeGetStorageImpl();
+    if (C10_UNLIKELY(!lent_by(*device, host))) {
+      original->set_storage_keep_dtype(device_storage(host, original->device().index()));
+    } else if (device->nbytes() != host->nbytes() || device->data_ptr().get() != host->data_ptr().get()) {
+      device->set_data_ptr_noswap(adopt(StoragePtr::reclaim_copy(host), device->device().index()));
+      device->set_nbytes(host->nbytes());
+    }
+    if (original->is_conj() != alias->is_conj()) {
+      original->_set_conj(alias->is_conj());
+    }
+    if (original->is_neg() != alias->is_neg()) {
+      original->_set_neg(alias->is_neg());
+    }
+    if (original->sizes() != alias->sizes() || original->strides() != alias->strides() ||
+        original->storage_offset() != alias->storage_offset()) {
+      original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
+    }
+    if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(operand.original.scalar_type())) &&
+        !op_.moves_only) {
+      narrow_values(operand.alias);
+    }
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
+      spoil_in_place(operand.alias);
+    }
+  }
+
+  // The kernel gave an alias other memory (set_): that of another argument, or new memory.
+  c10::Storage device_storage(c10::StorageImpl* host, c10::DeviceIndex device) {
+    for (auto& operand : operands_) {
+      if (on_device(operand.original) && operand.alias.storage().unsafeGetStorageImpl() == host &&
+          lent_by(*operand.original.storage().unsafeGetStorageImpl(), host)) {
+        return operand.original.storage();
+      }
+    }
+    for (auto& each : shared_) {
+      if (each.host == host) {
+        return each.device;
+      }
+    }
+    return new_storage(host, device);
+  }
+
+  c10::Storage new_storage(c10::StorageImpl* host, c10::DeviceIndex device) {
+    const auto bytes = static_cast<int64_t>(host->nbytes());
+    c10::Storage made(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), bytes, adopt(StoragePtr::reclaim_copy(host), device), allocator(), true));
+    shared_.push_back({host, made});
+    return made;
+  }
+
+  void lacking() {
+    const bool first = !op_.reported.exchange(true);
+    if (op_.mode.load(std::memory_order_relaxed) == Mode::kMissing) {
+      emit(Event::kMissingOperator, op_.name);
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op_.name, "' with arguments from the '", settings().name,
+                                  "' backend: the plugin does not register this operator [rehearsal]. Compute it on "
+                                  "the CPU, or use operators that the plugin has.");
+    }
+    emit(Event::kFallback, op_.name);
+    if (first && settings().fallback_warns) {
+      TORCH_WARN("CAUTION: The operator '", op_.name, "' is not currently supported on the ", settings().title,
+                 " backend and will fall back to run on the CPU. This may have performance implications.");
+    }
+  }
+
+  [[noreturn]] void mixed(const std::string& argument) {
+    const std::string found = c10::str(device_, " and cpu");
+    emit(Event::kMixedDevices, op_.name, found);
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found,
+                "! (when checking argument for argument ", argument, " in method ", op_.name, ")");
+  }
+  [[noreturn]] void differ(c10::Device other) {
+    const std::string found = c10::str(device_, " and ", other);
+    emit(Event::kMixedDevices, op_.name, found);
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!");
+  }
+
+  void note(c10::ScalarType dtype) {
+    if ((op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
+      emit(Event::kNotedDtype, c10::toString(dtype), op_.name);
+    }
+  }
+
+  // The card holds the values in half the width: what does not fit is lost here too.
+  void narrow_values(at::Tensor& values) {
+    note_narrowed(values.scalar_type());
+    switch (values.scalar_type()) {
+      case at::kDouble:
+        values.copy_(values.to(at::kFloat));
+        break;
+      case at::kComplexDouble:
+        values.copy_(values.to(at::kComplexFloat));
+        break;
+      case at::kLong:
+        values.copy_(values.to(at::kInt));
+        break;
+      default:
+        break;
+    }
+  }
+  void note_narrowed(c10::ScalarType dtype) {
+    if ((op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
+      emit(Event::kNarrowed, c10::toString(dtype), op_.name);
+    }
+  }
+
+  // Keep `bits` explicit mantissa bits, to nearest: 10 is what TF32 and HF32 units read.
+  static at::Tensor round_mantissa(const at::Tensor& values, int bits) {
+    auto rounded = values.contiguous().clone();
+    auto* data = static_cast<uint32_t*>(rounded.mutable_data_ptr());
+    const int dropped = 23 - bits;
+    const uint32_t half = uint32_t{1} << (dropped - 1);
+    const uint32_t mask = ~((uint32_t{1} << dropped) - 1);
+    const auto count = rounded.numel();
+    for (int64_t i = 0; i < count; i++) {
+      if ((data[i] & 0x7f800000U) != 0x7f800000U) {
+        data[i] = (data[i] + half) & mask;
+      }
+    }
+    return rounded;
+  }
+
+  bool due() { return op_.calls.load(std::memory_order_relaxed) > op_.fault.after; }
+
+  void disturb() {
+    if (due()) {
+      strike(op_.name, op_.fault);
+    }
+  }
+
+  at::Tensor spoil(at::Tensor result) {
+    if (!due()) {
+      return result;
+    }
+    if (op_.fault.kind == FaultKind::kStride && result.dim() > 1) {
+      emit(Event::kFault, op_.name, "stride");
+      std::vector<int64_t> order(static_cast<size_t>(result.dim()));
+      for (size_t i = 0; i < order.size(); i++) {
+        order[i] = static_cast<int64_t>(order.size() - 1 - i);
+      }
+      return result.permute(order).contiguous().permute(order);  // right values, laid out the other way round
+    }
+    spoil_in_place(result);
+    return result;
+  }
+
+  void spoil_in_place(at::Tensor& values) {
+    if (!due() || !c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
+      return;
+    }
+    if (op_.fault.kind == FaultKind::kNoise) {
+      emit(Event::kFault, op_.name, "noise");
+      values.mul_(at::rand_like(values).mul_(2 * op_.fault.scale).add_(1 - op_.fault.scale));
+    } else if (op_.fault.kind == FaultKind::kNan) {
+      emit(Event::kFault, op_.name, "nan");
+      (values.dim() == 0 ? values : values.select(0, 0)).fill_(std::nan(""));
+    }
+  }
+
+  // What a kernel calls on its aliases stays below autograd: they have no version counters.
+  c10::impl::ExcludeDispatchKeyGuard below_autograd_{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
+  Operator& op_;
+  c10::Device device_;
+  bool placed_ = false;
+  bool half_ = false;
+  bool writes_ = false;
+  bool widen_ = false;
+  int stray_ = -1;
+  c10::ScalarType narrow_ = at::kHalf;
+  c10::SmallVector<Operand, 6> operands_;
+  c10::SmallVector<Shared, 2> shared_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,310 @@
+// The vendor's collective library on one machine: a c10d backend that lends its tensors to gloo, without a copy.
+#pragma once
+
+#include <ATen/ops/cat.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <utility>
+#include <vector>
+
+#include "call.h"
+
+namespace ferry {
+
+using TensorList = std::vector<at::Tensor>;
+using TensorLists = std::vector<TensorList>;
+
+// Gloo's work, whose future holds the device tensors.
+class CollectiveWork final : public c10d::Work {
+ public:
+  CollectiveWork(int rank, c10d::OpType type, c10::intrusive_ptr<c10d::Work> inner, TensorList outputs)
+      : c10d::Work(rank, type), inner_(std::move(inner)), outputs_(std::move(outputs)) {}
+
+  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isSuccess() const override { return inner_->isSuccess(); }
+  std::exception_ptr exception() const override { return inner_->exception(); }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return outputs_; }
+  void synchronize() override { inner_->synchronize(); }
+  bool wait(std::chrono::milliseconds timeout) override { return inner_->wait(timeout); }
+  void abort() override { inner_->abort(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    if (!future_) {
+      future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                         std::vector<c10::Device>{});
+      auto inner = inner_->getFuture();
+      inner->addCallback([future = future_, outputs = outputs_](c10::ivalue::Future& done) {
+        if (done.hasError()) {
+          future->setError(done.exception_ptr());
+        } else {
+          future->markCompleted(c10::IValue(outputs));
+        }
+      });
+    }
+    return future_;
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> inner_;
+  TensorList outputs_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+class CollectiveBackend final : public c10d::Backend {
+ public:
+  CollectiveBackend(c10::intrusive_ptr<c10d::Backend> inner, std::string name)
+      : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), name_(std::move(name)) {}
+
+  const std::string getBackendName() const override { return name_; }
+  void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
+  void shutdown() override { inner_->shutdown(); }
+  void abort() override { inner_->abort(); }
+
+  c10::intrusive_ptr<c10d::Work> broadcast(TensorList& tensors, const c10d::BroadcastOptions& o) override {
+    auto lent = lend("broadcast", tensors);
+    return hand(c10d::OpType::BROADCAST, inner_->broadcast(lent, o), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce(TensorList& tensors, const c10d::AllreduceOptions& o) override {
+    auto lent = lend("allreduce", tensors);
+    if (o.reduceOp == c10d::ReduceOp::AVG) {  // gloo has no average: scale, then add up
+      average(lent);
+      auto summed = o;
+      summed.reduceOp = c10d::ReduceOp::SUM;
+      return hand(c10d::OpType::ALLREDUCE, inner_->allreduce(lent, summed), tensors);
+    }
+    return hand(c10d::OpType::ALLREDUCE, inner_->allreduce(lent, o), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce_coalesced(TensorList& tensors,
+                                                     const c10d::AllreduceCoalescedOptions& o) override {
+    auto lent = lend("allreduce_coalesced", tensors);
+    return hand(c10d::OpType::ALLREDUCE_COALESCED, inner_->allreduce_coalesced(lent, o), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> reduce(TensorList& tensors, const c10d::ReduceOptions& o) override {
+    auto lent = lend("reduce", tensors);
+    if (o.reduceOp == c10d::ReduceOp::AVG) {
+      average(lent);
+      auto summed = o;
+      summed.reduceOp = c10d::ReduceOp::SUM;
+      return hand(c10d::OpType::REDUCE, inner_->reduce(lent, summed), tensors);
+    }
+    return hand(c10d::OpType::REDUCE, inner_->reduce(lent, o), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> allgather(TensorLists& outputs, TensorList& inputs,
+                                           const c10d::AllgatherOptions& o) override {
+    auto in = lend("allgather", inputs);
+    auto out = lend_lists(outputs);
+    return hand(c10d::OpType::ALLGATHER, inner_->allgather(out, in, o), flat(outputs));
+  }
+  // Gloo splits a buffer along its first dimension, a card's library does not care for the shape.
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& o) override {
+    auto out = lend_flat("_allgather_base", output);
+    auto in = lend_flat("", input);
+    return hand(c10d::OpType::_ALLGATHER_BASE, inner_->_allgather_base(out, in, o), {output});
+  }
+  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                                                 const c10d::AllgatherOptions& o) override {
+    auto out = lend_all_flat("allgather_into_tensor_coalesced", outputs);
+    auto in = lend_all_flat("", inputs);
+    return hand(c10d::OpType::COALESCED, inner_->allgather_into_tensor_coalesced(out, in, o), outputs);
+  }
+  c10::intrusive_ptr<c10d::Work> gather(TensorLists& outputs, TensorList& inputs,
+                                        const c10d::GatherOptions& o) override {
+    auto in = lend("gather", inputs);
+    auto out = lend_lists(outputs);
+    return hand(c10d::OpType::GATHER, inner_->gather(out, in, o), flat(outputs));
+  }
+  c10::intrusive_ptr<c10d::Work> scatter(TensorList& outputs, TensorLists& inputs,
+                                         const c10d::ScatterOptions& o) override {
+    auto out = lend("scatter", outputs);
+    auto in = lend_lists(inputs);
+    return hand(c10d::OpType::SCATTER, inner_->scatter(out, in, o), outputs);
+  }
+  c10::intrusive_ptr<c10d::Work> reduce_scatter(TensorList& outputs, TensorLists& inputs,
+                                                const c10d::ReduceScatterOptions& o) override {
+    auto out = lend("reduce_scatter", outputs);
+    auto in = lend_lists(inputs);
+    if (o.reduceOp == c10d::ReduceOp::AVG) {
+      auto copies = in;
+      for (auto& list : copies) {
+        for (auto& each : list) {
+          each = each / getSize();
+        }
+      }
+      auto summed = o;
+      summed.reduceOp = c10d::ReduceOp::SUM;
+      return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, copies, summed), outputs);
+    }
+    return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, in, o), outputs);
+  }
+  c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& o) override {
+    auto out = lend_flat("_reduce_scatter_base", output);
+    auto in = lend_flat("", input);
+    if (o.reduceOp == c10d::ReduceOp::AVG) {
+      in = in / getSize();
+      auto summed = o;
+      summed.reduceOp = c10d::ReduceOp::SUM;
+      return hand(c10d::OpType::_REDUCE_SCATTER_BASE, inner_->_reduce_scatter_base(out, in, summed), {output});
+    }
+    return hand(c10d::OpType::_REDUCE_SCATTER_BASE, inner_->_reduce_scatter_base(out, in, o), {output});
+  }
+  c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                                                 const c10d::ReduceScatterOptions& o) override {
+    auto out = lend_all_flat("reduce_scatter_tensor_coalesced", outputs);
+    auto in = lend_all_flat("", inputs);
+    return hand(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, inner_->reduce_scatter_tensor_coalesced(out, in, o),
+                outputs);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                                               const c10d::AllToAllOptions& o) override {
+    auto out = lend_one("alltoall_base", output);
+    auto in = lend_one("", input);
+    return hand(c10d::OpType::ALLTOALL_BASE, inner_->alltoall_base(out, in, output_sizes, input_sizes, o), {output});
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall(TensorList& outputs, TensorList& inputs,
+                                          const c10d::AllToAllOptions&) override {
+    // Gloo has only the form with one buffer.
+    auto in = lend("alltoall", inputs);
+    auto out = lend("", outputs);
+    std::vector<int64_t> in_sizes;
+    std::vector<int64_t> out_sizes;
+    TensorList in_flat;
+    int64_t total = 0;
+    for (auto& each : in) {
+      in_sizes.push_back(each.numel());
+      in_flat.push_back(each.reshape({-1}));
+    }
+    for (auto& each : out) {
+      out_sizes.push_back(each.numel());
+      total += each.numel();
+    }
+    auto sent = at::cat(in_flat);
+    auto received = at::empty({total}, sent.options());
+    inner_->alltoall_base(received, sent, out_sizes, in_sizes)->wait();
+    const auto parts = received.split_with_sizes(out_sizes);
+    for (size_t i = 0; i < out.size(); i++) {
+      out[i].copy_(parts[i].view(out[i].sizes()));
+    }
+    return c10::make_intrusive<Finished>(getRank(), c10d::OpType::ALLTOALL, outputs);
+  }
+  c10::intrusive_ptr<c10d::Work> send(TensorList& tensors, int to, int tag) override {
+    auto lent = lend("send", tensors);
+    return hand(c10d::OpType::SEND, inner_->send(lent, to, tag), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> recv(TensorList& tensors, int from, int tag) override {
+    auto lent = lend("recv", tensors);
+    return hand(c10d::OpType::RECV, inner_->recv(lent, from, tag), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> recvAnysource(TensorList& tensors, int tag) override {
+    auto lent = lend("recvAnysource", tensors);
+    return hand(c10d::OpType::RECVANYSOURCE, inner_->recvAnysource(lent, tag), tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& o) override {
+    count("barrier", 0);
+    return inner_->barrier(o);
+  }
+
+ private:
+  class Finished final : public c10d::Work {
+   public:
+    Finished(int rank, c10d::OpType type, TensorList outputs) : c10d::Work(rank, type), outputs_(std::move(outputs)) {}
+    bool isCompleted() override { return true; }
+    bool isSuccess() const override { return true; }
+    bool wait(std::chrono::milliseconds) override { return true; }
+    std::vector<at::Tensor> result() override { return outputs_; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+      future->markCompleted(c10::IValue(outputs_));
+      return future;
+    }
+
+   private:
+    TensorList outputs_;
+  };
+
+  // Counted, and open to faults (`op=c10d.allreduce`).
+  void count(const std::string& operation, int64_t bytes) {
+    if (operation.empty()) {
+      return;
+    }
+    emit(Event::kCollective, operation, name_, bytes);
+    Operators::instance().collective("c10d::" + operation);
+  }
+
+  at::Tensor borrow(const at::Tensor& tensor) const {
+    if (C10_UNLIKELY(!on_device(tensor))) {
+      emit(Event::kMixedDevices, name_, c10::str("a tensor on ", tensor.device()));
+      TORCH_CHECK(false, "No backend type associated with device type ", tensor.device().type(), ": ", name_,
+                  " takes tensors on ", settings().name, " only");
+    }
+    TORCH_CHECK(tensor.device().index() < settings().devices, "invalid device ordinal");
+    return host_tensor(tensor);
+  }
+
+  TensorList lend(const std::string& operation, const TensorList& tensors) {
+    TensorList lent;
+    int64_t bytes = 0;
+    for (const auto& each : tensors) {
+      lent.push_back(borrow(each));
+      bytes += static_cast<int64_t>(each.nbytes());
+    }
+    count(operation, bytes);
+    return lent;
+  }
+  TensorLists lend_lists(const TensorLists& lists) {
+    TensorLists lent;
+    for (const auto& each : lists) {
+      lent.push_back(lend("", each));
+    }
+    return lent;
+  }
+  at::Tensor lend_one(const std::string& operation, const at::Tensor& tensor) {
+    count(operation, static_cast<int64_t>(tensor.nbytes()));
+    return borrow(tensor);
+  }
+  at::Tensor lend_flat(const std::string& operation, const at::Tensor& tensor) {
+    auto lent = lend_one(operation, tensor);
+    TORCH_CHECK(lent.is_contiguous(), "Tensors must be contiguous");
+    return lent.view({-1});
+  }
+  TensorList lend_all_flat(const std::string& operation, const TensorList& tensors) {
+    TensorList lent;
+    for (const auto& each : tensors) {
+      lent.push_back(lend_flat(lent.empty() ? operation : "", each));
+    }
+    return lent;
+  }
+  void average(TensorList& tensors) const {
+    for (auto& each : tensors) {
+      each.div_(getSize());
+    }
+  }
+  static TensorList flat(const TensorLists& lists) {
+    TensorList tensors;
+    for (const auto& each : lists) {
+      tensors.insert(tensors.end(), each.begin(), each.end());
+    }
+    return tensors;
+  }
+  c10::intrusive_ptr<c10d::Work> hand(c10d::OpType type, c10::intrusive_ptr<c10d::Work> work,
+                                      TensorList outputs) const {
+    return c10::make_intrusive<CollectiveWork>(getRank(), type, std::move(work), std::move(outputs));
+  }
+
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  std::string name_;
+};
+
+// Give the group a backend for the device that lends to its gloo. Python reads it back with `_get_backend`.
+inline void add_collectives(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
+  auto inner = group->getBackend(c10::DeviceType::CPU);
+  std::optional<c10::intrusive_ptr<c10d::Backend>> made = c10::make_intrusive<CollectiveBackend>(inner, name);
+  group->setBackend(settings().type, c10d::ProcessGroup::BackendType::CUSTOM, made);
+}
+
+}  // namespace ferry

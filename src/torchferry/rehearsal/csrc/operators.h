@@ -1,0 +1,215 @@
+// What is known of each operator: how its arguments are treated, whether the card has it, and what a fault does to it.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "settings.h"
+
+namespace ferry {
+
+enum class Mode : int { kNative = 0, kMissing = 1, kFallback = 2 };
+enum class FaultKind : int { kNone = 0, kNoise = 1, kNan = 2, kStride = 3, kSlow = 4, kDie = 5, kHang = 6, kRaise = 7 };
+
+struct Fault {
+  FaultKind kind = FaultKind::kNone;
+  double scale = 0;   // relative error, or seconds
+  int64_t after = 0;  // calls that go right before the first that does not
+};
+
+struct Operator {
+  std::string name;  // "aten::add.Tensor"
+  std::string base;  // "aten::add"
+  std::vector<bool> writes;
+  int generator = -1;         // index of the generator argument
+  bool any_device = false;    // the operator itself takes tensors of several devices
+  bool moves_only = false;    // bytes are moved or looked at, nothing is computed
+  bool synchronises = false;  // the host waits for the result
+  bool indexes = false;       // a boolean index makes the host wait for a count
+  bool widens = false;        // computed in float32 where the input is half
+  bool integers_widen = false;
+  std::atomic<Mode> mode{Mode::kNative};
+  std::atomic<int64_t> calls{0};
+  std::atomic<uint64_t> noted{0};  // dtypes already reported for this operator
+  std::atomic<bool> reported{false};
+  std::atomic<bool> faulty{false};
+  Fault fault;
+};
+
+namespace names {
+
+// These take CPU tensors beside device tensors, as on CUDA.
+inline const std::unordered_set<std::string> kAnyDevice = {
+    "aten::copy_",     "aten::_copy_from",    "aten::_copy_from_and_resize",
+    "aten::index",     "aten::index_put_",    "aten::_index_put_impl_",
+    "aten::index_put", "aten::_unsafe_index", "aten::_unsafe_index_put",
+    "aten::set_"};
+inline const std::unordered_set<std::string> kMovesOnly = {
+    "aten::copy_",         "aten::_copy_from",   "aten::_to_copy",
+    "aten::clone",         "aten::view",         "aten::as_strided",
+    "aten::set_",          "aten::resize_",      "aten::_reshape_alias",
+    "aten::alias",         "aten::detach",       "aten::_local_scalar_dense",
+    "aten::unfold",        "aten::view_as_real", "aten::view_as_complex",
+    "aten::empty_strided", "aten::empty",        "aten::zero_",
+    "aten::fill_",         "aten::cat"};
+// The size of the result, or a Python number, depends on the data.
+inline const std::unordered_set<std::string> kSynchronises = {"aten::_local_scalar_dense",
+                                                              "aten::nonzero",
+                                                              "aten::masked_select",
+                                                              "aten::equal",
+                                                              "aten::_unique",
+                                                              "aten::_unique2",
+                                                              "aten::unique_dim",
+                                                              "aten::unique_consecutive",
+                                                              "aten::unique_dim_consecutive"};
+inline const std::unordered_set<std::string> kIndexes = {"aten::index", "aten::index_put_", "aten::_index_put_impl_",
+                                                         "aten::_unsafe_index"};
+// x86 without AMX or AVX512-FP16 is some 50 times slower in half than in float32 here; cards accumulate in float32.
+inline const std::unordered_set<std::string> kWidens = {
+    "aten::mm",      "aten::addmm",       "aten::bmm",
+    "aten::baddbmm", "aten::addmv",       "aten::mv",
+    "aten::dot",     "aten::convolution", "aten::convolution_backward",
+    "aten::addbmm",  "aten::addr"};
+// CUDA has integer kernels for these, the CPU has not.
+inline const std::unordered_set<std::string> kIntegersWiden = {"aten::histc", "aten::abs"};
+
+}  // namespace names
+
+// A fault that does not touch a result: the call takes long, never ends, raises, or takes the process with it.
+inline void strike(const std::string& name, const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::kSlow:
+      emit(Event::kFault, name, "slow");
+      std::this_thread::sleep_for(std::chrono::duration<double>(fault.scale));
+      break;
+    case FaultKind::kHang:
+      emit(Event::kFault, name, "hang");
+      while (true) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+      }
+    case FaultKind::kDie:
+      emit(Event::kFault, name, "die");
+      _exit(70);
+    case FaultKind::kRaise:
+      emit(Event::kFault, name, "raise");
+      TORCH_CHECK(false, settings().title, " error in ", name, " [rehearsal: injected by --fault]");
+    default:
+      break;
+  }
+}
+
+class Operators {
+ public:
+  static Operators& instance() {
+    static auto* operators = new Operators;
+    return *operators;
+  }
+
+  Operator& of(const c10::OperatorHandle& handle) {
+    const auto& id = handle.operator_name();
+    std::string name = id.overload_name.empty() ? id.name : id.name + "." + id.overload_name;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    auto found = by_name_.find(name);
+    if (found != by_name_.end()) {
+      return *found->second;
+    }
+    Operator& made = all_.emplace_back();
+    made.name = name;
+    made.base = id.name;
+    const auto& arguments = handle.schema().arguments();
+    for (size_t i = 0; i < arguments.size(); i++) {
+      const auto* alias = arguments[i].alias_info();
+      made.writes.push_back(alias != nullptr && alias->isWrite());
+      if (arguments[i].type()->str().find("Generator") != std::string::npos) {
+        made.generator = static_cast<int>(i);
+      }
+    }
+    made.any_device = names::kAnyDevice.count(made.base) != 0;
+    made.moves_only = names::kMovesOnly.count(made.base) != 0;
+    made.synchronises = names::kSynchronises.count(made.base) != 0 || name == "aten::repeat_interleave.Tensor";
+    made.indexes = names::kIndexes.count(made.base) != 0;
+    made.widens = names::kWidens.count(made.base) != 0;
+    made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
+    for (const auto* key : {&made.base, &made.name}) {
+      if (auto mode = modes_.find(*key); mode != modes_.end()) {
+        made.mode = mode->second;
+      }
+      if (auto fault = faults_.find(*key); fault != faults_.end()) {
+        made.fault = fault->second;
+        made.faulty = true;
+      }
+    }
+    by_name_[name] = &made;
+    return made;
+  }
+
+  // A collective operation, which no dispatcher schema stands for.
+  void collective(const std::string& name) {
+    Fault fault;
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      const auto number = ++collectives_[name];
+      const auto found = faults_.find(name);
+      if (found == faults_.end() || number <= found->second.after) {
+        return;
+      }
+      fault = found->second;
+    }
+    strike(name, fault);
+  }
+
+  // By full name or by name without overload; also for operators met later.
+  void set_mode(const std::string& name, Mode mode) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    modes_[name] = mode;
+    for (auto& each : all_) {
+      if (each.name == name || each.base == name) {
+        each.mode = mode;
+      }
+    }
+  }
+
+  void set_fault(const std::string& name, const Fault& fault) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    faults_[name] = fault;
+    for (auto& each : all_) {
+      if (each.name == name || each.base == name) {
+        each.fault = fault;
+        each.faulty = fault.kind != FaultKind::kNone;
+      }
+    }
+  }
+
+  // "name calls\n" for each operator that ran.
+  std::string used() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    std::string text;
+    for (const auto& each : all_) {
+      if (const auto calls = each.calls.load(); calls != 0) {
+        text += each.name + " " + std::to_string(calls) + "\n";
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Operator> all_;
+  std::unordered_map<std::string, Operator*> by_name_;
+  std::unordered_map<std::string, Mode> modes_;
+  std::unordered_map<std::string, Fault> faults_;
+  std::unordered_map<std::string, int64_t> collectives_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,265 @@
+// The rehearsal device: an out-of-tree PyTorch backend on CPU memory. This is the only translation unit; it has no
+// Python headers, so one library serves every Python, and is driven through the C functions at the end.
+#include <torch/library.h>
+
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/ops/_copy_from_and_resize_ops.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/view_native.h>
+#include <pthread.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include "autocast.h"
+#include "collectives.h"
+#include "composed.h"
+#include "factories.h"
+#include "guard.h"
+#include "hot_operators.h"
+
+namespace ferry {
+
+torch::Library& library(const char* name, c10::DispatchKey key) {
+  // Registrations last as long as the process: the dispatcher outlives any object here.
+  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
+  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, name, std::optional(key), __FILE__,
+                                                        static_cast<uint32_t>(__LINE__)));
+  return *libraries->back();
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+// Operators that Python asked not to register: the plugin leaves them to PyTorch's composition of others.
+std::unordered_set<std::string>& left_to_composition() {
+  static auto* names = new std::unordered_set<std::string>;
+  return *names;
+}
+
+void register_factories(torch::Library& aten, std::unordered_set<std::string>& done) {
+  const auto add = [&](const char* name, auto&& function) {
+    aten.impl(name, std::forward<decltype(function)>(function));
+    done.insert(std::string("aten::") + name);
+  };
+  add("empty.memory_format", TORCH_FN(empty));
+  add("empty_strided", TORCH_FN(empty_strided));
+  add("copy_", TORCH_FN(copy_));
+  add("_copy_from", TORCH_FN(copy_from));
+  add("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  add("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  add("view", TORCH_FN(at::native::view));
+  add("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  add("record_stream", torch::CppFunction::makeFromBoxedFunction<&no_operation>());
+  add("_thnn_fused_lstm_cell", TORCH_FN(composed::lstm_cell));
+  add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(composed::lstm_cell_backward));
+  add("_thnn_fused_gru_cell", TORCH_FN(composed::gru_cell));
+  add("_thnn_fused_gru_cell_backward", TORCH_FN(composed::gru_cell_backward));
+  add("native_dropout", TORCH_FN(composed::dropout));
+  add("batch_norm_stats", TORCH_FN(composed::batch_norm_stats));
+  add("batch_norm_gather_stats_with_counts", TORCH_FN(composed::batch_norm_gather_stats_with_counts));
+  add("batch_norm_elemt", TORCH_FN(composed::batch_norm_elemt));
+  add("batch_norm_backward_reduce", TORCH_FN(composed::batch_norm_backward_reduce));
+  add("batch_norm_backward_elemt", TORCH_FN(composed::batch_norm_backward_elemt));
+  for (const char* name : {"_pin_memory", "is_pinned", "_lazy_clone"}) {
+    done.insert(std::string("aten::") + name);  // PyTorch's own
+  }
+}
+
+struct Quiet final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+int64_t register_operators() {
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+  library("_", settings().key).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  auto& aten = library("aten", settings().key);
+  std::unordered_set<std::string> done = left_to_composition();
+  register_factories(aten, done);
+  register_hot_operators(aten, done);
+  // PyTorch sends convolutions of PrivateUse1 to an operator that only raises, and these three to slower detours.
+  static const std::unordered_set<std::string> also = {"aten::convolution", "aten::convolution_backward", "aten::clone",
+                                                       "aten::set_.source_Storage"};
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) {
+      continue;
+    }
+    const std::string full = full_name(name);
+    const auto handle = dispatcher.findSchema(name);
+    if (done.count(full) != 0 || !handle || handle->hasKernelForDispatchKey(settings().key)) {
+      continue;
+    }
+    const bool each_of_many = full.rfind("aten::_foreach_", 0) == 0;
+    if (!handle->hasKernelForDispatchKey(c10::DispatchKey::CPU) && also.count(full) == 0 && !each_of_many) {
+      continue;
+    }
+    auto& op = Operators::instance().of(*handle);
+    aten.impl(full.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
+    done.insert(full);
+  }
+  if (settings().keeps_identity) {
+    static torch::Library every(torch::Library::IMPL, "aten", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
+    every.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy));
+  }
+  return static_cast<int64_t>(done.size());
+}
+
+void default_generator_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  const auto device = torch::jit::pop(*stack).toInt();
+  torch::jit::push(*stack, default_generator(static_cast<c10::DeviceIndex>(device)));
+}
+
+void child_after_fork() {
+  if (initialised().load()) {
+    in_bad_fork().store(true);
+  }
+}
+
+}  // namespace ferry
+
+TORCH_LIBRARY(torchferry_rehearsal, m) {
+  m.def("default_generator(int device) -> Generator",
+        torch::CppFunction::makeFromBoxedFunction<&ferry::default_generator_boxed>());
+  m.def("add_collectives(__torch__.torch.classes.c10d.ProcessGroup group, str name) -> ()",
+        [](const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
+          ferry::add_collectives(group, name);
+        });
+  // The host's view of a device tensor, for comparison tools and tests.
+  m.def("host_view(Tensor tensor) -> Tensor", [](const at::Tensor& tensor) { return ferry::host_tensor(tensor); });
+}
+
+#define FERRY_API extern "C" __attribute__((visibility("default")))
+
+// Every function returns a negative number, or null, after an error that `ferry_error` tells.
+namespace {
+std::string& last_error() {
+  static thread_local std::string text;
+  return text;
+}
+template <class F>
+int64_t guarded(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception& error) {
+    last_error() = error.what();
+    return -1;
+  }
+}
+}  // namespace
+
+FERRY_API const char* ferry_error() { return last_error().c_str(); }
+
+FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std::memory_order_release); }
+
+FERRY_API void ferry_leave_to_composition(const char* name) { ferry::left_to_composition().insert(name); }
+
+FERRY_API int64_t ferry_start(const char* key, const char* name, const char* title, int devices, int keeps_identity) {
+  return guarded([&] {
+    auto& s = ferry::settings();
+    const bool xla = std::string(key) == "XLA";
+    s.type = xla ? c10::DeviceType::XLA : c10::DeviceType::PrivateUse1;
+    s.key = xla ? c10::DispatchKey::XLA : c10::DispatchKey::PrivateUse1;
+    s.autocast_key = xla ? c10::DispatchKey::AutocastXLA : c10::DispatchKey::AutocastPrivateUse1;
+    s.name = name;
+    s.title = title;
+    s.devices = static_cast<c10::DeviceIndex>(devices);
+    s.keeps_identity = keeps_identity != 0;
+#if defined(__GLIBC__)
+    // Backward runs on a device thread, whose second malloc arena would map every large gradient anew.
+    mallopt(M_ARENA_MAX, 1);
+#endif
+    c10::SetAllocator(s.type, ferry::allocator(), 100);
+    static c10::impl::DeviceGuardImplRegistrar guard(s.type, new ferry::Guard);
+    if (!xla) {
+      at::RegisterPrivateUse1HooksInterface(new ferry::Hooks);
+      torch::profiler::impl::registerPrivateUse1Methods(new ferry::ProfilerTimes);
+    }
+    at::setHostAllocator(s.type, ferry::PinnedAllocator::instance());
+    pthread_atfork(nullptr, nullptr, &ferry::child_after_fork);
+    return ferry::register_operators();
+  });
+}
+
+FERRY_API void ferry_set_autocast(const char* name, const char* overload, int policy) {
+  using namespace ferry;
+  static auto& every = library("_", settings().autocast_key);
+  static const bool once = (every.fallback(torch::CppFunction::makeFallthrough()), true);
+  (void)once;
+  static auto& aten = library("aten", settings().autocast_key);
+  const std::string base = std::string("aten::") + name;
+  if (c10::Dispatcher::singleton().findSchema({base, overload})) {
+    aten.impl(full_name({name, overload}).c_str(),
+              torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(CastPolicy(policy))));
+  }
+}
+
+FERRY_API void ferry_set_capacity(int64_t bytes) { ferry::settings().capacity = bytes; }
+FERRY_API void ferry_set_dtypes(uint64_t missing, uint64_t narrowed, uint64_t noted) {
+  auto& s = ferry::settings();
+  s.missing = missing;
+  s.narrowed = narrowed;
+  s.noted = noted;
+}
+FERRY_API void ferry_set_matmul_bits(int bits) { ferry::settings().matmul_bits = bits; }
+FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
+FERRY_API void ferry_set_mode(const char* name, int mode) {
+  ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode));
+}
+FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t after) {
+  ferry::Operators::instance().set_fault(name, {static_cast<ferry::FaultKind>(kind), scale, after});
+}
+FERRY_API void ferry_fail_allocation(int64_t number) { ferry::failing_allocation = number; }
+
+FERRY_API int ferry_device_count() { return ferry::settings().devices; }
+FERRY_API int ferry_current_device() { return ferry::current_device(); }
+FERRY_API int ferry_set_device(int device) {
+  return static_cast<int>(guarded([&] {
+    ferry::ensure_usable();
+    ferry::current_device() = ferry::checked(static_cast<c10::DeviceIndex>(device));
+    return int64_t{0};
+  }));
+}
+FERRY_API int ferry_is_initialised() { return ferry::initialised().load() ? 1 : 0; }
+FERRY_API int ferry_initialise() {
+  return static_cast<int>(guarded([] {
+    ferry::ensure_usable();
+    return int64_t{0};
+  }));
+}
+FERRY_API int ferry_in_bad_fork() { return ferry::in_bad_fork().load() ? 1 : 0; }
+
+// allocated, peak, reserved, peak reserved, allocations, frees, out of memory, capacity
+FERRY_API void ferry_memory(int device, int64_t* out) {
+  const auto& a = ferry::account(static_cast<c10::DeviceIndex>(device));
+  out[0] = a.allocated;
+  out[1] = a.peak;
+  out[2] = a.reserved;
+  out[3] = a.peak_reserved;
+  out[4] = a.allocations;
+  out[5] = a.frees;
+  out[6] = a.out_of_memory;
+  out[7] = ferry::settings().capacity;
+  out[8] = a.total_allocated;
+  out[9] = ferry::total_freed(a);
+}
+FERRY_API void ferry_reset_peak(int device) {
+  ferry::allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(device));
+}
+FERRY_API void ferry_reset_accumulated(int device) {
+  ferry::allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(device));
+}
+FERRY_API void ferry_empty_cache() { ferry::allocator()->emptyCache(); }
+FERRY_API void ferry_set_fraction(int device, double fraction) {
+  ferry::account(static_cast<c10::DeviceIndex>(device)).fraction = fraction;
+}
+
+// "name calls\n" for each operator that ran; the text lasts until the next call in this thread.
+FERRY_API const char* ferry_operators_used() {
+  static thread_local std::string text;
+  text = ferry::Operators::instance().used();
+  return text.c_str();
+}

@@ -1,0 +1,103 @@
+// What the rehearsed card is, as Python set it, and how events reach Python.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/DispatchKey.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace ferry {
+
+constexpr int kMaxDevices = 16;
+
+struct Settings {
+  c10::DeviceType type = c10::DeviceType::PrivateUse1;
+  c10::DispatchKey key = c10::DispatchKey::PrivateUse1;
+  c10::DispatchKey autocast_key = c10::DispatchKey::AutocastPrivateUse1;
+  std::string name;   // device type as the user writes it: "npu"
+  std::string title;  // as the plugin's messages write it: "NPU"
+  c10::DeviceIndex devices = 1;
+  bool keeps_identity = true;         // whether Module.to(device) keeps Parameter objects
+  std::atomic<int64_t> capacity{0};   // bytes of one device; 0 is not limited
+  std::atomic<uint64_t> missing{0};   // dtypes that the card does not have, a bit for each ScalarType
+  std::atomic<uint64_t> narrowed{0};  // dtypes that it holds in half the width
+  std::atomic<uint64_t> noted{0};     // dtypes that differ in some other way
+  std::atomic<int> matmul_bits{0};    // explicit mantissa bits of matmul inputs; 0 is float32's own 23
+  std::atomic<bool> fallback_warns{true};
+};
+
+inline Settings the_settings;  // not a local static: it is read in every call, and its guard would be too
+
+inline Settings& settings() { return the_settings; }
+
+// Kinds of events; `events.py` has the same list.
+enum class Event : int {
+  kMissingOperator = 1,
+  kFallback = 2,
+  kMissingDtype = 3,
+  kNotedDtype = 4,
+  kNarrowed = 5,
+  kSynchronisation = 6,
+  kToDevice = 7,
+  kToHost = 8,
+  kOutOfMemory = 9,
+  kMixedDevices = 10,
+  kFault = 11,
+  kCollective = 12,
+  kForked = 13,
+};
+
+using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);
+
+inline std::atomic<Sink>& sink() {
+  static std::atomic<Sink> instance{nullptr};
+  return instance;
+}
+
+// Tell Python, which looks up the user's line. No lock may be held: the receiver takes the interpreter lock.
+inline void emit(Event kind, const std::string& subject, const std::string& detail = "", int64_t amount = 1) {
+  if (auto receiver = sink().load(std::memory_order_acquire)) {
+    receiver(static_cast<int>(kind), subject.c_str(), detail.c_str(), amount);
+  }
+}
+
+inline uint64_t bit(c10::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); }
+
+// Fork: the child of a process that has used the card cannot use it.
+inline std::atomic<bool> was_initialised{false};
+inline std::atomic<bool> was_forked{false};
+inline std::atomic<bool>& initialised() { return was_initialised; }
+inline std::atomic<bool>& in_bad_fork() { return was_forked; }
+
+inline void ensure_usable() {
+  if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
+    emit(Event::kForked, "fork", "the device was used after a fork of a process that had used it");
+    TORCH_CHECK(false, "Cannot re-initialize ", settings().title, " in forked subprocess. To use ", settings().title,
+                " with multiprocessing, you must use the 'spawn' start method");
+  }
+  if (C10_UNLIKELY(!initialised().load(std::memory_order_relaxed))) {
+    initialised().store(true);
+  }
+}
+
+inline c10::DeviceIndex& current_device() {
+  static thread_local c10::DeviceIndex index = 0;
+  return index;
+}
+
+// The device for an index as the user gave it; -1 is the current one.
+inline c10::DeviceIndex checked(c10::DeviceIndex index) {
+  if (index < 0) {
+    return current_device();
+  }
+  TORCH_CHECK(index < settings().devices, settings().title, " error: invalid device ordinal ", static_cast<int>(index),
+              " (the rehearsed machine has ", static_cast<int>(settings().devices), ")");
+  return index;
+}
+
+}  // namespace ferry

@@ -1,0 +1,192 @@
+"""What happens on the simulated card, counted by the line of the user's code that caused it.
+
+Events come from the C++ device (through `receive`) and from the Python side of the plugin (through `record`). Each
+process keeps its own and writes them into the session's folder: a line when something is seen for the first time, so
+that a crash loses no finding, and everything with its counts when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import site
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from multiprocessing.util import Finalize, register_after_fork
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from torchferry.rehearsal.kinds import DTYPES, NATIVE
+
+
+class Place(NamedTuple):
+    """Where an event comes from: the innermost line that is the user's own; line 0 where there is none."""
+
+    file: str
+    line: int
+
+
+class Key(NamedTuple):
+    """What makes two events the same."""
+
+    kind: str
+    subject: str
+    detail: str
+    place: Place
+
+
+class Count(NamedTuple):
+    """How often, and how much in all (bytes, for copies)."""
+
+    times: int
+    amount: int
+
+
+NOWHERE = Place("", 0)
+_OWN = str(Path(__file__).parent.parent) + os.sep
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()}
+    if site.ENABLE_USER_SITE:
+        folders.add(site.getusersitepackages())
+    return (*sorted(folder.rstrip(os.sep) + os.sep for folder in folders), _OWN, "<")
+
+
+class Recorder:
+    """The events of one process."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, list[int]] = {}
+        self._lock = threading.Lock()
+        self._libraries = _library_folders()
+        self._is_library: dict[str, bool] = {}
+        self._folder: Path | None = None
+        self._is_child = False
+        self._at_end: list[Callable[[], dict[str, object]]] = []
+
+    def write_into(self, folder: Path) -> None:
+        """Keep the events of this process, and of its children, in `folder`."""
+        if self._folder is None:
+            atexit.register(self.write)
+            os.register_at_fork(after_in_child=self._forked)
+            # multiprocessing's children end without atexit, and forget finalizers that were made before they start
+            register_after_fork(self, lambda recorder: Finalize(None, recorder.write, exitpriority=0))
+        self._folder = folder
+
+    def at_end(self, more: Callable[[], dict[str, object]]) -> None:
+        """Add what `more` returns to what is written when the process ends."""
+        self._at_end.append(more)
+
+    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1) -> None:
+        """Count an event for the user's line that is being executed in this thread."""
+        key = Key(kind, subject, detail, self._place(sys._getframe(1)))
+        with self._lock:
+            count = self._counts.get(key)
+            if count is not None:
+                count[0] += 1
+                count[1] += amount
+                return
+            self._counts[key] = [1, amount]
+        self._append(_row(key, 1, amount))
+
+    def counts(self) -> dict[Key, Count]:
+        """Return the events so far."""
+        with self._lock:
+            return {key: Count(*count) for key, count in self._counts.items()}
+
+    def clear(self) -> None:
+        """Forget the events so far."""
+        with self._lock:
+            self._counts.clear()
+
+    def called_by_user(self, depth: int = 2) -> bool:
+        """Whether the caller of the caller (or `depth` frames up) is the user's own line."""
+        frame = sys._getframe(depth)
+        return not self._in_library(frame.f_code.co_filename)
+
+    def write(self) -> None:
+        """Write the events with their counts; the process is about to end."""
+        if self._folder is None or (self._is_child and not self._counts):
+            return
+        document: dict[str, object] = {"pid": os.getpid(), "argv": sys.argv[:8], "rank": os.environ.get("RANK", "")}
+        for more in self._at_end:
+            document.update(more())
+        document["events"] = [_row(key, count.times, count.amount) for key, count in self.counts().items()]
+        path = self._folder / f"process-{os.getpid()}.json"
+        partial = path.with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps(document), encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            # the command has taken the folder away or filled the disk; its own end must not change for that
+            return
+
+    def device_loaded(self) -> None:
+        """Note, against a crash, that the simulated plugin is in this process."""
+        self._append({"device": True})
+
+    def _append(self, row: dict[str, object]) -> None:
+        if self._folder is None:
+            return
+        line = json.dumps(row) + "\n"
+        try:
+            with open(self._folder / f"first-{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:
+            return
+
+    def _forked(self) -> None:
+        """In a child: its own events only."""
+        self._counts = {}
+        self._lock = threading.Lock()
+        self._is_child = True
+
+    def _place(self, frame: FrameType | None) -> Place:
+        first: Place | None = None
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if not self._in_library(name):
+                return Place(name, frame.f_lineno)
+            if first is None and not name.startswith((_OWN, "<")):
+                first = Place(name, frame.f_lineno)
+            frame = frame.f_back
+        return first or NOWHERE
+
+    def _in_library(self, name: str) -> bool:
+        library = self._is_library.get(name)
+        if library is None:
+            library = self._is_library[name] = name.startswith(self._libraries)
+        return library
+
+
+def _row(key: Key, times: int, amount: int) -> dict[str, object]:
+    return {
+        "kind": key.kind,
+        "subject": key.subject,
+        "detail": key.detail,
+        "file": key.place.file,
+        "line": key.place.line,
+        "times": times,
+        "amount": amount,
+    }
+
+
+recorder = Recorder()
+"""The events of this process."""
+
+
+def record(kind: str, subject: str, detail: str = "") -> None:
+    """Count an event of the Python side for the user's line."""
+    recorder.add(kind, subject, detail)
+
+
+def receive(kind: int, subject: bytes, detail: bytes, amount: int) -> None:
+    """Count an event of the C++ device; called from any thread."""
+    name = subject.decode(errors="replace")
+    recorder.add(NATIVE.get(kind, "?"), DTYPES.get(name, name), detail.decode(errors="replace"), amount)

@@ -1,0 +1,28 @@
+"""The switches of muDNN, which programs write as `torch.backends.mudnn`. Source: torch_musa/core/mudnn.py, 2.7.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torchferry.rehearsal import vendor_package as _vendor_package
+
+
+def version() -> int:
+    """Return the version of muDNN, which is not here."""
+    return _vendor_package.stubs("torch.backends.mudnn", ["version"])["version"]()
+
+
+@contextmanager
+def flags(allow_tf32: bool = True) -> Iterator[None]:
+    """Set the switches within a block."""
+    before = mudnn.allow_tf32
+    mudnn.allow_tf32 = allow_tf32
+    try:
+        yield
+    finally:
+        mudnn.allow_tf32 = before
+
+
+mudnn = _vendor_package.Switches(allow_tf32=False, version=version, flags=flags)
+"""One switch for products and convolutions."""

@@ -1,0 +1,48 @@
+"""The package torch_npu as a program sees it, over a simulated Ascend card.
+
+Names follow the torch-npu 2.9.0 and 2.13.0 wheels (PyPI), read statically.
+"""
+
+# ruff: noqa: E402 - torch may load this package while it is itself being imported
+
+
+def _autoload() -> None:
+    """Do nothing: torch calls it when it loads plugins by itself, which is inside the import of torch below."""
+
+
+import os as _os
+
+import torch as _torch
+
+from torchferry.rehearsal import vendor_package as _vendor_package
+
+_plugin = _vendor_package.start(__name__)
+__version__ = _vendor_package.stated_version()
+
+if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+    _vendor_package.redirection_unavailable("TORCH_TRANSFER_TO_NPU=1")
+
+npu = _torch.npu
+
+from torch_npu import _namespace as _namespace_names
+
+_namespace_names.complete(npu, _plugin)
+
+from torch_npu import _C, contrib, distributed, optim, profiler, utils
+from torch_npu import _fused as _fused
+from torch_npu import _operators as _operators
+
+globals().update(
+    _vendor_package.stubs(
+        __name__,
+        [*_operators.ALWAYS, *(_operators.SINCE_2_13 if _plugin.at_least("2.13.0") else ())],
+    )
+)
+globals().update(_fused.OPERATORS)
+globals().update(_vendor_package.stubs(__name__, ["erase_stream", "matmul_checksum"]))
+
+_torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(_torch.Tensor.npu)
+_torch.distributed.is_hccl_available = distributed.is_hccl_available
+
+__all__ = ["_C", "contrib", "distributed", "npu", "optim", "profiler", "utils"]
+__getattr__ = _vendor_package.missing(__name__)

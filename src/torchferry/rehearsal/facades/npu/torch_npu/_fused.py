@@ -1,0 +1,201 @@
+"""The vendor's operators whose definition is public, composed of torch's own: right in value, not in memory or speed.
+
+Source: torch_npu/_op_plugin_docs.py of the torch-npu 2.13.0 wheel, which gives each formula.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from torchferry.rehearsal import events
+
+_WHOLE = 2147483647
+_LAYOUTS = ("BNSD", "BSND", "BSH", "SBH")
+
+
+def npu_fusion_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: torch.Tensor | None = None,
+    padding_mask: torch.Tensor | None = None,
+    atten_mask: torch.Tensor | None = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = _WHOLE,
+    next_tockens: int = _WHOLE,
+    inner_precise: int = 0,
+    prefix: list[int] | None = None,
+    actual_seq_qlen: list[int] | None = None,
+    actual_seq_kvlen: list[int] | None = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    softmax_layout: str = "",
+    sink: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, int, int]:
+    """Return Dropout(Softmax(Mask(scale * (pse + query @ key^T)))) @ value and what its backward needs.
+
+    In `atten_mask`, True hides a position. `sparse_mode` 0 and 1 take the mask as it is; 2 is causal from the upper
+    left, 3 from the lower right, and 4 a band of `pre_tockens` and `next_tockens` from the lower right, each with a
+    compressed mask that only has to be there.
+
+    Raises:
+        NotImplementedError: an argument that is not rehearsed.
+        RuntimeError: a layout that the operator does not have, or a mask that it needs and did not get.
+    """
+    if prefix is not None or padding_mask is not None or sink is not None or sparse_mode not in (0, 1, 2, 3, 4):
+        _refuse(f"sparse_mode={sparse_mode}, prefix, padding_mask and sink")
+    if sparse_mode in (1, 2, 3, 4) and atten_mask is None:
+        raise RuntimeError(f"npu_fusion_attention: sparse_mode {sparse_mode} needs atten_mask")
+    options = (pse, atten_mask, scale, keep_prob, sparse_mode, pre_tockens, next_tockens)
+    if input_layout == "TND":
+        if actual_seq_qlen is None or actual_seq_kvlen is None:
+            raise RuntimeError("npu_fusion_attention: layout TND needs actual_seq_qlen and actual_seq_kvlen")
+        return _variable_lengths(query, key, value, actual_seq_qlen, actual_seq_kvlen, options)
+    if input_layout not in _LAYOUTS:
+        raise RuntimeError(f"npu_fusion_attention: unknown input_layout {input_layout!r}")
+    heads = [_to_heads(tensor, head_num, input_layout, query) for tensor in (query, key, value)]
+    result, largest, total = _attend(*heads, *options)
+    return (_from_heads(result, input_layout), largest, total, query.new_empty(0), 0, 0, 0)
+
+
+def _refuse(what: str) -> None:
+    events.record("not-rehearsed", "torch_npu.npu_fusion_attention", what)
+    raise NotImplementedError(f"torch_npu.npu_fusion_attention with {what}: not rehearsed")
+
+
+def _to_heads(tensor: torch.Tensor, head_num: int, layout: str, query: torch.Tensor) -> torch.Tensor:
+    """Return batch, heads, sequence, width."""
+    if layout == "BNSD":
+        return tensor
+    if layout == "BSND":
+        return tensor.transpose(1, 2)
+    width = query.shape[2] // head_num
+    split = tensor.unflatten(2, (-1, width))
+    return split.permute(1, 2, 0, 3) if layout == "SBH" else split.transpose(1, 2)
+
+
+def _from_heads(result: torch.Tensor, layout: str) -> torch.Tensor:
+    if layout == "BNSD":
+        return result
+    if layout == "BSND":
+        return result.transpose(1, 2).contiguous()
+    if layout == "SBH":
+        return result.permute(2, 0, 1, 3).flatten(2)
+    return result.transpose(1, 2).flatten(2)
+
+
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pse: torch.Tensor | None,
+    atten_mask: torch.Tensor | None,
+    scale: float,
+    keep_prob: float,
+    sparse_mode: int,
+    pre_tockens: int,
+    next_tockens: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = query.float() @ key.float().transpose(-1, -2)
+    if pse is not None:
+        scores = scores + pse.float()
+    scores = scores * scale
+    mask = _mask(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
+    if mask is not None:
+        scores = scores.masked_fill(mask, torch.finfo(torch.float32).min)
+    largest = scores.amax(-1, keepdim=True)
+    weights = (scores - largest).exp()
+    total = weights.sum(-1, keepdim=True)
+    weights = weights / total
+    if keep_prob < 1.0:
+        weights = torch.nn.functional.dropout(weights, 1.0 - keep_prob)
+    shape = (*largest.shape[:-1], 8)  # the card returns both in lines of eight equal numbers
+    result = (weights @ value.float()).to(query.dtype)
+    return result, largest.detach().expand(shape).contiguous(), total.detach().expand(shape).contiguous()
+
+
+def _mask(
+    scores: torch.Tensor, given: torch.Tensor | None, sparse_mode: int, before: int, after: int
+) -> torch.Tensor | None:
+    if sparse_mode in (0, 1):
+        return None if given is None else given.bool()
+    rows, columns = scores.shape[-2:]
+    offset = 0 if sparse_mode == 2 else columns - rows
+    distance = torch.arange(columns, device=scores.device) - torch.arange(rows, device=scores.device)[:, None] - offset
+    if sparse_mode in (2, 3):
+        return distance > 0
+    return (distance > after) | (distance < -before)
+
+
+def _variable_lengths(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_ends: list[int],
+    key_ends: list[int],
+    options: tuple[object, ...],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, int, int]:
+    if options[0] is not None:
+        _refuse("pse in layout TND")
+    parts = []
+    begins = zip([0, *query_ends], query_ends, [0, *key_ends], key_ends)  # noqa: B905 - the last begin has no end
+    for begin, end, key_begin, key_end in begins:
+        heads = (query[begin:end], key[key_begin:key_end], value[key_begin:key_end])
+        cut = list(options)
+        if isinstance(cut[1], torch.Tensor) and cut[4] in (0, 1):
+            cut[1] = cut[1][: end - begin, : key_end - key_begin]
+        parts.append(_attend(*(part.transpose(0, 1)[None] for part in heads), *cut))
+    results, largest, total = (torch.cat([part[place][0].transpose(0, 1) for part in parts]) for place in range(3))
+    return results, largest, total, query.new_empty(0), 0, 0, 0
+
+
+def npu_rms_norm(self: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return `self` over its root mean square times `gamma`, and one over that root."""
+    dims = tuple(range(-gamma.dim(), 0))
+    inverse = torch.rsqrt(self.float().pow(2).mean(dims, keepdim=True) + epsilon)
+    return (self.float() * inverse * gamma.float()).to(self.dtype), inverse
+
+
+def npu_swiglu(self: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """Return A * sigmoid(A) * B of the two halves of `self` along `dim`."""
+    first, second = self.chunk(2, dim)
+    return torch.nn.functional.silu(first) * second
+
+
+def npu_rotary_mul(
+    input: torch.Tensor,  # noqa: A002 - the vendor's name
+    r1: torch.Tensor,
+    r2: torch.Tensor,
+    rotary_mode: str = "half",
+    rotate: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return `r1 * input + r2 * turned`, where `turned` is `input` rotated by a quarter."""
+    if rotate is not None:
+        turned = input @ rotate
+    elif rotary_mode == "half":
+        first, second = input.chunk(2, -1)
+        turned = torch.cat((-second, first), -1)
+    elif rotary_mode == "interleave":
+        turned = torch.stack((-input[..., 1::2], input[..., ::2]), -1).flatten(-2)
+    else:
+        raise RuntimeError(f"npu_rotary_mul: unknown rotary_mode {rotary_mode!r}")
+    return r1 * input + r2 * turned
+
+
+def npu_format_cast(self: torch.Tensor, acl_format: int, **_: object) -> torch.Tensor:
+    """Return `self`: formats are about where numbers lie in the card's memory."""
+    return self
+
+
+OPERATORS = {
+    function.__name__: function
+    for function in (npu_fusion_attention, npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_format_cast)
+}
+"""The operators that can be rehearsed, by name."""

@@ -1,0 +1,280 @@
+"""What `torch.npu` has beyond the names of `torch.cuda`.
+
+Sources: torch_npu/npu/__init__.py, npu_config.py, autocast_utils.py, mstx.py and aclnn of the torch-npu 2.9.0 and
+2.13.0 wheels.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import sys
+import warnings
+from types import ModuleType
+
+import torch
+
+from torchferry.rehearsal import vendor_package
+from torchferry.rehearsal.surface import Namespace, Plugin, make_importable, submodule
+
+_STUBS = [
+    "ExternalEvent",
+    "SyncLaunchStream",
+    "check_uce_in_memory",
+    "clear_npu_overflow_flag",
+    "empty_virt_addr_cache",
+    "disable_deterministic_with_backward",
+    "enable_deterministic_with_backward",
+    "finalize_dump",
+    "get_device_limit",
+    "get_npu_overflow_flag",
+    "get_stream_limit",
+    "graph_task_group_begin",
+    "graph_task_group_end",
+    "graph_task_update_begin",
+    "graph_task_update_end",
+    "init_dump",
+    "obfuscation_calculate",
+    "obfuscation_finalize",
+    "obfuscation_initialize",
+    "reset_stream_limit",
+    "restart_device",
+    "set_aoe",
+    "set_device_limit",
+    "set_dump",
+    "set_op_timeout_ms",
+    "set_stream_limit",
+    "stop_device",
+    "stress_detect",
+    "get_soc_version",
+]
+_STUBS_UNTIL_2_13 = ["MemPoolContext"]
+_STUBS_SINCE_2_13 = [
+    "NpuGraphOpHandler",
+    "are_compatible_impl_enabled",
+    "host_empty_cache",
+    "npurt",
+    "register_npu_graph_handler",
+    "set_deterministic_level",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
+    "use_compatible_impl",
+]
+
+
+class CubeMathType(enum.IntEnum):
+    """How matrix units compute float32."""
+
+    KEEP_DTYPE = 0
+    ALLOW_FP32_DOWN_PRECISION = 1
+    USE_FP16 = 2
+    USE_HF32 = 3
+    FORCE_GRP_ACC_FOR_FP32 = 4
+    USE_FP32_ADD = 4
+
+
+class _Precision(vendor_package.Switches):
+    """Settings of a kind of operator. The plugin ignores names that it does not know, and answers None for them."""
+
+    def __init__(self, *, checked: bool, **values: object) -> None:
+        super().__init__(**values)
+        self.__dict__["_checked"] = checked
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.__dict__["_values"].get(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "cube_math_type" and not isinstance(value, CubeMathType):
+            raise TypeError(
+                f"value should be one of Enum CubeMathType when setting cube_math_type, but got {type(value)}"
+            )
+        if name not in self.__dict__["_values"]:
+            return
+        if self.__dict__["_checked"]:
+            super().__setattr__(name, value)
+        else:
+            self.__dict__["_values"][name] = bool(value) if name == "allow_hf32" else value
+
+
+class _Config:
+    """Settings that can be set and not read."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        pass
+
+
+def complete(namespace: Namespace, plugin: Plugin) -> None:
+    """Put the plugin's own names into `torch.npu`, and give shared ones the plugin's own behaviour."""
+    newer = plugin.at_least("2.13.0")
+    names = vendor_package.stubs("torch.npu", [*_STUBS, *(_STUBS_SINCE_2_13 if newer else _STUBS_UNTIL_2_13)])
+    names.update(_settings(newer=newer))
+    names.update(_autocast())
+    names["CubeMathType"] = CubeMathType
+    names["get_device_capability"] = _get_device_capability if newer else _no_device_capability
+    names["mstx"] = _mstx(namespace, newer=newer)
+    for name, value in names.items():
+        setattr(namespace, name, value)
+    backends = submodule(namespace, "backends")
+    backends.fft_plan_cache = vendor_package.Switches(size=0, max_size=16, clear=lambda: None)
+    make_importable(namespace, plugin.target.backend)
+    # On the card a file holds the class of the same name, and nothing else of what the class has.
+    marks = ModuleType("torch_npu.npu.mstx", "Range markers.")
+    marks.mstx = names["mstx"]
+    if newer:
+        marks.annotate = names["mstx"].annotate
+    sys.modules["torch.npu.mstx"] = sys.modules["torch_npu.npu.mstx"] = marks
+    # One setting under two names; the second is a module on the card.
+    namespace.aclnn = sys.modules["torch_npu.npu.aclnn"] = namespace.conv
+
+
+def _settings(*, newer: bool) -> dict[str, object]:
+    conv = _Precision(checked=newer, allow_hf32=True)
+    matmul = _Precision(checked=newer, allow_hf32=False, cube_math_type=None)
+    config = _Config()
+    state = {"jit": False, "nd": True, "queue": 1}
+
+    def set_option(option: dict[str, object]) -> None:
+        """Set options of the compiler, which has nothing to compile here."""
+        if not isinstance(option, dict):
+            raise TypeError("npu option must be a dict.")
+        if option.get("MM_BMM_ND_ENABLE") in ("enable", "disable"):
+            state["nd"] = option["MM_BMM_ND_ENABLE"] == "enable"
+
+    def set_compile_mode(jit_compile: bool = False) -> None:
+        """Say whether operators are compiled when they are first used."""
+        state["jit"] = bool(jit_compile)
+
+    def is_jit_compile_false() -> bool:
+        """Whether operators are not compiled when they are first used."""
+        return not state["jit"]
+
+    def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
+        """Choose the memory format of matrix products."""
+        state["nd"] = bool(is_nd)
+
+    def get_mm_bmm_format_nd() -> bool:
+        """Return the memory format of matrix products."""
+        return bool(state["nd"])
+
+    names: dict[str, object] = {
+        "config": config,
+        "conv": conv,
+        "matmul": matmul,
+        "set_option": set_option,
+        "set_compile_mode": set_compile_mode,
+        "is_jit_compile_false": is_jit_compile_false,
+        "set_mm_bmm_format_nd": set_mm_bmm_format_nd,
+        "get_mm_bmm_format_nd": get_mm_bmm_format_nd,
+    }
+    if newer:
+
+        def set_task_queue_enable(mode: int) -> None:
+            """Choose how operators are queued."""
+            state["queue"] = mode
+
+        def get_task_queue_enable() -> int:
+            """Return how operators are queued."""
+            return int(state["queue"])
+
+        names.update(set_task_queue_enable=set_task_queue_enable, get_task_queue_enable=get_task_queue_enable)
+    return names
+
+
+def _autocast() -> dict[str, object]:
+    def get_amp_supported_dtype() -> list[torch.dtype]:
+        """Return the dtypes that `torch.autocast` accepts."""
+        half = [torch.float16, torch.bfloat16] if torch.npu.is_bf16_supported() else [torch.float16]
+        return [*half, torch.float32]
+
+    return {
+        "get_amp_supported_dtype": get_amp_supported_dtype,
+        "is_autocast_enabled": functools.partial(torch.is_autocast_enabled, "npu"),
+        "set_autocast_enabled": functools.partial(torch.set_autocast_enabled, "npu"),
+        "get_autocast_dtype": functools.partial(torch.get_autocast_dtype, "npu"),
+        "set_autocast_dtype": functools.partial(torch.set_autocast_dtype, "npu"),
+    }
+
+
+def _get_device_capability(device: object = None) -> tuple[int, int] | None:
+    """Return what TORCH_NPU_DEVICE_CAPABILITY says as MAJOR.MINOR, or None."""
+    major, point, minor = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "").partition(".")
+    return (int(major), int(minor)) if point else None
+
+
+def _no_device_capability(device: object = None) -> None:
+    """Return None; only newer versions read a capability from the environment."""
+    warnings.warn("torch.npu.get_device_capability isn't implemented!", stacklevel=2)
+
+
+def _mstx(namespace: Namespace, *, newer: bool) -> type:
+    markers = namespace.mstx.__dict__
+
+    def mark(message: str, stream: object = None, domain: str = "default") -> None:
+        markers["mark"](message)
+
+    def range_start(message: str, stream: object = None, domain: str = "default") -> int:
+        return markers["range_start"](message)
+
+    def range_end(range_id: int, domain: str = "default") -> None:
+        markers["range_end"](range_id)
+
+    def mstx_range(message: str, stream: object = None, domain: str = "default") -> object:
+        def decorate(function: object) -> object:
+            @functools.wraps(function)
+            def inner(*args: object, **kwargs: object) -> object:
+                handle = range_start(message, stream, domain)
+                result = function(*args, **kwargs)
+                range_end(handle, domain)
+                return result
+
+            return inner
+
+        return decorate
+
+    functions = {"mark": mark, "range_start": range_start, "range_end": range_end, "mstx_range": mstx_range}
+    members: dict[str, object] = {name: staticmethod(function) for name, function in functions.items()}
+    if newer:
+
+        def range_push(message: str, stream: object = None, domain: str = "default") -> int:
+            return markers["range_push"](message)
+
+        def range_pop(domain: str = "default") -> int:
+            return markers["range_pop"]()
+
+        members.update(
+            range_push=staticmethod(range_push),
+            range_pop=staticmethod(range_pop),
+            annotate=_annotate_class(range_start, range_end),
+        )
+    return type("mstx", (), {"__doc__": "Range markers, as static methods.", **members})
+
+
+def _annotate_class(range_start: object, range_end: object) -> type:
+    class annotate:  # noqa: N801 - the vendor's name
+        """Mark a block or a function."""
+
+        def __init__(self, message: str = "", stream: object = None, domain: str = "default") -> None:
+            self.message, self.stream, self.domain = message, stream, domain
+            self.range_id: int | None = None
+
+        def __enter__(self) -> annotate:
+            self.range_id = range_start(self.message, self.stream, self.domain)
+            return self
+
+        def __exit__(self, *exception: object) -> None:
+            if self.range_id is not None:
+                range_end(self.range_id, self.domain)
+                self.range_id = None
+
+        def __call__(self, function: object) -> object:
+            @functools.wraps(function)
+            def inner(*args: object, **kwargs: object) -> object:
+                with annotate(self.message or function.__name__, self.stream, self.domain):
+                    return function(*args, **kwargs)
+
+            return inner
+
+    return annotate

@@ -1,0 +1,22 @@
+"""What torch_npu adds to `torch.distributed`. Source: torch_npu/distributed of the torch-npu 2.9.0 wheel."""
+
+from torchferry.rehearsal import vendor_package as _vendor_package
+
+
+def is_available() -> bool:
+    """Whether the plugin has collectives."""
+    return True
+
+
+def is_hccl_available() -> bool:
+    """Whether HCCL is there."""
+    return True
+
+
+globals().update(
+    _vendor_package.stubs(
+        __name__,
+        ["all_gather_into_tensor_uneven", "all_to_all_vc", "reduce_scatter_tensor_uneven", "reinit_process_group"],
+    )
+)
+__getattr__ = _vendor_package.missing(__name__)

@@ -1,0 +1,35 @@
+"""When the profiler waits, warms up and records. Source: torch_npu/profiler/scheduler.py, torch-npu 2.9.0 wheel."""
+
+from __future__ import annotations
+
+from torch.profiler import ProfilerAction
+from torch.profiler import schedule as _schedule
+
+from torchferry.rehearsal.surface import current as _current
+
+
+class Schedule:
+    """Cycles of waiting, warming up and recording; newer versions can skip the first wait."""
+
+    def __init__(
+        self, wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0, **newer: int
+    ) -> None:
+        unknown = set(newer) - ({"skip_first_wait"} if _current().at_least("2.13.0") else set())
+        if unknown:
+            raise TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}")
+        self.wait, self.active, self.warmup = max(wait, 0), max(active, 1), max(warmup, 0)
+        self.repeat, self.skip_first = max(repeat, 0), max(skip_first, 0)
+        self._schedule = _schedule(
+            wait=self.wait,
+            warmup=self.warmup,
+            active=self.active,
+            repeat=self.repeat,
+            skip_first=self.skip_first,
+            **newer,
+        )
+
+    def __call__(self, step: int) -> ProfilerAction:
+        """Return what the profiler does at `step`."""
+        if step < 0:
+            raise ValueError("Invalid parameter step, which must be not less than 0.")
+        return self._schedule(step)

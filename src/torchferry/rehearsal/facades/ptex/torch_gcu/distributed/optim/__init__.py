@@ -1,0 +1,5 @@
+"""Optimizers that divide their state among processes."""
+
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+__all__ = ["ZeroRedundancyOptimizer"]

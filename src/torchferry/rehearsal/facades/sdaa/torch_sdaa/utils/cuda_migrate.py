@@ -1,0 +1,5 @@
+"""The vendor's redirection of `torch.cuda`, which works on the import of this module."""
+
+from torchferry.rehearsal import vendor_package as _vendor_package
+
+_vendor_package.redirection_unavailable("torch_sdaa.utils.cuda_migrate")

@@ -1,0 +1,66 @@
+"""The kinds of events of a rehearsal, and which of them mean that the card would refuse."""
+
+from __future__ import annotations
+
+NATIVE = {
+    1: "missing-operator",
+    2: "fallback",
+    3: "missing-dtype",
+    4: "noted-dtype",
+    5: "narrowed",
+    6: "synchronisation",
+    7: "to-device",
+    8: "to-host",
+    9: "out-of-memory",
+    10: "mixed-devices",
+    11: "fault",
+    12: "collective",
+    13: "fork",
+}
+"""Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
+
+DTYPES = {
+    "Byte": "uint8",
+    "Char": "int8",
+    "Short": "int16",
+    "Int": "int32",
+    "Long": "int64",
+    "Half": "float16",
+    "Float": "float32",
+    "Double": "float64",
+    "ComplexHalf": "complex32",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+    "Bool": "bool",
+    "BFloat16": "bfloat16",
+}
+"""What C++ calls a dtype, and what Python does."""
+
+KINDS = (
+    *NATIVE.values(),
+    "missing-api",
+    "unverified-api",
+    "not-rehearsed",
+    "cuda-remnant",
+    "cuda-question",
+    "identity",
+    "rank",
+    "backend",
+)
+"""All kinds."""
+
+FAILS_ON_CARD = frozenset(
+    {
+        "missing-operator",
+        "missing-dtype",
+        "out-of-memory",
+        "mixed-devices",
+        "fork",
+        "missing-api",
+        "cuda-remnant",
+        "identity",
+        "rank",
+        "backend",
+    }
+)
+"""What makes a run on the card fail or go wrong; `--strict` looks for these."""

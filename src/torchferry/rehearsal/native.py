@@ -1,0 +1,240 @@
+"""The built device, through its C functions."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+DTYPE_CODES: Mapping[str, int] = {
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex32": 8,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+}
+"""The number of each dtype in `c10::ScalarType` (torch/headeronly/core/ScalarType.h)."""
+
+MODES = {"native": 0, "missing": 1, "fallback": 2}
+FAULTS = {"noise": 1, "nan": 2, "stride": 3, "slow": 4, "die": 5, "hang": 6, "raise": 7}
+
+Sink = Callable[[int, bytes, bytes, int], None]
+_SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
+
+
+class MemoryStats(NamedTuple):
+    """What one device has in use, in bytes, and how often it was asked; a capacity of 0 is not limited."""
+
+    allocated: int
+    peak_allocated: int
+    reserved: int
+    peak_reserved: int
+    allocations: int
+    frees: int
+    ooms: int
+    capacity: int
+    total_allocated: int
+    total_freed: int
+
+
+class Native:
+    """The device of this process. There can be one; `session.start` makes it."""
+
+    def __init__(self, path: Path, device_name: str, title: str) -> None:
+        self.device_name = device_name
+        self.title = title
+        self._library = _load(path)
+        self._sink: Any = None
+
+    def start(self, key: str, devices: int, keeps_identity: bool, leave: Iterable[str]) -> int:
+        """Register the device under a dispatch key, PrivateUse1 or torch's own for lazy devices; count the operators.
+
+        `leave` names operators, with overload, that are left to PyTorch's composition of others.
+        """
+        for name in leave:
+            self._library.ferry_leave_to_composition(name.encode())
+        count = int(
+            self._library.ferry_start(
+                key.encode(), self.device_name.encode(), self.title.encode(), devices, int(keeps_identity)
+            )
+        )
+        if count < 0:
+            raise TorchferryError(
+                say("the rehearsal device cannot be registered: {error}", error=self._error().splitlines()[0])
+            )
+        return count
+
+    def _error(self) -> str:
+        text: bytes = self._library.ferry_error()
+        return text.decode(errors="replace")
+
+    # --- what the card is ---
+
+    def set_sink(self, sink: Sink | None) -> None:
+        """Send events to `sink(kind, subject, detail, amount)`; None stops them."""
+        self._sink = _SINK() if sink is None else _SINK(sink)
+        self._library.ferry_set_sink(self._sink)
+
+    def set_capacity(self, size: int) -> None:
+        """Set the memory of one device in bytes; 0 for no limit."""
+        self._library.ferry_set_capacity(size)
+
+    def set_dtypes(self, missing: Iterable[str], narrowed: Iterable[str], noted: Iterable[str]) -> None:
+        """Say which dtypes the card lacks, holds in half the width, or treats in some other way."""
+        self._library.ferry_set_dtypes(_mask(missing), _mask(narrowed), _mask(noted))
+
+    def set_matmul_bits(self, bits: int) -> None:
+        """Keep so many explicit mantissa bits of float32 inputs of matrix products; 0 keeps all 23."""
+        self._library.ferry_set_matmul_bits(bits)
+
+    def set_fallback_warns(self, warns: bool) -> None:
+        """Say whether an operator that runs on the CPU instead is announced by the vendor's warning."""
+        self._library.ferry_set_fallback_warns(int(warns))
+
+    def set_mode(self, operator: str, mode: str) -> None:
+        """Make an operator (`aten::erf`, with or without overload) `native`, `missing` or a CPU `fallback`."""
+        self._library.ferry_set_mode(operator.encode(), MODES[mode])
+
+    def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
+        """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`."""
+        self._library.ferry_set_fault(operator.encode(), FAULTS[kind], scale, after)
+
+    def fail_allocation(self, number: int) -> None:
+        """Let the allocation with this number, counted from 1, run out of memory."""
+        self._library.ferry_fail_allocation(number)
+
+    def set_autocast(self, operator: str, policy: int) -> None:
+        """Set the autocast policy (see autocast.h) of an operator such as `conv_transpose2d.input`."""
+        name, _, overload = operator.partition(".")
+        self._library.ferry_set_autocast(name.encode(), overload.encode(), policy)
+
+    # --- devices ---
+
+    def device_count(self) -> int:
+        """How many devices the machine has."""
+        return int(self._library.ferry_device_count())
+
+    def current_device(self) -> int:
+        """Index of this thread's device."""
+        return int(self._library.ferry_current_device())
+
+    def set_device(self, index: int) -> None:
+        """Make a device this thread's own.
+
+        Raises:
+            RuntimeError: there is no such device, or the process was forked from one that had used the device.
+        """
+        if self._library.ferry_set_device(index) < 0:
+            raise RuntimeError(self._error().splitlines()[0])
+
+    def initialise(self) -> None:
+        """Note that the process uses the device.
+
+        Raises:
+            RuntimeError: the process was forked from one that had used the device.
+        """
+        if self._library.ferry_initialise() < 0:
+            raise RuntimeError(self._error().splitlines()[0])
+
+    def is_initialized(self) -> bool:
+        """Whether the process has used the device."""
+        return bool(self._library.ferry_is_initialised())
+
+    def in_bad_fork(self) -> bool:
+        """Whether the process was forked from one that had used the device."""
+        return bool(self._library.ferry_in_bad_fork())
+
+    def default_generator(self, index: int) -> torch.Generator:
+        """The generator that a device uses when it is given none."""
+        generator: torch.Generator = torch.ops.torchferry_rehearsal.default_generator(index)
+        return generator
+
+    # --- memory ---
+
+    def memory(self, index: int) -> MemoryStats:
+        """What a device has in use."""
+        values = (ctypes.c_int64 * len(MemoryStats._fields))()
+        self._library.ferry_memory(index, values)
+        return MemoryStats(*values)
+
+    def reset_peak(self, index: int) -> None:
+        """Start the peaks anew."""
+        self._library.ferry_reset_peak(index)
+
+    def reset_accumulated(self, index: int) -> None:
+        """Start the counters anew."""
+        self._library.ferry_reset_accumulated(index)
+
+    def empty_cache(self) -> None:
+        """Give back what is reserved and not in use."""
+        self._library.ferry_empty_cache()
+
+    def set_fraction(self, index: int, fraction: float) -> None:
+        """Limit a device to a fraction of its memory."""
+        self._library.ferry_set_fraction(index, ctypes.c_double(fraction))
+
+    # --- after the run ---
+
+    def operators_used(self) -> dict[str, int]:
+        """How often each operator ran on the device, by full name."""
+        text: bytes = self._library.ferry_operators_used()
+        pairs = (line.rsplit(" ", 1) for line in text.decode().splitlines())
+        return {name: int(count) for name, count in pairs}
+
+
+def _mask(dtypes: Iterable[str]) -> int:
+    return sum(1 << DTYPE_CODES[name] for name in dtypes)
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    text, number, whole = ctypes.c_char_p, ctypes.c_int, ctypes.c_int64
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "ferry_error": (text, []),
+        "ferry_set_sink": (None, [_SINK]),
+        "ferry_leave_to_composition": (None, [text]),
+        "ferry_start": (whole, [text, text, text, number, number]),
+        "ferry_set_autocast": (None, [text, text, number]),
+        "ferry_set_capacity": (None, [whole]),
+        "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
+        "ferry_set_matmul_bits": (None, [number]),
+        "ferry_set_fallback_warns": (None, [number]),
+        "ferry_set_mode": (None, [text, number]),
+        "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),
+        "ferry_fail_allocation": (None, [whole]),
+        "ferry_device_count": (number, []),
+        "ferry_current_device": (number, []),
+        "ferry_set_device": (number, [number]),
+        "ferry_initialise": (number, []),
+        "ferry_is_initialised": (number, []),
+        "ferry_in_bad_fork": (number, []),
+        "ferry_memory": (None, [number, ctypes.POINTER(whole)]),
+        "ferry_reset_peak": (None, [number]),
+        "ferry_reset_accumulated": (None, [number]),
+        "ferry_empty_cache": (None, []),
+        "ferry_set_fraction": (None, [number, ctypes.c_double]),
+        "ferry_operators_used": (text, []),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

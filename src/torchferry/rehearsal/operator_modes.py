@@ -1,0 +1,86 @@
+"""Which operators of this torch the rehearsed plugin has, leaves to composition, runs on the CPU, or lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+import torchferry.backends
+from torchferry.core import toml
+from torchferry.rehearsal.profile import Profile
+
+_COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+_OVERRIDDEN = frozenset({"aten::convolution", "aten::convolution_backward"})
+"""Composites that end, on devices like this, in an operator that only a plugin can have (`*_overrideable`)."""
+
+_NEW = Path(torchferry.backends.__file__).with_name("data") / "cuda" / "new_operators.toml"
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What becomes of the operators that the CPU has.
+
+    Attributes:
+        composed: Full names (`aten::addmv`) that PyTorch composes of others, because the plugin does not register them.
+        fallback: Names that the plugin runs on the CPU.
+        missing: Names that raise.
+        unknown: Names of operators newer than the torch that the plugin was made for.
+    """
+
+    composed: frozenset[str] = frozenset()
+    fallback: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+
+
+def modes(profile: Profile) -> Modes:
+    """Return the modes for a profile; where the plugin's list is not known, every operator is taken to be there."""
+    taken = frozenset(f"aten::{name}" for name in profile.missing_operators)
+    if profile.registered is None:
+        return Modes(missing=taken)
+    composed: set[str] = set()
+    lacking: set[str] = set()
+    unknown: set[str] = set()
+    newer = _newer_than(profile.operators_torch)
+    for name in _operators():
+        if name in taken or name in _OVERRIDDEN or name.removeprefix("aten::") in profile.registered:
+            continue
+        if any(_has(name, key) for key in _COMPOSITE):
+            composed.add(name)
+        elif name.removeprefix("aten::").partition(".")[0] in newer:
+            unknown.add(name)
+        elif _has(name, "CPU"):
+            lacking.add(name)
+    forced = {f"aten::{name}" for name in profile.forced_fallback}
+    fails = profile.fallback == "error"
+    known = profile.fallback in {"error", "warn", "silent"}
+    return Modes(
+        composed=frozenset(composed),
+        fallback=frozenset((lacking if known and not fails else set()) | forced) - taken,
+        missing=frozenset(lacking if fails else set()) | taken,
+        unknown=frozenset(unknown if known else unknown | lacking),
+    )
+
+
+def _operators() -> list[str]:
+    return [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+
+
+def _has(name: str, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+@lru_cache(maxsize=8)
+def _newer_than(version: str) -> frozenset[str]:
+    """Return the base names that torch `version` does not have yet."""
+    if not version:
+        return frozenset()
+    from packaging.version import Version
+
+    made_for = Version(version)
+    return frozenset(
+        name for group in toml.load(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
+    )

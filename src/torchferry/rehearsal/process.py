@@ -1,0 +1,31 @@
+"""The first thing that a process of a rehearsal does after `import torch`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from torchferry.core.errors import TorchferryError
+
+
+def start() -> None:
+    """Begin to observe this process. What is wrong with the rehearsal ends the process: it would rehearse nothing."""
+    from torchferry.rehearsal import session
+
+    _or_end(session.observe)
+
+
+def load_device() -> None:
+    """Make the device known to torch, on import of the simulated plugin."""
+    from torchferry.rehearsal import session
+
+    _or_end(session.start)
+
+
+def _or_end(step: Callable[[], object]) -> None:
+    try:
+        step()
+    except TorchferryError as error:
+        advice = "" if error.advice is None else f"\n  {error.advice.render()}"
+        print(f"torchferry: {error.message.render()}{advice}", file=sys.stderr, flush=True)
+        raise SystemExit(2) from None

@@ -1,0 +1,117 @@
+"""A project's own tests on a simulated card: `pytest --rehearse NAME`.
+
+The device is there before the first test module is imported. At the end the summary says what would fail on the
+card; with `--rehearse-strict` that fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from torchferry.rehearsal.account import Account
+    from torchferry.rehearsal.session import Session
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options."""
+    group = parser.getgroup("torchferry", "rehearsal on a simulated card")
+    group.addoption("--rehearse", metavar="TARGET", default="", help="target to rehearse: NAME or NAME@VERSION")
+    group.addoption("--rehearse-card", metavar="NAME", default="", help="which card")
+    group.addoption("--rehearse-devices", metavar="N", type=int, default=0, help="how many devices, 1 to 16")
+    group.addoption("--rehearse-profile", metavar="FILE", default=None, help="TOML file that changes the card")
+    group.addoption("--rehearse-strict", action="store_true", help="fail when something would fail on the card")
+    parser.addini("rehearse", "target to rehearse when none is named on the command line", default="")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start before any conftest of the project is imported, as it may import torch."""
+    target = _target(early_config)
+    if not target:
+        return
+    from torchferry.core.errors import TorchferryError
+    from torchferry.rehearsal import enable
+
+    options = early_config.known_args_namespace
+    try:
+        enable(
+            target,
+            card=options.rehearse_card,
+            devices=options.rehearse_devices,
+            profile=options.rehearse_profile,
+        )
+    except TorchferryError as error:
+        advice = "" if error.advice is None else f"\n{error.advice.render()}"
+        raise pytest.UsageError(f"{error.message.render()}{advice}") from None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say in the header that this is a rehearsal."""
+    session = _session()
+    if session is None:
+        return None
+    from torchferry.rehearsal.summary import opening
+
+    return f"torchferry: {opening(session.rehearsal).render()}"
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With --rehearse-strict, fail a run of which something would fail on the card."""
+    running = _session()
+    if running is None or not session.config.getoption("--rehearse-strict") or _is_worker(session.config):
+        return
+    if exitstatus == pytest.ExitCode.OK and _account().failures:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the summary."""
+    session = _session()
+    if session is None or _is_worker(config):
+        return
+    from torchferry.core.env import language
+    from torchferry.rehearsal.summary import lines
+
+    terminalreporter.section("rehearsal")
+    for line in lines(session.rehearsal, _account(), language()):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def rehearsal() -> Session:
+    """The rehearsal of this run; the test is skipped when there is none."""
+    session = _session()
+    if session is None:
+        pytest.skip("needs `pytest --rehearse TARGET`")
+    return session
+
+
+def _target(config: pytest.Config) -> str:
+    named: str = config.known_args_namespace.rehearse
+    return named or str(config.getini("rehearse") or "")
+
+
+def _session() -> Session | None:
+    module = sys.modules.get("torchferry.rehearsal.session")
+    found: Session | None = module.current() if module is not None else None
+    return found
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _account() -> Account:
+    """Return what this process and its children have seen so far."""
+    from torchferry.rehearsal import events
+    from torchferry.rehearsal.account import collect
+    from torchferry.rehearsal.config import VARIABLE
+
+    events.recorder.write()
+    return collect(Path(os.environ[VARIABLE]))

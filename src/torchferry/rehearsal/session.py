@@ -1,0 +1,169 @@
+"""Put the simulated card into this process: device, plugin namespace, collectives, faults, observers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+
+from torchferry.backends.base import Backend
+from torchferry.backends.operators import load_operators
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.rehearsal import autocast, build, collectives, events, faults, identity, remnants, surface
+from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
+from torchferry.rehearsal.native import DTYPE_CODES, Native
+from torchferry.rehearsal.operator_modes import Modes, modes
+from torchferry.rehearsal.profile import Profile
+
+_ROUNDING_BITS = {"": 0, "tf32": 10, "hf32": 11}
+"""Explicit mantissa bits of matrix inputs: NVIDIA's TF32 has 10, Ascend's HF32 11 (precision.md of each vendor)."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """The rehearsal of this process.
+
+    Attributes:
+        rehearsal: What was asked for.
+        backend: The target's backend.
+        native: The device.
+        namespace: The module in place of `torch.cuda`.
+        modes: Which operators the plugin has.
+    """
+
+    rehearsal: Rehearsal
+    backend: type[Backend]
+    native: Native
+    namespace: ModuleType
+    modes: Modes
+
+    @property
+    def profile(self) -> Profile:
+        """The card."""
+        return self.rehearsal.profile
+
+
+_session: Session | None = None
+
+
+def current() -> Session | None:
+    """Return the session of this process, or None when the device is not there (yet)."""
+    return _session
+
+
+def observe() -> Rehearsal:
+    """Begin to note events of this process; the device comes with the plugin. Can be called again."""
+    folder = _folder()
+    rehearsal = read(folder)
+    events.recorder.write_into(folder)
+    remnants.watch()
+    return rehearsal
+
+
+def start() -> Session:
+    """Make the device and the plugin's namespace known to torch; can be called again.
+
+    Raises:
+        TorchferryError: there is no rehearsal to take part in, or the device cannot be built or registered.
+    """
+    global _session  # noqa: PLW0603 - torch takes one such device a process
+    if _session is None:
+        _session = _start(observe())
+    return _session
+
+
+def _folder() -> Path:
+    folder = os.environ.get(VARIABLE, "")
+    if not folder:
+        raise TorchferryError(
+            say("this is the simulated plugin of torchferry, and no rehearsal is under way"),
+            say("start the program with `torchferry rehearse`, or install the vendor's plugin on the card's machine"),
+        )
+    return Path(folder)
+
+
+def _start(rehearsal: Rehearsal) -> Session:
+    target = rehearsal.resolved()
+    backend, profile = target.backend, rehearsal.profile
+    _refuse_other_plugin(backend)
+    native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
+    found = modes(profile)
+    named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
+    native.start(backend.DISPATCH_KEY, profile.devices, profile.keeps_parameter_identity, found.composed)
+    _imitate(native, profile, found, backend)
+    autocast.register(native)
+    native.set_sink(events.receive)
+    namespace = surface.build(target, native, profile)
+    if named_by_us:
+        rename_privateuse1_backend(backend.DEVICE_TYPE)
+        torch._register_device_module(backend.DEVICE_TYPE, namespace)  # type: ignore[no-untyped-call]
+        generate_methods_for_privateuse1_backend(
+            for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+        )
+    collectives.register(backend, profile.devices)
+    if not profile.keeps_parameter_identity:
+        identity.watch()
+    faults.install(list(rehearsal.faults), native)
+    session = Session(rehearsal, backend, native, namespace, found)
+    events.recorder.at_end(lambda: _account(session))
+    events.recorder.device_loaded()
+    return session
+
+
+def _refuse_other_plugin(backend: type[Backend]) -> None:
+    name = torch._C._get_privateuse1_backend_name()
+    if backend.DISPATCH_KEY == "PrivateUse1" and name != "privateuseone":
+        raise TorchferryError(
+            say("this process already has a plugin for the device `{name}`, and torch takes one", name=name),
+            say("rehearse without it: TORCH_DEVICE_BACKEND_AUTOLOAD=0 stops torch from loading plugins by itself"),
+        )
+
+
+def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backend]) -> None:
+    rules: dict[str, list[str]] = {"missing": [], "narrowed": [], "emulated": [], "limited": []}
+    for dtype, rule in profile.dtypes.items():
+        if dtype in DTYPE_CODES:
+            rules[rule].append(dtype)
+    native.set_dtypes(rules["missing"], rules["narrowed"], _worth_noting(rules["emulated"] + rules["limited"]))
+    native.set_capacity(profile.memory)
+    native.set_matmul_bits(_ROUNDING_BITS[profile.matmul_rounding])
+    native.set_fallback_warns(profile.fallback != "silent")
+    for name in found.missing:
+        native.set_mode(name, "missing")
+    for name in found.fallback:
+        native.set_mode(name, _switched(backend, "fallback"))
+
+
+def _switched(backend: type[Backend], mode: str) -> str:
+    """Return what becomes of operators on the CPU when the plugin's own variable is set."""
+    table = load_operators(backend)
+    if table.fallback_switch and os.environ.get(table.fallback_switch) == table.fallback_switch_value:
+        return {"error": "missing", "warn": "fallback", "silent": "fallback"}.get(table.fallback_switched, mode)
+    return mode
+
+
+def _worth_noting(dtypes: list[str]) -> list[str]:
+    """Return the dtypes whose use is an event; that of float32 would be one at every line."""
+    return [dtype for dtype in dtypes if dtype not in {"float32", "int64"}]
+
+
+def _account(session: Session) -> dict[str, object]:
+    """What the device did in this process, for the summary."""
+    native = session.native
+    if native.in_bad_fork():
+        return {}  # the counts are the parent's
+    used = native.operators_used()
+    return {
+        "device": session.backend.DEVICE_TYPE,
+        "memory": [native.memory(i)._asdict() for i in range(native.device_count())],
+        "operators": used,
+        "unverified_operators": sorted(session.modes.unknown.intersection(used)),
+        "python": sys.version.split()[0],
+        "torch": str(torch.__version__),
+    }

@@ -1,0 +1,78 @@
+"""The folder of a session: what child processes find on their path, and where they leave what they saw.
+
+`site/` goes in front of PYTHONPATH. It holds the metadata that the vendor's plugin would have, with the entry point
+by which torch loads it, and the one by which torch loads our observer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.rehearsal.config import Rehearsal
+
+FACADES = Path(__file__).with_name("facades")
+
+_START = '''"""Started by torch in every process of a rehearsal."""
+
+
+def start():
+    try:
+        from torchferry.rehearsal import process
+    except ImportError as error:
+        import sys
+
+        raise SystemExit(
+            f"torchferry: {sys.executable} has no torchferry ({error}); "
+            "install it in the environment that runs the command, or the rehearsal would be none"
+        )
+    process.start()
+'''
+
+
+def make(rehearsal: Rehearsal) -> Path:
+    """Make a session's folder for this process; it is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="torchferry-rehearsal-"))
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child that ends is not the owner
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    fill(folder, rehearsal)
+    return folder
+
+
+def fill(folder: Path, rehearsal: Rehearsal) -> None:
+    """Write what child processes need."""
+    rehearsal.write(folder)
+    site = folder / "site"
+    site.mkdir()
+    (site / "torchferry_rehearsal_start.py").write_text(_START, encoding="utf-8")
+    _distribution(site, "torchferry-rehearsal", "0", "torchferry_rehearsal = torchferry_rehearsal_start:start")
+    target = rehearsal.resolved()
+    backend = target.backend
+    autoloads = target.autoloads()
+    version = rehearsal.profile.version or "0"
+    entry = f"{backend.PLUGIN} = {backend.PLUGIN}:_autoload" if autoloads is True or autoloads is UNKNOWN else ""
+    _distribution(site, backend.PLUGIN, version, entry)
+
+
+def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
+    """Return what goes in front of PYTHONPATH: the session's folder, then the simulated plugin."""
+    return [str(folder / "site"), str(FACADES / rehearsal.resolved().backend.NAME)]
+
+
+def _distribution(site: Path, name: str, version: str, entry_point: str) -> None:
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: simulated by torchferry\n", encoding="utf-8"
+    )
+    if entry_point:
+        (folder / "entry_points.txt").write_text(f"[torch.backends]\n{entry_point}\n", encoding="utf-8")

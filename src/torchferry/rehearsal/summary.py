@@ -1,0 +1,228 @@
+"""The end of a rehearsal, for people: what would fail on the card, what will be slow, what stayed unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from torchferry.core.messages import Message, say
+from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.config import Rehearsal
+
+SCHEMA = 1
+"""Version of the JSON summary."""
+
+_MOST = 12
+"""Lines shown of one kind; the JSON summary has all."""
+
+_FAILURES: dict[str, tuple[Message, Message]] = {
+    "missing-operator": (
+        say("operators that the plugin lacks"),
+        say("compute them on the CPU, or write them with operators that it has"),
+    ),
+    "missing-dtype": (say("dtypes that the card lacks"), say("use float32, or the dtype that the card has")),
+    "missing-api": (say("names that the plugin lacks"), say("`torchferry api NAME --target T` says what to use")),
+    "out-of-memory": (say("more memory than a device has"), say("make the batch or the model smaller")),
+    "mixed-devices": (say("tensors of different devices in one operator"), say("move them with `.to(device)` first")),
+    "cuda-remnant": (
+        say("CUDA that is still there"),
+        say("`torchferry scan` finds it, `torchferry migrate` rewrites it"),
+    ),
+    "identity": (
+        say("Parameters that changed their identity on the way to the device"),
+        say("move the module first, then tie weights and make the optimizer"),
+    ),
+    "rank": (say("more ranks than devices"), say("start as many processes as there are devices")),
+    "backend": (say("a collective backend that the card does not use"), say("use the target's own")),
+    "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
+}
+_COSTS: dict[str, Message] = {
+    "fallback": say("operators that run on the CPU instead"),
+    "synchronisation": say("places where the host waits for the device"),
+    "to-device": say("copies to the device"),
+    "to-host": say("copies to the host"),
+    "narrowed": say("64-bit values held in 32 bits"),
+    "noted-dtype": say("dtypes that differ from CUDA's"),
+}
+_OTHER: dict[str, Message] = {
+    "not-rehearsed": say("names that exist on the card and are not rehearsed"),
+    "unverified-api": say("names of which nobody knows whether the plugin has them"),
+    "cuda-question": say("questions to torch.cuda, answered as on a machine without CUDA"),
+    "fault": say("faults, as ordered"),
+    "collective": say("collective operations"),
+}
+
+
+def opening(rehearsal: Rehearsal) -> Message:
+    """Return the first line: that this is a rehearsal, and of what."""
+    profile = rehearsal.profile
+    target = rehearsal.resolved()
+    size = _size(profile.memory) if profile.memory else say("memory unknown, not limited")
+    return say(
+        "REHEARSAL on the CPU: {devices} x {card} ({size} each), {plugin} {version}; it proves that code is right for "
+        "the API, never speed or accuracy on the card",
+        devices=profile.devices,
+        card=profile.card or target.title,
+        size=size,
+        plugin=target.backend.PLUGIN,
+        version=profile.version,
+    )
+
+
+def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> Iterator[str]:
+    """Yield the summary, line by line; `code` is the exit code of the command."""
+    yield verdict(rehearsal, account, code).render(lang)
+    if code and (account.failures or account.on_device == 0):
+        yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
+    if account.on_device == 0:
+        yield "  " + _why_nothing(rehearsal, account).render(lang)
+    if account.crashed:
+        yield "  " + say("processes that ended without their counts: {count}", count=account.crashed).render(lang)
+    for kind, (title, advice) in _FAILURES.items():
+        yield from _block("x", title, account.of(kind), lang, advice)
+    for kind, title in _COSTS.items():
+        yield from _block("!", title, account.of(kind), lang)
+    for kind, title in _OTHER.items():
+        yield from _block("-", title, account.of(kind), lang)
+    yield from _memory(rehearsal, account, lang)
+    if account.operators:
+        yield "  " + say(
+            "{different} operators ran {calls} times on the device",
+            different=len(account.operators),
+            calls=sum(account.operators.values()),
+        ).render(lang)
+    unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
+    if account.unverified:
+        unknown.append(
+            say("{count} operators newer than the plugin's list", count=len(account.unverified)).render(lang)
+        )
+    if unknown:
+        yield "  " + say(
+            "not known of this card, and taken to be as on CUDA: {facts}", facts="; ".join(unknown)
+        ).render(lang)
+
+
+def _why_nothing(rehearsal: Rehearsal, account: Account) -> Message:
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        return say(
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; take it away, or import the plugin"
+        )
+    if account.processes == 0:
+        return say("the command must run Python programs that import torch, with a Python that has torchferry")
+    return say(
+        "the program must import {plugin}; `torchferry migrate` puts the import in",
+        plugin=rehearsal.resolved().backend.PLUGIN,
+    )
+
+
+def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
+    """Return the outcome in one sentence."""
+    if account.processes == 0:
+        return say("NOTHING WAS REHEARSED: no process of the command imported torch")
+    if account.on_device == 0:
+        return say(
+            "NOTHING RAN ON THE DEVICE: the command never loaded {plugin}", plugin=rehearsal.resolved().backend.PLUGIN
+        )
+    failures = account.failures
+    if failures:
+        return say(
+            "WOULD FAIL on the card; findings: {count}, places: {places}",
+            count=len(failures),
+            places=len({(event.file, event.line) for event in failures}),
+        )
+    if code:
+        return say(
+            "THE COMMAND FAILED with exit code {code}; what the rehearsal watches for was not the cause", code=code
+        )
+    return say("nothing was seen that would fail on the card")
+
+
+def document(rehearsal: Rehearsal, account: Account, code: int, command: list[str]) -> str:
+    """Return the summary as JSON."""
+    profile = rehearsal.profile
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "rehearsal": True,
+            "target": rehearsal.target,
+            "card": profile.card,
+            "plugin_version": profile.version,
+            "devices": profile.devices,
+            "memory": profile.memory,
+            "command": command,
+            "exit_code": code,
+            "verdict": verdict(rehearsal, account, code).render("en"),
+            "processes": account.processes,
+            "processes_on_device": account.on_device,
+            "processes_without_counts": account.crashed,
+            "would_fail": len(account.failures),
+            "peak_memory": list(account.peaks),
+            "events": [{**asdict(event), "fails": event.fails} for event in account.events],
+            "operators": account.operators,
+            "unverified_operators": list(account.unverified),
+            "unknown": list(profile.unknown),
+            "faults": [fault.as_dict() for fault in rehearsal.faults],
+        },
+        indent=1,
+    )
+
+
+def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Message | None = None) -> Iterator[str]:
+    if not events:
+        return
+    total = sum(event.times for event in events)
+    yield f"  {mark} {title.render(lang)}: {total}"
+    for event in _by_place(events)[:_MOST]:
+        yield f"      {event}"
+    if len(_by_place(events)) > _MOST:
+        yield "      " + say("and {count} more places", count=len(_by_place(events)) - _MOST).render(lang)
+    if advice is not None:
+        yield "    " + advice.render(lang)
+
+
+def _by_place(events: Iterable[Event]) -> list[str]:
+    ordered = sorted(events, key=lambda event: -event.times)
+    return [_describe(event) for event in ordered]
+
+
+def _describe(event: Event) -> str:
+    place = f"{_short(event.file)}:{event.line}" if event.file else "(backward)"
+    amount = f", {_size(event.amount)}" if event.kind in {"to-device", "to-host"} else ""
+    detail = f" ({event.detail})" if event.detail else ""
+    return f"{place}  {event.subject}{detail}  x{event.times}{amount}"
+
+
+def _short(file: str) -> str:
+    try:
+        relative = Path(file).relative_to(os.getcwd())
+    except ValueError:
+        return file
+    return str(relative)
+
+
+def _memory(rehearsal: Rehearsal, account: Account, lang: str) -> Iterator[str]:
+    if not account.peaks or max(account.peaks) == 0:
+        return
+    peak, capacity = max(account.peaks), rehearsal.profile.memory
+    if capacity:
+        text = say(
+            "peak memory of a device: {peak} of {capacity} ({share} %)",
+            peak=_size(peak),
+            capacity=_size(capacity),
+            share=f"{100 * peak / capacity:.1f}",
+        )
+    else:
+        text = say("peak memory of a device: {peak}", peak=_size(peak))
+    yield "  " + text.render(lang)
+
+
+def _size(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"

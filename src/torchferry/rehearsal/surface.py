@@ -1,0 +1,281 @@
+"""The namespace of a simulated plugin: exactly the names that the chosen plugin version has, and no others.
+
+The api table of the backend decides. What exists on the card and cannot be done here is there by name and raises
+when it is called, so that `hasattr` and imports answer as on the card.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torchferry.backends import cuda
+from torchferry.backends.base import Backend
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.rehearsal import events
+from torchferry.rehearsal.device_module import implementations
+
+if TYPE_CHECKING:
+    from torchferry.rehearsal.native import Native
+    from torchferry.rehearsal.profile import Profile
+
+_PREFIX = cuda.NAMESPACE + "."
+_RANK = {"same": 0, "renamed": 1, "partial": 2, "equivalent": 3}
+"""Which row decides when several lead to one name: the one that says most of it."""
+
+NEEDED_BY_TORCH = frozenset({"get_amp_supported_dtype"})
+"""Public names that torch itself asks a device module for; no row of a table can speak of them."""
+
+
+class Namespace(ModuleType):
+    """A module that has what was put into it; other names raise, and that they were asked for is recorded."""
+
+    def __init__(self, name: str, doc: str = "", kind_of: Callable[[str], str] = lambda path: "missing-api") -> None:
+        super().__init__(name, doc)
+        self.__dict__["_kind_of"] = kind_of
+        self.__path__: list[str] = []  # a package, as on the card: `import torch.<device>.amp` looks for one
+        self.__dict__["_unverified"] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self.__name__}.{name}"
+        unverified: dict[str, object] = self.__dict__.get("_unverified", {})
+        if name in unverified:
+            events.record("unverified-api", path)
+            value = self.__dict__[name] = unverified.pop(name)
+            return value
+        if not name.startswith("_") and not is_probe(sys._getframe(1)):
+            events.record(self.__dict__["_kind_of"](path), path)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__dict__["_unverified"]} - {"_unverified", "_kind_of"})
+
+
+_USES = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap)
+
+
+def is_probe(frame: FrameType) -> bool:
+    """Whether `frame` only asks if an attribute is there, by `hasattr` or `getattr`, rather than uses it.
+
+    Libraries ask every device module for what it has; on the card the answer is the same, and nothing fails.
+    """
+    return frame.f_code.co_code[frame.f_lasti] not in _USES
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The plugin that this process rehearses.
+
+    Attributes:
+        target: Backend and plugin version.
+        version: Version that the plugin states; empty when none is known.
+        profile: The card.
+        native: The simulated device.
+        namespace: The module in place of `torch.cuda`; without names for a plugin that has no such module.
+        elsewhere: What stands at other places of the plugin's packages, by its full path.
+    """
+
+    target: Target
+    version: str
+    profile: Profile
+    native: Native
+    namespace: Namespace
+    elsewhere: Mapping[str, object] = field(default_factory=dict)
+
+    def at_least(self, version: str) -> bool:
+        """Whether the plugin is of `version` or newer."""
+        from packaging.version import Version  # imported late, as everywhere in torchferry
+
+        return not self.version or Version(self.version) >= Version(version)
+
+
+_current: Plugin | None = None
+
+
+def current() -> Plugin:
+    """Return the plugin of this process.
+
+    Raises:
+        RuntimeError: `build` was not called.
+    """
+    if _current is None:
+        raise RuntimeError("no rehearsal runs in this process")
+    return _current
+
+
+def build(profile_target: Target, native: Native, profile: Profile, *, publish: bool = True) -> ModuleType:
+    """Make the namespace module of a target, such as `torch.npu`; `publish` makes it and its submodules importable."""
+    global _current  # noqa: PLW0603 - one backend can be registered with torch in a process
+    backend = profile_target.backend
+    version = profile_target.version or backend.DEFAULT_VERSION
+    label = " ".join(filter(None, (backend.PLUGIN, version)))
+    name = backend.NAMESPACE or f"torch.{backend.DEVICE_TYPE}"
+    root = Namespace(name, f"{label}, rehearsed.", functools.partial(absence, profile_target))
+    available = implementations(native, profile)
+    elsewhere: dict[str, object] = {}
+
+    for path, row in _placed(profile_target):
+        value = _named(_value(path, row, available, label), path)
+        if not _below(path, backend.NAMESPACE):
+            elsewhere[path] = value
+        elif value is not None:
+            put(root, path[len(backend.NAMESPACE) + 1 :], value)
+        else:
+            submodule(root, path[len(backend.NAMESPACE) + 1 :])
+    for name in [row.name[len(_PREFIX) :] for row in _rows(profile_target) if row.status == "unknown"]:
+        if name in available:
+            owner = submodule(root, name.rpartition(".")[0]) if "." in name else root
+            owner.__dict__["_unverified"].setdefault(name.rpartition(".")[2], available[name])
+    for name, value in available.items():
+        if name.startswith("_") or name in NEEDED_BY_TORCH:
+            root.__dict__.setdefault(name, value)
+
+    if publish:
+        _current = Plugin(profile_target, version, profile, native, root, elsewhere)
+        if backend.NAMESPACE:
+            make_importable(root, backend)
+    return root
+
+
+def absence(target: Target, path: str) -> str:
+    """Return the kind of event that a name of the namespace is which is not there: missing, or not known at all."""
+    row = target.api(cuda.NAMESPACE + path[len(target.backend.NAMESPACE) :])
+    if row.status != "unknown":
+        return "missing-api"
+    read = target.backend.table("api").verified and not row.source
+    return "missing-api" if read else "unverified-api"
+
+
+def _rows(target: Target) -> Iterator[Row]:
+    """Yield the rows about `torch.cuda` that hold for the plugin version."""
+    for row in target.backend.table("api"):
+        if row.name.startswith(_PREFIX) and row.holds_for(target.version):
+            yield row
+
+
+def _placed(target: Target) -> list[tuple[str, Row]]:
+    """Return where the plugin has something in place of a name of `torch.cuda`, best row first, each path once."""
+    backend = target.backend
+    best: dict[str, Row] = {}
+    for row in _rows(target):
+        if row.status not in _RANK:
+            continue
+        path = row.use or backend.NAMESPACE + row.name[len(cuda.NAMESPACE) :]
+        own = _below(path, backend.NAMESPACE) if backend.NAMESPACE else not path.startswith("torch.")
+        if own and (path not in best or _RANK[row.status] < _RANK[best[path].status]):
+            best[path] = row
+    return sorted(best.items())
+
+
+def _below(path: str, namespace: str) -> bool:
+    return bool(namespace) and path.startswith(namespace + ".")
+
+
+def _value(path: str, row: Row, available: Mapping[str, object], label: str) -> object | None:
+    """Return what stands at `path`, or None for a module."""
+    name = row.name[len(_PREFIX) :]
+    if row.name in cuda.modules():
+        return None
+    value = available.get(name)
+    if value is None:
+        stand_in: object = not_rehearsed(path, label)
+        return stand_in
+    keywords: dict[str, str] = row.extra.get("keywords", {})
+    if keywords and callable(value):
+        return _with_keywords(value, keywords, path.rpartition(".")[2])
+    return value
+
+
+def _named(value: object | None, path: str) -> object | None:
+    """Give a function or class the name that it has on the card, for error messages and pickles."""
+    if isinstance(value, type) or inspect.isfunction(value):
+        if "<locals>" in value.__qualname__:
+            value.__module__, _, name = path.rpartition(".")
+            value.__name__ = value.__qualname__ = name
+    return value
+
+
+def not_rehearsed(path: str, label: str) -> Any:
+    """Return a class or function that raises when it is called.
+
+    A name that begins with a capital letter is a class, so that it can stand in `isinstance` and in annotations.
+    """
+    name = path.rpartition(".")[2]
+    message = f"{path} exists in {label} but is not rehearsed"
+
+    def fail(*args: object, **kwargs: object) -> Any:
+        events.record("not-rehearsed", path)
+        raise NotImplementedError(message)
+
+    fail.__name__ = fail.__qualname__ = name
+    fail.__doc__ = message + "."
+    if name.endswith("Error"):
+        return type(name, (RuntimeError,), {"__doc__": message + "."})  # it has to stand in `except`
+    if name[:1].isupper():
+        return type(name, (), {"__doc__": message + ".", "__init__": fail})
+    return fail
+
+
+def _with_keywords(value: Callable[..., Any], keywords: Mapping[str, str], name: str) -> Callable[..., Any]:
+    """Return `value` under the names that the plugin gives its arguments; the old ones are unknown there."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for old, new in keywords.items():
+            if old in kwargs:
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument {old!r}")
+            if new in kwargs:
+                kwargs[old] = kwargs.pop(new)
+        return value(*args, **kwargs)
+
+    if inspect.isfunction(value):
+        functools.update_wrapper(call, value)
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def submodule(root: Namespace, name: str) -> Namespace:
+    """Return the submodule `name` of a namespace, made if it is not there."""
+    module = root
+    for part in name.split("."):
+        inner = module.__dict__.get(part)
+        if not isinstance(inner, Namespace):
+            name = f"{module.__name__}.{part}"
+            inner = module.__dict__[part] = Namespace(name, kind_of=module.__dict__["_kind_of"])
+        module = inner
+    return module
+
+
+def put(root: Namespace, name: str, value: object) -> None:
+    """Put `value` at the dotted `name` below a namespace."""
+    owner, _, last = name.rpartition(".")
+    (submodule(root, owner) if owner else root).__dict__[last] = value
+
+
+def make_importable(root: Namespace, backend: type[Backend]) -> None:
+    """Enter the namespace and its submodules into `sys.modules`, under each path that programs import them by.
+
+    Where the namespace is the plugin's package itself, the files of that package decide what can be imported; torch
+    alone looks the module up by its device type.
+    """
+    sys.modules[root.__name__] = root
+    if backend.IMPORT_NAMESPACE == backend.PLUGIN:
+        return
+    for home in {backend.NAMESPACE, backend.IMPORT_NAMESPACE}:
+        sys.modules[home] = root
+        for name, module in walk(root):
+            sys.modules[f"{home}.{name}"] = module
+
+
+def walk(root: Namespace, prefix: str = "") -> Iterator[tuple[str, Namespace]]:
+    """Yield the submodules of a namespace with their dotted names."""
+    for name, value in list(root.__dict__.items()):
+        if isinstance(value, Namespace):
+            yield prefix + name, value
+            yield from walk(value, f"{prefix}{name}.")

@@ -1,0 +1,236 @@
+"""`torchferry rehearse` with real programs in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.rehearsal
+
+TRAIN = """
+import torch
+model = torch.nn.Linear(4, 2).to("npu")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = model(torch.ones(8, 4, device="npu")).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+def rehearse(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "torchferry", "rehearse", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def program(folder: Path, text: str, name: str = "train.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def summary(folder: Path, *arguments: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    done = rehearse(folder, "--summary-file", "s.json", *arguments)
+    assert (folder / "s.json").is_file(), done.stderr
+    return json.loads((folder / "s.json").read_text()), done
+
+
+def test_a_right_program(tmp_path: Path) -> None:
+    program(tmp_path, TRAIN)
+    found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("loss") == 3
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith("torchferry: REHEARSAL on the CPU: 1 x Ascend 910B (64.00 GiB each), torch_npu")
+    assert "never speed or accuracy" in first
+    assert second == "torchferry: nothing was seen that would fail on the card"
+    assert found["events"] != []
+    item = next(event for event in found["events"] if event["subject"] == "aten::_local_scalar_dense")
+    assert (Path(item["file"]).name, item["line"], item["times"]) == ("train.py", 10, 3)
+    assert found["peak_memory"][0] > 0
+    assert found["operators"]["aten::addmm"] == 3
+
+
+WRONG = {
+    "cuda": ('torch.ones(2).to("cuda")', "cuda-remnant", "cuda"),
+    "torch.cuda": ("torch.cuda.current_device()", "cuda-remnant", "torch.cuda.current_device"),
+    "autocast": ('with torch.autocast("cuda", torch.float16): pass', "cuda-remnant", "autocast('cuda')"),
+    "api": ("torch.npu.nvtx", "missing-api", "torch.npu.nvtx"),
+    "devices": ('torch.ones(2, device="npu") + torch.ones(2)', "mixed-devices", "aten::add.Tensor"),
+    "memory": ('torch.empty(2**36, device="npu")', "out-of-memory", "npu:0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_line_is_named(tmp_path: Path, name: str) -> None:
+    code, kind, subject = WRONG[name]
+    program(
+        tmp_path, f"import torch\n\ntry:\n    {code}\nexcept Exception as error:\n    print(type(error).__name__)\n"
+    )
+    found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py")
+    assert done.returncode == 1, done.stderr
+    event = next(event for event in found["events"] if (event["kind"], event["subject"]) == (kind, subject))
+    assert (Path(event["file"]).name, event["line"], event["fails"]) == ("train.py", 4, True)
+    assert "WOULD FAIL" in done.stderr
+    assert "train.py:4" in done.stderr
+
+
+def test_a_missing_operator_and_dtype_of_the_users_own_profile(tmp_path: Path) -> None:
+    (tmp_path / "card.toml").write_text('missing = ["erf"]\n[dtypes]\nbfloat16 = "missing"\n')
+    program(
+        tmp_path,
+        "import torch\n"
+        "x = torch.ones(2, device='npu')\n"
+        "for step in (lambda: x.erf(), lambda: x.bfloat16()):\n"
+        "    try: step()\n"
+        "    except (NotImplementedError, TypeError) as error: print(type(error).__name__)\n",
+    )
+    found, done = summary(tmp_path, "-t", "npu", "--profile", "card.toml", "--", "python", "train.py")
+    assert done.stdout.split() == ["NotImplementedError", "TypeError"]
+    assert {event["kind"] for event in found["events"] if event["fails"]} == {"missing-operator", "missing-dtype"}
+
+
+def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
+    done = rehearse(tmp_path, "-t", "npu", "--", "python", "-c", "import torch, sys; torch.ones(1).npu(); sys.exit(7)")
+    assert done.returncode == 7
+    assert "THE COMMAND FAILED with exit code 7" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        (("ls",), "NOTHING WAS REHEARSED"),
+        (("python", "-c", "print(1)"), "NOTHING WAS REHEARSED"),
+    ],
+)
+def test_what_is_no_rehearsal_says_so(tmp_path: Path, command: tuple[str, ...], wanted: str) -> None:
+    done = rehearse(tmp_path, "-t", "npu", "--", *command)
+    assert done.returncode == 0
+    assert wanted in done.stderr
+    assert rehearse(tmp_path, "-t", "npu", "--strict", "--", *command).returncode == 1
+
+
+def test_a_plugin_that_torch_does_not_load_by_itself_must_be_imported(tmp_path: Path) -> None:
+    without = rehearse(tmp_path, "-t", "ptex", "--", "python", "-c", "import torch; torch.ones(1)")
+    assert "NOTHING RAN ON THE DEVICE" in without.stderr
+    assert "the program must import ptex" in without.stderr
+    code = "import torch, ptex; print(torch.ones(1).to(ptex.device('xla')).device.type)"
+    done = rehearse(tmp_path, "-t", "ptex", "--", "python", "-c", code)
+    assert done.stdout == "xla\n", done.stderr
+
+
+REFUSED = {
+    ("-t", "nup", "--", "python", "x.py"): "did you mean `npu`?",
+    ("-t", "npu", "--card", "910Z", "--", "python", "x.py"): "unknown card `910Z`",
+    ("-t", "npu", "--profile", "bad.toml", "--", "python", "x.py"): "did you mean `memory`?",
+    ("-t", "npu", "--fault", "op=mm,kind=noize", "--", "python", "x.py"): "did you mean `noise`?",
+    ("-t", "npu", "--devices", "17", "--", "python", "x.py"): "17",
+    ("-t", "npu", "--", "no-such-command"): "there is no command `no-such-command`",
+    ("--", "python", "x.py"): "no target is named",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
+def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "bad.toml").write_text('memroy = "1GiB"\n')
+    done = rehearse(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert REFUSED[arguments] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_shell_script_carries_it_to_its_children(tmp_path: Path) -> None:
+    program(tmp_path, TRAIN)
+    program(tmp_path, "cd /\nfor i in 1 2; do python " + str(tmp_path / "train.py") + "; done\n", "run.sh")
+    found, done = summary(tmp_path, "-t", "npu", "--", "sh", "run.sh")
+    assert done.stdout.count("loss") == 6
+    assert found["processes_on_device"] == 2
+    assert found["operators"]["aten::addmm"] == 6
+
+
+def test_the_plugins_metadata_is_there_for_libraries_that_ask(tmp_path: Path) -> None:
+    code = (
+        "import importlib.metadata as m, importlib.util as u\n"
+        "print(m.version('torch_npu'), u.find_spec('torch_npu') is not None)\n"
+        "import torch_npu; print(torch_npu.__version__)\n"
+    )
+    done = rehearse(tmp_path, "-t", "npu@2.9.0", "--", "python", "-c", code)
+    assert done.stdout.split() == ["2.9.0", "True", "2.9.0"], done.stderr
+
+
+def test_more_ranks_than_devices(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "import torch.distributed as dist\n"
+        "store = dist.TCPStore('127.0.0.1', 0, 2, True, wait_for_workers=False)\n"
+        "try: dist.init_process_group('hccl', rank=0, world_size=2, store=store)\n"
+        "except RuntimeError as error: print(error)\n",
+    )
+    found, done = summary(tmp_path, "-t", "npu", "--devices", "1", "--", "python", "train.py")
+    assert "2 ranks on this machine, which has 1 npu devices" in done.stdout
+    assert [event["kind"] for event in found["events"] if event["fails"]] == ["rank"]
+
+
+def test_a_crash_loses_no_finding(tmp_path: Path) -> None:
+    program(tmp_path, "import os, torch\ntorch.ones(2, device='npu').sum().item()\nos.kill(os.getpid(), 11)\n")
+    found, done = summary(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert done.returncode == 128 + 11
+    assert found["processes_without_counts"] == 1
+    assert [event["line"] for event in found["events"] if event["kind"] == "synchronisation"] == [2]
+
+
+def test_an_interrupted_command_leaves_no_process(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "import subprocess, sys, time, torch\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "open('pid', 'w').write(str(child.pid))\n"
+        "time.sleep(600)\n",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", "python", "train.py"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "torchferry: " in told.splitlines()[-1] or "processes" in told
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_faults_are_there_for_the_users_own_handling(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "import torch\nx = torch.ones(2, 2, device='npu')\n"
+        "try: torch.empty(8, device='npu')\nexcept torch.OutOfMemoryError: print('caught')\n"
+        "print((x @ x).isnan().any().item())\n",
+    )
+    done = rehearse(
+        tmp_path, "-t", "npu", "--fault", "kind=oom,after=1", "--fault", "op=mm,kind=nan", "--", "python", "train.py"
+    )
+    assert done.stdout.split() == ["caught", "True"], done.stderr
+    assert "faults, as ordered: 2" in done.stderr

@@ -1,0 +1,103 @@
+"""Putting together what several processes saw, and saying it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from torchferry.rehearsal.account import Account, Event, collect
+from torchferry.rehearsal.config import Rehearsal, prepare
+from torchferry.rehearsal.summary import document, lines, verdict
+
+
+def row(kind: str, line: int, times: int, amount: int = 1, file: str = "train.py") -> dict[str, object]:
+    return {"kind": kind, "subject": "s", "detail": "", "file": file, "line": line, "times": times, "amount": amount}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    first = {
+        "pid": 1,
+        "device": "x",
+        "memory": [{"peak_allocated": 100}, {"peak_allocated": 5}],
+        "operators": {"aten::mm": 3},
+        "unverified_operators": ["aten::new"],
+        "events": [row("synchronisation", 4, 2), row("to-device", 9, 1, 64)],
+    }
+    second = {
+        "pid": 2,
+        "device": "x",
+        "memory": [{"peak_allocated": 70}, {"peak_allocated": 80}],
+        "operators": {"aten::mm": 4, "aten::add": 1},
+        "events": [row("synchronisation", 4, 5), row("missing-api", 7, 1)],
+    }
+    (tmp_path / "process-1.json").write_text(json.dumps(first))
+    (tmp_path / "process-2.json").write_text(json.dumps(second))
+    (tmp_path / "first-1.jsonl").write_text(json.dumps(row("synchronisation", 4, 1)) + "\n")
+    crashed = [{"device": True}, row("out-of-memory", 8, 1)]
+    (tmp_path / "first-3.jsonl").write_text("".join(json.dumps(each) + "\n" for each in crashed) + '{"kind": "half')
+    (tmp_path / "process-4.json").write_text("{ cut off")
+    return tmp_path
+
+
+def test_sums_over_processes(folder: Path) -> None:
+    account = collect(folder)
+    assert (account.processes, account.on_device, account.crashed) == (4, 3, 1)
+    assert account.peaks == (100, 80)
+    assert account.operators == {"aten::mm": 7, "aten::add": 1}
+    assert account.unverified == ("aten::new",)
+    assert account.events == (
+        Event("missing-api", "s", "", "train.py", 7, 1, 1),
+        Event("out-of-memory", "s", "", "train.py", 8, 1, 1),
+        Event("synchronisation", "s", "", "train.py", 4, 7, 2),
+        Event("to-device", "s", "", "train.py", 9, 1, 64),
+    )
+    assert [event.line for event in account.failures] == [7, 8]
+
+
+def rehearsal() -> Rehearsal:
+    return prepare("npu", "", 2, None, ())
+
+
+NOTHING = Account(0, 0, 0, (), {}, (), ())
+CLEAN = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), ())
+BAD = Account(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
+
+
+@pytest.mark.parametrize(
+    ("account", "code", "wanted"),
+    [
+        (NOTHING, 0, "NOTHING WAS REHEARSED"),
+        (Account(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),
+        (CLEAN, 0, "nothing was seen"),
+        (CLEAN, 3, "THE COMMAND FAILED with exit code 3"),
+        (BAD, 0, "WOULD FAIL on the card; findings: 1, places: 1"),
+        (BAD, 1, "WOULD FAIL on the card; findings: 1, places: 1"),
+    ],
+)
+def test_the_verdict_comes_first(account: Account, code: int, wanted: str) -> None:
+    assert verdict(rehearsal(), account, code).render("en").startswith(wanted)
+    assert next(lines(rehearsal(), account, "en", code)).startswith(wanted)
+
+
+def test_the_summary_names_the_place_and_what_to_do() -> None:
+    text = "\n".join(lines(rehearsal(), BAD, "en"))
+    assert "a.py:3  torch.x.y  x2" in text
+    assert "torchferry api" in text
+    chinese = "\n".join(lines(rehearsal(), BAD, "zh"))
+    assert "a.py:3  torch.x.y  x2" in chinese
+    assert "插件没有的名称" in chinese
+
+
+def test_many_places_are_cut_in_the_text_and_whole_in_json() -> None:
+    events = tuple(Event("synchronisation", "s", "", "a.py", n, 1, 1) for n in range(1, 31))
+    account = Account(1, 1, 0, (), {}, (), events)
+    text = "\n".join(lines(rehearsal(), account, "en"))
+    assert "and 18 more places" in text
+    parsed = json.loads(document(rehearsal(), account, 0, ["python", "a.py"]))
+    assert len(parsed["events"]) == 30
+    assert parsed["rehearsal"] is True
+    assert parsed["command"] == ["python", "a.py"]
+    assert parsed["would_fail"] == 0
