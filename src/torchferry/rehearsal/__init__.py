@@ -36,6 +36,7 @@ def enable(
         TorchferryError: something named does not exist, torch is too old, the device cannot be built, or this process
             already has another one.
     """
+    import importlib
     import os
     import sys
 
@@ -62,4 +63,7 @@ def enable(
     paths = site.paths(folder, rehearsal)
     sys.path[:0] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return session.start()
+    started = session.start()
+    if rehearsal.resolved().autoloads() is True:
+        importlib.import_module(started.backend.PLUGIN)  # `import torch` would have done it
+    return started

@@ -37,8 +37,13 @@ def register(backend: type[Backend], devices: int) -> None:
         _kept.append(group)  # the backend borrows the group's gloo
         return made
 
-    dist.Backend.register_backend(name, create, devices=[device])
+    # Collectives of a device of torch's own type run through the kernels of a plugin's device.
+    devices_served = [device] if device == torch._C._get_privateuse1_backend_name() else [device, _PLUGIN_DEVICE]
+    dist.Backend.register_backend(name, create, devices=devices_served)
 
+
+_PLUGIN_DEVICE = "privateuseone"
+"""Torch's name for the device of a plugin that has not named it."""
 
 _kept: list[Any] = []
 

@@ -18,6 +18,9 @@ from torchferry.core.messages import say
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE, Rehearsal
 
+_MOMENT = 1.0
+"""Seconds for helpers that end when they notice that their parent is gone, such as multiprocessing's."""
+
 _GRACE = 3.0
 """Seconds that left-over children get between SIGTERM and SIGKILL."""
 
@@ -82,18 +85,24 @@ def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end_group(group: int) -> None:
-    """End what the command left running."""
+    """End what the command left running, after a moment for what is about to end by itself."""
+    if _gone(group, _MOMENT):
+        return
+    print("torchferry: the command left processes behind; ending them", file=sys.stderr)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
-        except (ProcessLookupError, PermissionError):
+        if _gone(group, _GRACE):
             return
-        if number == signal.SIGTERM:
-            print("torchferry: the command left processes behind; ending them", file=sys.stderr)
-        end = time.monotonic() + _GRACE
-        while time.monotonic() < end:
-            try:
-                os.killpg(group, 0)
-            except (ProcessLookupError, PermissionError):
-                return
-            time.sleep(0.05)
+
+
+def _gone(group: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)

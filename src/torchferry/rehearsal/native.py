@@ -65,16 +65,24 @@ class Native:
         self._library = _load(path)
         self._sink: Any = None
 
-    def start(self, key: str, devices: int, keeps_identity: bool, leave: Iterable[str]) -> int:
+    def start(
+        self, key: str, devices: int, visible_variable: str, keeps_identity: bool, leave: Iterable[str]
+    ) -> int:
         """Register the device under a dispatch key, PrivateUse1 or torch's own for lazy devices; count the operators.
 
-        `leave` names operators, with overload, that are left to PyTorch's composition of others.
+        `visible_variable` is the environment variable that may list the devices that a process sees; it is read until
+        the device is first used. `leave` names operators, with overload, that are left to PyTorch's composition of others.
         """
         for name in leave:
             self._library.ferry_leave_to_composition(name.encode())
         count = int(
             self._library.ferry_start(
-                key.encode(), self.device_name.encode(), self.title.encode(), devices, int(keeps_identity)
+                key.encode(),
+                self.device_name.encode(),
+                self.title.encode(),
+                visible_variable.encode(),
+                devices,
+                int(keeps_identity),
             )
         )
         if count < 0:
@@ -212,7 +220,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
         "ferry_leave_to_composition": (None, [text]),
-        "ferry_start": (whole, [text, text, text, number, number]),
+        "ferry_start": (whole, [text, text, text, text, number, number]),
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),

@@ -13,6 +13,7 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
+from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal import autocast, build, collectives, events, faults, identity, remnants, surface
@@ -95,7 +96,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
     found = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
-    native.start(backend.DISPATCH_KEY, profile.devices, profile.keeps_parameter_identity, found.composed)
+    visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
+    native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.composed)
     _imitate(native, profile, found, backend)
     autocast.register(native)
     native.set_sink(events.receive)

@@ -40,6 +40,7 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
 }
 _COSTS: dict[str, Message] = {
+    "cuda-question": say("questions to torch.cuda, answered no: what they decide is decided as without a card"),
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
@@ -50,7 +51,6 @@ _COSTS: dict[str, Message] = {
 _OTHER: dict[str, Message] = {
     "not-rehearsed": say("names that exist on the card and are not rehearsed"),
     "unverified-api": say("names of which nobody knows whether the plugin has them"),
-    "cuda-question": say("questions to torch.cuda, answered as on a machine without CUDA"),
     "fault": say("faults, as ordered"),
     "collective": say("collective operations"),
 }
@@ -60,15 +60,14 @@ def opening(rehearsal: Rehearsal) -> Message:
     """Return the first line: that this is a rehearsal, and of what."""
     profile = rehearsal.profile
     target = rehearsal.resolved()
-    size = _size(profile.memory) if profile.memory else say("memory unknown, not limited")
+    size = say("{size} each", size=_size(profile.memory)) if profile.memory else say("memory unknown, not limited")
     return say(
-        "REHEARSAL on the CPU: {devices} x {card} ({size} each), {plugin} {version}; it proves that code is right for "
+        "REHEARSAL on the CPU: {devices} x {card} ({size}), {plugin}; it proves that code is right for "
         "the API, never speed or accuracy on the card",
         devices=profile.devices,
         card=profile.card or target.title,
         size=size,
-        plugin=target.backend.PLUGIN,
-        version=profile.version,
+        plugin=f"{target.backend.PLUGIN} {profile.version}".rstrip(),
     )
 
 

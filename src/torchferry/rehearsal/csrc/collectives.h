@@ -304,7 +304,9 @@ class CollectiveBackend final : public c10d::Backend {
 inline void add_collectives(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
   auto inner = group->getBackend(c10::DeviceType::CPU);
   std::optional<c10::intrusive_ptr<c10d::Backend>> made = c10::make_intrusive<CollectiveBackend>(inner, name);
-  group->setBackend(settings().type, c10d::ProcessGroup::BackendType::CUSTOM, made);
+  for (const auto type : {settings().type, c10::DeviceType::PrivateUse1}) {
+    group->setBackend(type, c10d::ProcessGroup::BackendType::CUSTOM, made);
+  }
 }
 
 }  // namespace ferry

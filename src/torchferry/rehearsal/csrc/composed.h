@@ -6,6 +6,7 @@
 
 #include <ATen/ops/bernoulli.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
@@ -26,19 +27,50 @@ using Optional = std::optional<Tensor>;
 
 class Scope {
  public:
-  Scope(const char* name, const char* overload = "")
-      : call_(Operators::instance().of(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload))) {}
+  explicit Scope(const char* name) : Scope(c10::Dispatcher::singleton().findSchemaOrThrow(name, "")) {}
 
   Tensor in(const Tensor& tensor, bool writes = false) {
     return tensor.defined() ? call_.to_cpu(tensor, 0, writes) : tensor;
   }
   Tensor in(const Optional& tensor, bool writes = false) { return tensor.has_value() ? in(*tensor, writes) : Tensor(); }
   Tensor out(Tensor tensor) { return call_.to_device(std::move(tensor)); }
+
+  // After the last argument: whether they are to be taken once more, as float32.
+  bool again_in_float32() {
+    call_.check_devices(schema_);
+    call_.before_kernel();
+    if (!call_.half() || !call_.op().widens) {
+      return false;
+    }
+    call_.widen();
+    return true;
+  }
   c10::Device device() const { return call_.device(); }
 
  private:
+  explicit Scope(const c10::OperatorHandle& handle)
+      : schema_(handle.schema()), call_(Operators::instance().of(handle)) {}
+
+  const c10::FunctionSchema& schema_;
   Call call_;
 };
+
+// The end of `aten::convolution` on a device of a plugin. Not `aten::convolution` itself: tracing records it one level
+// further down, and would record the aliases.
+inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, c10::SymIntArrayRef stride,
+                          c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+                          c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  Scope s("aten::convolution");
+  Tensor x = s.in(input);
+  Tensor w = s.in(weight);
+  Tensor b = s.in(bias);
+  if (s.again_in_float32()) {
+    x = s.in(input);
+    w = s.in(weight);
+    b = s.in(bias);
+  }
+  return s.out(at::convolution_symint(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
+}
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
                                                     const Tensor& cell, const Optional& input_bias,

@@ -43,7 +43,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
       current_device() = device.index();
     }
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return settings().devices; }
+  c10::DeviceIndex deviceCount() const noexcept override { return settings().machine_devices; }
 
   c10::Stream getStream(c10::Device device) const noexcept override {
     const auto index = device.index() < 0 ? current_device() : device.index();
@@ -148,8 +148,11 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   void init() const override { ensure_usable(); }
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return settings().devices > 0; }
-  c10::DeviceIndex deviceCount() const override { return settings().devices; }
+  bool isAvailable() const override { return deviceCount() > 0; }
+  c10::DeviceIndex deviceCount() const override {
+    look_for_devices();
+    return settings().devices;
+  }
   void setCurrentDevice(c10::DeviceIndex device) const override { current_device() = checked(device); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {

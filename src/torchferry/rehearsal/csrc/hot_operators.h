@@ -22,7 +22,6 @@
 #include <ATen/ops/cat_ops.h>
 #include <ATen/ops/clone_ops.h>
 #include <ATen/ops/convolution_backward_ops.h>
-#include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/div_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
 #include <ATen/ops/fill_ops.h>
@@ -66,13 +65,13 @@ inline void register_hot_operators(torch::Library& aten, std::unordered_set<std:
       op::div_Tensor{}, op::div__Tensor{}, op::neg{}, op::sqrt{}, op::addcmul_{}, op::addcdiv_{}, op::lerp__Scalar{},
       op::fill__Scalar{}, op::zero_{}, op::clone{}, op::sum_dim_IntList{}, op::mean{}, op::mean_dim{}, op::cat{},
       op::index_select{});
-  all(op::mm{}, op::addmm{}, op::bmm{}, op::convolution{}, op::convolution_backward{}, op::relu{},
-      op::threshold_backward{}, op::gelu{}, op::gelu_backward{}, op::silu{}, op::silu_backward{}, op::sigmoid{},
-      op::sigmoid_backward{}, op::tanh{}, op::tanh_backward{}, op::_softmax{}, op::_softmax_backward_data{},
-      op::_log_softmax{}, op::_log_softmax_backward_data{}, op::nll_loss_forward{}, op::nll_loss_backward{},
-      op::native_layer_norm{}, op::native_layer_norm_backward{}, op::native_batch_norm{},
-      op::native_batch_norm_backward{}, op::max_pool2d_with_indices{}, op::max_pool2d_with_indices_backward{},
-      op::_adaptive_avg_pool2d{}, op::_adaptive_avg_pool2d_backward{}, op::embedding_dense_backward{});
+  all(op::mm{}, op::addmm{}, op::bmm{}, op::convolution_backward{}, op::relu{}, op::threshold_backward{}, op::gelu{},
+      op::gelu_backward{}, op::silu{}, op::silu_backward{}, op::sigmoid{}, op::sigmoid_backward{}, op::tanh{},
+      op::tanh_backward{}, op::_softmax{}, op::_softmax_backward_data{}, op::_log_softmax{},
+      op::_log_softmax_backward_data{}, op::nll_loss_forward{}, op::nll_loss_backward{}, op::native_layer_norm{},
+      op::native_layer_norm_backward{}, op::native_batch_norm{}, op::native_batch_norm_backward{},
+      op::max_pool2d_with_indices{}, op::max_pool2d_with_indices_backward{}, op::_adaptive_avg_pool2d{},
+      op::_adaptive_avg_pool2d_backward{}, op::embedding_dense_backward{});
   all(op::_foreach_add__List{}, op::_foreach_add__Scalar{}, op::_foreach_mul__Scalar{}, op::_foreach_mul__List{},
       op::_foreach_addcmul__Scalar{}, op::_foreach_addcdiv__ScalarList{}, op::_foreach_div__ScalarList{},
       op::_foreach_lerp__Scalar{}, op::_foreach_sqrt{}, op::_foreach_add_List{});

@@ -53,6 +53,7 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   add("view", TORCH_FN(at::native::view));
   add("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   add("record_stream", torch::CppFunction::makeFromBoxedFunction<&no_operation>());
+  add("convolution_overrideable", TORCH_FN(composed::convolution));
   add("_thnn_fused_lstm_cell", TORCH_FN(composed::lstm_cell));
   add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(composed::lstm_cell_backward));
   add("_thnn_fused_gru_cell", TORCH_FN(composed::gru_cell));
@@ -68,6 +69,10 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   }
 }
 
+void as_private_use(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
 struct Quiet final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -80,8 +85,8 @@ int64_t register_operators() {
   std::unordered_set<std::string> done = left_to_composition();
   register_factories(aten, done);
   register_hot_operators(aten, done);
-  // PyTorch sends convolutions of PrivateUse1 to an operator that only raises, and these three to slower detours.
-  static const std::unordered_set<std::string> also = {"aten::convolution", "aten::convolution_backward", "aten::clone",
+  // Composites that take detours on a device of a plugin.
+  static const std::unordered_set<std::string> also = {"aten::convolution_backward", "aten::clone",
                                                        "aten::set_.source_Storage"};
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
@@ -100,6 +105,17 @@ int64_t register_operators() {
     auto& op = Operators::instance().of(*handle);
     aten.impl(full.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
     done.insert(full);
+  }
+  if (settings().key != c10::DispatchKey::PrivateUse1) {
+    // Torch has collective kernels for a few keys, this one not among them: take those of PrivateUse1.
+    auto& c10d = library("c10d", settings().key);
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      const auto handle = dispatcher.findSchema(name);
+      if (name.name.rfind("c10d::", 0) == 0 && handle &&
+          handle->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
+        c10d.impl(full_name(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&as_private_use>());
+      }
+    }
   }
   if (settings().keeps_identity) {
     static torch::Library every(torch::Library::IMPL, "aten", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
@@ -157,7 +173,8 @@ FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std:
 
 FERRY_API void ferry_leave_to_composition(const char* name) { ferry::left_to_composition().insert(name); }
 
-FERRY_API int64_t ferry_start(const char* key, const char* name, const char* title, int devices, int keeps_identity) {
+FERRY_API int64_t ferry_start(const char* key, const char* name, const char* title, const char* visible_variable,
+                              int devices, int keeps_identity) {
   return guarded([&] {
     auto& s = ferry::settings();
     const bool xla = std::string(key) == "XLA";
@@ -166,7 +183,9 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
     s.autocast_key = xla ? c10::DispatchKey::AutocastXLA : c10::DispatchKey::AutocastPrivateUse1;
     s.name = name;
     s.title = title;
-    s.devices = static_cast<c10::DeviceIndex>(devices);
+    s.visible_variable = visible_variable;
+    s.machine_devices = static_cast<c10::DeviceIndex>(devices);
+    ferry::look_for_devices();
     s.keeps_identity = keeps_identity != 0;
 #if defined(__GLIBC__)
     // Backward runs on a device thread, whose second malloc arena would map every large gradient anew.
@@ -214,7 +233,10 @@ FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t
 }
 FERRY_API void ferry_fail_allocation(int64_t number) { ferry::failing_allocation = number; }
 
-FERRY_API int ferry_device_count() { return ferry::settings().devices; }
+FERRY_API int ferry_device_count() {
+  ferry::look_for_devices();
+  return ferry::settings().devices;
+}
 FERRY_API int ferry_current_device() { return ferry::current_device(); }
 FERRY_API int ferry_set_device(int device) {
   return static_cast<int>(guarded([&] {

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
+#include <sstream>
 #include <string>
 
 namespace ferry {
@@ -19,15 +21,17 @@ struct Settings {
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   c10::DispatchKey key = c10::DispatchKey::PrivateUse1;
   c10::DispatchKey autocast_key = c10::DispatchKey::AutocastPrivateUse1;
-  std::string name;   // device type as the user writes it: "npu"
-  std::string title;  // as the plugin's messages write it: "NPU"
-  c10::DeviceIndex devices = 1;
-  bool keeps_identity = true;         // whether Module.to(device) keeps Parameter objects
-  std::atomic<int64_t> capacity{0};   // bytes of one device; 0 is not limited
-  std::atomic<uint64_t> missing{0};   // dtypes that the card does not have, a bit for each ScalarType
-  std::atomic<uint64_t> narrowed{0};  // dtypes that it holds in half the width
-  std::atomic<uint64_t> noted{0};     // dtypes that differ in some other way
-  std::atomic<int> matmul_bits{0};    // explicit mantissa bits of matmul inputs; 0 is float32's own 23
+  std::string name;                      // device type as the user writes it: "npu"
+  std::string title;                     // as the plugin's messages write it: "NPU"
+  c10::DeviceIndex machine_devices = 1;  // what the machine has
+  c10::DeviceIndex devices = 1;          // what this process sees of them
+  std::string visible_variable;          // environment variable that lists them; may be empty
+  bool keeps_identity = true;            // whether Module.to(device) keeps Parameter objects
+  std::atomic<int64_t> capacity{0};      // bytes of one device; 0 is not limited
+  std::atomic<uint64_t> missing{0};      // dtypes that the card does not have, a bit for each ScalarType
+  std::atomic<uint64_t> narrowed{0};     // dtypes that it holds in half the width
+  std::atomic<uint64_t> noted{0};        // dtypes that differ in some other way
+  std::atomic<int> matmul_bits{0};       // explicit mantissa bits of matmul inputs; 0 is float32's own 23
   std::atomic<bool> fallback_warns{true};
 };
 
@@ -74,6 +78,29 @@ inline std::atomic<bool> was_forked{false};
 inline std::atomic<bool>& initialised() { return was_initialised; }
 inline std::atomic<bool>& in_bad_fork() { return was_forked; }
 
+// As the driver does it: the list is read until the device is first used, and ends at the first entry that is none.
+inline void look_for_devices() {
+  auto& s = settings();
+  if (initialised().load(std::memory_order_relaxed)) {
+    return;
+  }
+  const char* list = s.visible_variable.empty() ? nullptr : std::getenv(s.visible_variable.c_str());
+  if (list == nullptr) {
+    s.devices = s.machine_devices;
+    return;
+  }
+  c10::DeviceIndex count = 0;
+  std::istringstream entries(list);
+  for (std::string entry; std::getline(entries, entry, ',') && count < s.machine_devices; count++) {
+    char* end = nullptr;
+    const long index = std::strtol(entry.c_str(), &end, 10);
+    if (end == entry.c_str() || *end != '\0' || index < 0 || index >= s.machine_devices) {
+      break;
+    }
+  }
+  s.devices = count;
+}
+
 inline void ensure_usable() {
   if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
     emit(Event::kForked, "fork", "the device was used after a fork of a process that had used it");
@@ -81,6 +108,9 @@ inline void ensure_usable() {
                 " with multiprocessing, you must use the 'spawn' start method");
   }
   if (C10_UNLIKELY(!initialised().load(std::memory_order_relaxed))) {
+    look_for_devices();
+    TORCH_CHECK(settings().devices > 0, settings().title, " error: no device is visible (", settings().visible_variable,
+                ")");
     initialised().store(true);
   }
 }
@@ -96,7 +126,7 @@ inline c10::DeviceIndex checked(c10::DeviceIndex index) {
     return current_device();
   }
   TORCH_CHECK(index < settings().devices, settings().title, " error: invalid device ordinal ", static_cast<int>(index),
-              " (the rehearsed machine has ", static_cast<int>(settings().devices), ")");
+              " (this process sees ", static_cast<int>(settings().devices), ")");
   return index;
 }
 

@@ -73,7 +73,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
                 message = say("`import {found}` binds `torch`; `import torch` does too", found=alias.name)
                 yield self.finding(context, span, message, Grade.SAFE, [Edit(*name, "torch")])
             else:
-                module = import_path(context, alias.name)
+                module = _module_path(context, alias.name)
                 if module is None:
                     row = context.target.api(alias.name)
                     yield self.finding(context, span, missing(context, alias.name, row), Grade.MANUAL)
@@ -116,7 +116,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
     def _star(self, context: PythonContext, statement: ast.ImportFrom, module: str) -> Finding:
         span = context.file.span(statement)
         place = _module_span(context, statement)
-        use = import_path(context, module)
+        use = _module_path(context, module)
         if place is None or use is None:
             message = missing(context, module, context.target.api(module))
             return self.finding(context, span, message, Grade.MANUAL)
@@ -156,9 +156,18 @@ def import_path(context: PythonContext, found: str) -> str | None:
     use = row.use if row.status in REWRITTEN else guess(context, found) if row.status == "unknown" else ""
     if not use:
         return None
+    owner = found.rpartition(".")[0]
+    module = context.target.api(owner).extra.get("module", "")
+    if module and use.startswith(f"{context.target.api(owner).use}."):
+        return str(module) + use[len(context.target.api(owner).use) :]
     if backend.NAMESPACE and use.startswith(backend.NAMESPACE + "."):
         return backend.IMPORT_NAMESPACE + use[len(backend.NAMESPACE) :]
     return use
+
+
+def _module_path(context: PythonContext, found: str) -> str | None:
+    """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
+    return context.target.api(found).extra.get("module") or import_path(context, found)
 
 
 def _module_span(context: PythonContext, statement: ast.ImportFrom) -> tuple[int, int] | None:
