@@ -4,9 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET ?= npu
 
-.PHONY: demo test lint format generated check-generated bench realworld clean
+.PHONY: demo test lint format generated check-generated bench realworld sanitize clean
 
-demo: $(VENV)/.ready
+demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
 
 test: $(VENV)/.ready-dev
@@ -16,10 +16,12 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_device.py
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python tools/check_device.py --format
 
 # Rule pages and backend tables in docs/ are written from the code.
 generated: $(VENV)/.ready-dev
@@ -35,6 +37,13 @@ bench: $(VENV)/.ready-dev
 realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py
 
+# The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
+sanitize: $(VENV)/.ready-dev
+	TORCHFERRY_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0:new_delete_type_mismatch=0 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/rehearsal -k "test_device"
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
 
@@ -45,6 +54,10 @@ $(VENV)/.made:
 
 $(VENV)/.ready: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.ready-rehearsal: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --group rehearsal
 	touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready

@@ -24,6 +24,7 @@ WITH_TORCH = {
     for name in (
         "autocast",
         "collectives",
+        "data_parallel",
         "device_module",
         "identity",
         "native",

@@ -136,6 +136,21 @@ def test_a_plugin_that_torch_does_not_load_by_itself_must_be_imported(tmp_path: 
     assert done.stdout == "xla\n", done.stderr
 
 
+def test_another_plugin_in_the_process_is_refused(tmp_path: Path) -> None:
+    program(tmp_path, "import torch\ntorch.utils.rename_privateuse1_backend('other')\nimport torch_musa\n")
+    done = rehearse(tmp_path, "-t", "musa", "--", "python", "train.py", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 2
+    assert "this process already has a plugin for the device `other`" in done.stderr
+
+
+def test_a_warning_is_listed_with_its_line(tmp_path: Path) -> None:
+    program(tmp_path, "import torch, warnings\ntorch.ones(1, device='npu')\nwarnings.warn('slow path')\n")
+    found, done = summary(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert "slow path" in done.stderr
+    item = next(event for event in found["events"] if event["kind"] == "warning")
+    assert (item["subject"], item["detail"], item["line"]) == ("UserWarning", "slow path", 3)
+
+
 REFUSED = {
     ("-t", "nup", "--", "python", "x.py"): "did you mean `npu`?",
     ("-t", "npu", "--card", "910Z", "--", "python", "x.py"): "unknown card `910Z`",

@@ -77,7 +77,7 @@ def command(
     click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code)), err=True)
     if summary_file is not None:
         _write(summary_file, document(rehearsal, account, code, list(command)))
-    if code == 0 and strict and (account.failures or account.on_device == 0):
+    if code == 0 and strict and (account.failures or not account.on_device or not account.used):
         code = exitcodes.FINDINGS
     sys.exit(code)
 

@@ -40,6 +40,8 @@ def enable(
     import os
     import sys
 
+    import torch  # noqa: F401 - before the session's module, which a rehearsed process loads inside this import
+
     from torchferry.core.errors import TorchferryError
     from torchferry.core.messages import say
     from torchferry.rehearsal import session, site
@@ -58,7 +60,7 @@ def enable(
             ),
             say("start another process for another card"),
         )
-    folder = site.make(rehearsal)
+    folder = site.joined(rehearsal) or site.make(rehearsal)
     os.environ[VARIABLE] = str(folder)
     paths = site.paths(folder, rehearsal)
     sys.path[:0] = paths

@@ -67,6 +67,11 @@ class Account:
         return [event for event in self.events if event.kind in kinds]
 
     @property
+    def used(self) -> bool:
+        """Whether anything ran on the device; a process that crashed did not tell, and counts as one that did."""
+        return bool(self.operators or any(self.peaks) or self.crashed)
+
+    @property
     def failures(self) -> list[Event]:
         """The events that would fail or go wrong on the card."""
         return [event for event in self.events if event.fails]

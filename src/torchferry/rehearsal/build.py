@@ -125,12 +125,12 @@ def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
             ),
             say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
         )
-    compiler = _compiler()
+    found = compiler()
     if os.environ.get("TORCHFERRY_SANITIZE"):
         extra_flags = (*extra_flags, *_SANITIZERS)
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     flags = (*_FLAGS, abi, *extra_flags)
-    return Recipe(version, Path(str(torch.__file__)).parent, compiler, _compiler_version(compiler), flags)
+    return Recipe(version, Path(str(torch.__file__)).parent, found, _compiler_version(found), flags)
 
 
 def is_tested(version: str) -> bool:
@@ -142,7 +142,12 @@ def _dotted(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release))
 
 
-def _compiler() -> str:
+def compiler() -> str:
+    """Return the C++ compiler that builds: `CXX`, else the first that is there.
+
+    Raises:
+        TorchferryError: there is none.
+    """
     wanted = os.environ.get("CXX", "")
     for name in [wanted] if wanted else _COMPILERS:
         found = shutil.which(name)

@@ -105,10 +105,9 @@ class Recorder:
         with self._lock:
             self._counts.clear()
 
-    def called_by_user(self, depth: int = 2) -> bool:
-        """Whether the caller of the caller (or `depth` frames up) is the user's own line."""
-        frame = sys._getframe(depth)
-        return not self._in_library(frame.f_code.co_filename)
+    def called_by_user(self) -> bool:
+        """Whether the caller of the caller is the user's own line."""
+        return not self._in_library(sys._getframe(2).f_code.co_filename)
 
     def write(self) -> None:
         """Write the events with their counts; the process is about to end."""

@@ -46,6 +46,7 @@ KINDS = (
     "identity",
     "rank",
     "backend",
+    "warning",
 )
 """All kinds."""
 

@@ -64,6 +64,7 @@ class Native:
         self.title = title
         self._library = _load(path)
         self._sink: Any = None
+        self._rounding = (0, 0)
 
     def start(
         self, key: str, devices: int, visible_variable: str, keeps_identity: bool, leave: Iterable[str]
@@ -110,9 +111,16 @@ class Native:
         """Say which dtypes the card lacks, holds in half the width, or treats in some other way."""
         self._library.ferry_set_dtypes(_mask(missing), _mask(narrowed), _mask(noted))
 
-    def set_matmul_bits(self, bits: int) -> None:
-        """Keep so many explicit mantissa bits of float32 inputs of matrix products; 0 keeps all 23."""
-        self._library.ferry_set_matmul_bits(bits)
+    def set_rounding(self, *, matmul: int | None = None, convolution: int | None = None) -> None:
+        """Keep so many explicit mantissa bits of the float32 inputs of products or convolutions; 0 keeps all 23.
+
+        What is not named stays as it is.
+        """
+        self._rounding = (
+            self._rounding[0] if matmul is None else matmul,
+            self._rounding[1] if convolution is None else convolution,
+        )
+        self._library.ferry_set_rounding(*self._rounding)
 
     def set_fallback_warns(self, warns: bool) -> None:
         """Say whether an operator that runs on the CPU instead is announced by the vendor's warning."""
@@ -224,7 +232,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
-        "ferry_set_matmul_bits": (None, [number]),
+        "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
         "ferry_set_mode": (None, [text, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),

@@ -12,7 +12,8 @@ import torchferry.backends
 from torchferry.core import toml
 from torchferry.rehearsal.profile import Profile
 
-_COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+_DERIVED = "CompositeExplicitAutogradNonFunctional"
+_COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", _DERIVED)
 _OVERRIDDEN = frozenset({"aten::convolution", "aten::convolution_backward"})
 """Composites that end, on devices like this, in an operator that only a plugin can have (`*_overrideable`)."""
 
@@ -45,9 +46,12 @@ def modes(profile: Profile) -> Modes:
     lacking: set[str] = set()
     unknown: set[str] = set()
     newer = _newer_than(profile.operators_torch)
+    written_out = {name.partition(".")[0] for name in profile.registered}
     for name in _operators():
         if name in taken or name in _OVERRIDDEN or name.removeprefix("aten::") in profile.registered:
             continue
+        if _has(name, _DERIVED) and name.removeprefix("aten::").partition(".")[0].rstrip("_") in written_out:
+            continue  # torch derives this form from the one that writes into `out`, which the plugin registers
         if any(_has(name, key) for key in _COMPOSITE):
             composed.add(name)
         elif name.removeprefix("aten::").partition(".")[0] in newer:

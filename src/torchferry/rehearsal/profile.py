@@ -47,8 +47,11 @@ MOST_DEVICES = 16
 FALLBACKS = ("error", "warn", "silent")
 """What a user may ask for; a plugin's own may be `unknown` too."""
 
-ROUNDINGS = ("", "tf32", "hf32")
-"""How inputs of a matrix product are rounded: not at all, to 10 mantissa bits (TF32), or to HF32's 11."""
+ROUNDING_BITS = {"": 0, "tf32": 10, "hf32": 11}
+"""How inputs of a matrix product are rounded: explicit mantissa bits that stay; 0 is not at all."""
+
+ROUNDINGS = tuple(ROUNDING_BITS)
+"""Names of these."""
 
 _UNKNOWN: dict[str, Message] = {
     "devices": say("how many devices a card has"),

@@ -1,7 +1,8 @@
 """A project's own tests on a simulated card: `pytest --rehearse NAME`.
 
-The device is there before the first test module is imported. At the end the summary says what would fail on the
-card; with `--rehearse-strict` that fails the run.
+The device is there before the first conftest is imported. At the end the summary says what would fail on the card;
+with `--rehearse-strict` that fails the run, and so does a run in which nothing used the device. Without a target
+nothing of this is loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    import argparse
+
     from torchferry.rehearsal.account import Account
     from torchferry.rehearsal.session import Session
 
@@ -32,13 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Start before any conftest of the project is imported, as it may import torch."""
+    options = early_config.known_args_namespace
     target = _target(early_config)
     if not target:
+        _refuse_without_target(options)
         return
     from torchferry.core.errors import TorchferryError
     from torchferry.rehearsal import enable
 
-    options = early_config.known_args_namespace
     try:
         enable(
             target,
@@ -51,26 +55,32 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         raise pytest.UsageError(f"{error.message.render()}{advice}") from None
 
 
+def _refuse_without_target(options: argparse.Namespace) -> None:
+    """A run that was meant to be a rehearsal and is none would pass in silence."""
+    for name, value in vars(options).items():
+        if name.startswith("rehearse_") and value:
+            raise pytest.UsageError(
+                f"--{name.replace('_', '-')} needs --rehearse TARGET, or `rehearse` in the ini file"
+            )
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say in the header that this is a rehearsal."""
     session = _session()
-    if session is None:
-        return None
-    from torchferry.rehearsal.summary import opening
-
-    return f"torchferry: {opening(session.rehearsal).render()}"
+    return None if session is None else f"torchferry: {_opening(session)}"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """With --rehearse-strict, fail a run of which something would fail on the card."""
-    running = _session()
-    if running is None or not session.config.getoption("--rehearse-strict") or _is_worker(session.config):
+    """With --rehearse-strict, fail a run of which something would fail on the card, or that used no card."""
+    if _session() is None:
         return
-    if exitstatus == pytest.ExitCode.OK and _account().failures:
+    if _is_worker(session.config):
+        _write()  # now: pytest-xdist's main process reads it before this one ends
+    elif exitstatus == pytest.ExitCode.OK and _strict_failure(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Print the summary."""
     session = _session()
     if session is None or _is_worker(config):
@@ -79,8 +89,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     from torchferry.rehearsal.summary import lines
 
     terminalreporter.section("rehearsal")
-    for line in lines(session.rehearsal, _account(), language()):
+    if config.getoption("verbose") < 0:  # then there was no header
+        terminalreporter.write_line(_opening(session))
+    for line in lines(session.rehearsal, _account(), language(), int(exitstatus)):
         terminalreporter.write_line(line)
+    if _strict_failure(config):
+        terminalreporter.write_line("--rehearse-strict fails this run", red=True)
 
 
 @pytest.fixture(scope="session")
@@ -107,11 +121,29 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def _opening(session: Session) -> str:
+    from torchferry.rehearsal.summary import opening
+
+    return opening(session.rehearsal).render()
+
+
+def _strict_failure(config: pytest.Config) -> bool:
+    if not config.getoption("--rehearse-strict"):
+        return False
+    account = _account()
+    return bool(account.failures) or not account.used
+
+
+def _write() -> None:
+    from torchferry.rehearsal import events
+
+    events.recorder.write()
+
+
 def _account() -> Account:
     """Return what this process and its children have seen so far."""
-    from torchferry.rehearsal import events
     from torchferry.rehearsal.account import collect
     from torchferry.rehearsal.config import VARIABLE
 
-    events.recorder.write()
+    _write()
     return collect(Path(os.environ[VARIABLE]))

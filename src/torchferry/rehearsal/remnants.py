@@ -7,6 +7,7 @@ What is watched goes on to do what it does on a machine without CUDA: `torch.cud
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,9 @@ from torchferry.rehearsal import events
 _QUIET = frozenset({"is_available", "is_initialized", "device_count"})
 """Questions that portable code may ask on any machine: noted only where the user's own line asks them."""
 
+_LONGEST = 160
+"""Characters of a warning that are kept."""
+
 
 def watch() -> None:
     """Begin to note remnants; can be called again."""
@@ -25,8 +29,22 @@ def watch() -> None:
     torch.cuda._torchferry_watched = True  # type: ignore[attr-defined]
     _watch_initialisation()
     _watch_functions()
+    _watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
     _watch_device_argument(torch.amp.grad_scaler.GradScaler)
+
+
+def _watch_warnings() -> None:
+    """What is shown as a warning is an event too; a program that catches warnings keeps them to itself."""
+    original = warnings.showwarning
+
+    @functools.wraps(original)
+    def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+        text = str(message).strip().partition("\n")[0]
+        events.recorder.add("warning", category.__name__, text[:_LONGEST])
+        original(message, category, *args, **kwargs)
+
+    warnings.showwarning = show
 
 
 def _watch_initialisation() -> None:
@@ -67,9 +85,8 @@ def _watch_device_argument(kind: Any) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         device = kwargs.get("device_type", kwargs.get("device", args[0] if args else "cuda"))
         if str(device).partition(":")[0] == "cuda" and kwargs.get("enabled", True):
-            if events.recorder.called_by_user(2) or events.recorder.called_by_user(3):
-                name = f"{kind.__name__}({device!r})"
-                events.recorder.add("cuda-remnant", name, "it is off on this device: nothing runs in low precision")
+            name = f"{kind.__name__}({device!r})"
+            events.recorder.add("cuda-remnant", name, "it is off on this machine")
         original(self, *args, **kwargs)
 
     kind.__init__ = init

@@ -16,14 +16,11 @@ from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.rehearsal import autocast, build, collectives, events, faults, identity, remnants, surface
+from torchferry.rehearsal import autocast, build, collectives, data_parallel, events, faults, identity, remnants, surface
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
-from torchferry.rehearsal.profile import Profile
-
-_ROUNDING_BITS = {"": 0, "tf32": 10, "hf32": 11}
-"""Explicit mantissa bits of matrix inputs: NVIDIA's TF32 has 10, Ascend's HF32 11 (precision.md of each vendor)."""
+from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     _imitate(native, profile, found, backend)
     autocast.register(native)
     native.set_sink(events.receive)
+    # Backward runs in the thread that calls it, not in one for the device: what happens there has the user's line.
+    torch._C._set_multithreading_enabled(False)
     namespace = surface.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
@@ -109,6 +108,8 @@ def _start(rehearsal: Rehearsal) -> Session:
             for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
         )
     collectives.register(backend, profile.devices)
+    if named_by_us:
+        data_parallel.register(target)
     if not profile.keeps_parameter_identity:
         identity.watch()
     faults.install(list(rehearsal.faults), native)
@@ -134,7 +135,8 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
             rules[rule].append(dtype)
     native.set_dtypes(rules["missing"], rules["narrowed"], _worth_noting(rules["emulated"] + rules["limited"]))
     native.set_capacity(profile.memory)
-    native.set_matmul_bits(_ROUNDING_BITS[profile.matmul_rounding])
+    bits = ROUNDING_BITS[profile.matmul_rounding]
+    native.set_rounding(matmul=bits, convolution=bits)
     native.set_fallback_warns(profile.fallback != "silent")
     for name in found.missing:
         native.set_mode(name, "missing")

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.rehearsal.config import Rehearsal
+from torchferry.core.errors import TorchferryError
+from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
 
 FACADES = Path(__file__).with_name("facades")
 
@@ -46,6 +47,15 @@ def make(rehearsal: Rehearsal) -> Path:
     atexit.register(remove)
     fill(folder, rehearsal)
     return folder
+
+
+def joined(rehearsal: Rehearsal) -> Path | None:
+    """Return the folder of the parent's session, when that rehearses the same: what we see is then part of it."""
+    folder = os.environ.get(VARIABLE, "")
+    try:
+        return Path(folder) if folder and read(Path(folder)) == rehearsal else None
+    except TorchferryError:
+        return None
 
 
 def fill(folder: Path, rehearsal: Rehearsal) -> None:

@@ -52,6 +52,7 @@ _OTHER: dict[str, Message] = {
     "not-rehearsed": say("names that exist on the card and are not rehearsed"),
     "unverified-api": say("names of which nobody knows whether the plugin has them"),
     "fault": say("faults, as ordered"),
+    "warning": say("warnings"),
     "collective": say("collective operations"),
 }
 
@@ -136,6 +137,8 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
         return say(
             "THE COMMAND FAILED with exit code {code}; what the rehearsal watches for was not the cause", code=code
         )
+    if not account.used:
+        return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
     return say("nothing was seen that would fail on the card")
 
 

@@ -44,6 +44,9 @@ class Namespace(ModuleType):
         self.__dict__["_unverified"] = {}
 
     def __getattr__(self, name: str) -> Any:
+        live = self.__dict__.get("_live", {}).get(name)
+        if live is not None:
+            return live()
         path = f"{self.__name__}.{name}"
         unverified: dict[str, object] = self.__dict__.get("_unverified", {})
         if name in unverified:
@@ -55,7 +58,7 @@ class Namespace(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__dict__["_unverified"]} - {"_unverified", "_kind_of"})
+        return sorted({*self.__dict__, *self.__dict__["_unverified"]} - {"_unverified", "_live", "_kind_of"})
 
 
 _USES = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap)
@@ -133,6 +136,8 @@ def build(profile_target: Target, native: Native, profile: Profile, *, publish: 
         if name in available:
             owner = submodule(root, name.rpartition(".")[0]) if "." in name else root
             owner.__dict__["_unverified"].setdefault(name.rpartition(".")[2], available[name])
+    # An attribute that torch's own checkpointing looks at: without it, dropout is not repeated in backward.
+    root.__dict__["_live"] = {"_initialized": native.is_initialized}
     for name, value in available.items():
         if name.startswith("_") or name in NEEDED_BY_TORCH:
             root.__dict__.setdefault(name, value)

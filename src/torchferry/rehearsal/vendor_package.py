@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import torch
 
 from torchferry.rehearsal import events
+from torchferry.rehearsal.profile import ROUNDING_BITS
 from torchferry.rehearsal.surface import Namespace, Plugin, current, is_probe, not_rehearsed
 
 
@@ -103,11 +104,14 @@ def add_profiler_activity(name: str) -> None:
         setattr(activity, name, activity.PrivateUse1)
 
 
-class Switches:
-    """Settings of the card that are kept and change nothing in a rehearsal.
+def round_products(form: str, **on: bool) -> None:
+    """Switch the rounding of `matmul` or `convolution` inputs to `form` (of `profile.ROUNDING_BITS`) on or off."""
+    native = current().native
+    native.set_rounding(**{kind: ROUNDING_BITS[form] if switched else 0 for kind, switched in on.items()})
 
-    Names are those that the plugin has; setting a bool to anything else raises, as the plugins do.
-    """
+
+class Switches:
+    """Settings of the card. Names are those that the plugin has; a bool takes nothing but a bool, as there."""
 
     def __init__(self, **values: object) -> None:
         self.__dict__["_values"] = values

@@ -41,7 +41,9 @@ class Call {
       return from_device(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
-      if (!op_.any_device && (tensor.dim() != 0 || writes) && stray_ < 0) {
+      // Indices may be on the CPU; what they index, and what is put there, may not.
+      const bool welcome = op_.any_device && (!op_.indexes || index == 1);
+      if (!welcome && (tensor.dim() != 0 || writes) && stray_ < 0) {
         stray_ = static_cast<int>(index);
       }
       operands_.push_back({tensor, tensor, at::Tensor(), false});  // so that it is known when it is returned
@@ -74,6 +76,9 @@ class Call {
     if (C10_UNLIKELY(widen_)) {
       for (auto& operand : operands_) {
         if (operand.writes && operand.wide.defined()) {
+          if (operand.alias.sizes() != operand.wide.sizes()) {
+            operand.alias.resize_(operand.wide.sizes());  // the kernel let an `out` grow
+          }
           operand.alias.copy_(operand.wide);
         }
       }
@@ -144,7 +149,7 @@ class Call {
     if (!placed_) {
       device_ = device;
       placed_ = true;
-    } else if (C10_UNLIKELY(device != device_) && !op_.any_device) {
+    } else if (C10_UNLIKELY(device != device_) && (!op_.any_device || op_.indexes)) {
       differ(device);
     }
     const auto dtype = tensor.scalar_type();
@@ -162,7 +167,8 @@ class Call {
       return wide;
     }
     operands_.push_back({tensor, alias, at::Tensor(), writes});
-    const int bits = settings().matmul_bits.load(std::memory_order_relaxed);
+    const auto& wanted = op_.convolves ? settings().convolution_bits : settings().matmul_bits;
+    const int bits = wanted.load(std::memory_order_relaxed);
     if (C10_UNLIKELY(bits != 0) && op_.widens && dtype == at::kFloat && !writes) {
       return round_mantissa(alias, bits);
     }

@@ -185,8 +185,9 @@ class CollectiveBackend final : public c10d::Backend {
     }
     auto sent = at::cat(in_flat);
     auto received = at::empty({total}, sent.options());
+    const auto sizes = out_sizes;  // gloo takes the vectors away
     inner_->alltoall_base(received, sent, out_sizes, in_sizes)->wait();
-    const auto parts = received.split_with_sizes(out_sizes);
+    const auto parts = received.split_with_sizes(sizes);
     for (size_t i = 0; i < out.size(); i++) {
       out[i].copy_(parts[i].view(out[i].sizes()));
     }

@@ -39,6 +39,7 @@ struct Operator {
   bool indexes = false;       // a boolean index makes the host wait for a count
   bool widens = false;        // computed in float32 where the input is half
   bool integers_widen = false;
+  bool convolves = false;
   std::atomic<Mode> mode{Mode::kNative};
   std::atomic<int64_t> calls{0};
   std::atomic<uint64_t> noted{0};  // dtypes already reported for this operator
@@ -54,7 +55,7 @@ inline const std::unordered_set<std::string> kAnyDevice = {
     "aten::copy_",     "aten::_copy_from",    "aten::_copy_from_and_resize",
     "aten::index",     "aten::index_put_",    "aten::_index_put_impl_",
     "aten::index_put", "aten::_unsafe_index", "aten::_unsafe_index_put",
-    "aten::set_"};
+};
 inline const std::unordered_set<std::string> kMovesOnly = {
     "aten::copy_",         "aten::_copy_from",   "aten::_to_copy",
     "aten::clone",         "aten::view",         "aten::as_strided",
@@ -139,7 +140,9 @@ class Operators {
     made.moves_only = names::kMovesOnly.count(made.base) != 0;
     made.synchronises = names::kSynchronises.count(made.base) != 0 || name == "aten::repeat_interleave.Tensor";
     made.indexes = names::kIndexes.count(made.base) != 0;
-    made.widens = names::kWidens.count(made.base) != 0;
+    // in place too: "aten::addmm_"
+    made.widens = names::kWidens.count(made.base.back() == '_' ? made.base.substr(0, made.base.size() - 1) : made.base);
+    made.convolves = made.base.rfind("aten::convolution", 0) == 0;
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
     for (const auto* key : {&made.base, &made.name}) {
       if (auto mode = modes_.find(*key); mode != modes_.end()) {

@@ -223,7 +223,10 @@ FERRY_API void ferry_set_dtypes(uint64_t missing, uint64_t narrowed, uint64_t no
   s.narrowed = narrowed;
   s.noted = noted;
 }
-FERRY_API void ferry_set_matmul_bits(int bits) { ferry::settings().matmul_bits = bits; }
+FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
+  ferry::settings().matmul_bits = matmul_bits;
+  ferry::settings().convolution_bits = convolution_bits;
+}
 FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode));

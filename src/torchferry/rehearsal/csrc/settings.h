@@ -32,6 +32,7 @@ struct Settings {
   std::atomic<uint64_t> narrowed{0};     // dtypes that it holds in half the width
   std::atomic<uint64_t> noted{0};        // dtypes that differ in some other way
   std::atomic<int> matmul_bits{0};       // explicit mantissa bits of matmul inputs; 0 is float32's own 23
+  std::atomic<int> convolution_bits{0};  // the same of convolutions
   std::atomic<bool> fallback_warns{true};
 };
 

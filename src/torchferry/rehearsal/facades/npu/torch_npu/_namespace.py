@@ -77,8 +77,9 @@ class CubeMathType(enum.IntEnum):
 class _Precision(vendor_package.Switches):
     """Settings of a kind of operator. The plugin ignores names that it does not know, and answers None for them."""
 
-    def __init__(self, *, checked: bool, **values: object) -> None:
+    def __init__(self, kind: str, *, checked: bool, **values: object) -> None:
         super().__init__(**values)
+        self.__dict__["_kind"] = kind
         self.__dict__["_checked"] = checked
 
     def __getattr__(self, name: str) -> object:
@@ -97,6 +98,9 @@ class _Precision(vendor_package.Switches):
             super().__setattr__(name, value)
         else:
             self.__dict__["_values"][name] = bool(value) if name == "allow_hf32" else value
+        if name == "allow_hf32":
+            # What the program sets is imitated. What the card has on by default is not: results equal the CPU's then.
+            vendor_package.round_products("hf32", **{self.__dict__["_kind"]: bool(value)})
 
 
 class _Config:
@@ -131,8 +135,8 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
 
 
 def _settings(*, newer: bool) -> dict[str, object]:
-    conv = _Precision(checked=newer, allow_hf32=True)
-    matmul = _Precision(checked=newer, allow_hf32=False, cube_math_type=None)
+    conv = _Precision("convolution", checked=newer, allow_hf32=True)
+    matmul = _Precision("matmul", checked=newer, allow_hf32=False, cube_math_type=None)
     config = _Config()
     state = {"jit": False, "nd": True, "queue": 1}
 

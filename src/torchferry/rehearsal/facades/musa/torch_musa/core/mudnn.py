@@ -24,5 +24,12 @@ def flags(allow_tf32: bool = True) -> Iterator[None]:
         mudnn.allow_tf32 = before
 
 
-mudnn = _vendor_package.Switches(allow_tf32=False, version=version, flags=flags)
+class _Switches(_vendor_package.Switches):
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "allow_tf32":
+            _vendor_package.round_products("tf32", matmul=bool(value), convolution=bool(value))
+
+
+mudnn = _Switches(allow_tf32=False, version=version, flags=flags)
 """One switch for products and convolutions."""

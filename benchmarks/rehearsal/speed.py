@@ -1,0 +1,246 @@
+"""How much a step costs on the simulated card, against the same step on the plain CPU, in one run.
+
+    python benchmarks/rehearsal/speed.py [--rounds 12] [--target NAME]
+
+Steps of three models (convolutions, a small transformer, an MLP of tiny layers), one thread, processes that take
+turns; then the start of a process, and a step of two ranks with DistributedDataParallel over gloo. Prints medians and
+ratios; the time on the device says nothing about a card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+STEPS = {"convolution": 3, "transformer": 12, "mlp": 80}
+"""Steps of each model in a round."""
+
+CPU = "cpu"
+"""In place of a target: the plain CPU."""
+
+LIMITS = {"convolution": 1.05, "transformer": 1.20, "mlp": 1.25, "ddp": 1.15}
+
+
+def models(device: str) -> dict[str, Callable[[], Any]]:
+    """Return a training step of each model."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    def block(before: int, after: int, stride: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+        )
+
+    def step(model: nn.Module, optimizer: Any, inputs: Any, targets: Any) -> Callable[[], Any]:
+        def run() -> Any:
+            optimizer.zero_grad()
+            output = model(inputs)
+            loss = functional.cross_entropy(output.flatten(0, -2), targets.flatten())
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            return loss
+
+        return run
+
+    torch.manual_seed(0)
+    sizes = ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2))
+    convolution = nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *(block(*size) for size in sizes),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    ).to(device)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    transformer = nn.Sequential(nn.Embedding(100, 64), encoder, nn.Linear(64, 100)).to(device)
+    mlp = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
+    tokens = torch.randint(0, 100, (4, 32)).to(device)
+    sgd: Any = torch.optim.SGD
+    return {
+        "convolution": step(
+            convolution,
+            sgd(convolution.parameters(), lr=0.01, momentum=0.9),
+            torch.randn(2, 3, 64, 64).to(device),
+            torch.randint(0, 10, (2,)).to(device),
+        ),
+        "transformer": step(transformer, torch.optim.AdamW(transformer.parameters()), tokens, tokens),
+        "mlp": step(
+            mlp,
+            sgd(mlp.parameters(), lr=0.01, momentum=0.9),
+            torch.randn(8, 16).to(device),
+            torch.randint(0, 4, (8,)).to(device),
+        ),
+    }
+
+
+def start(target: str, devices: int = 1) -> str:
+    """Return the device of a worker."""
+    import torch
+
+    torch.set_num_threads(1)
+    if target == CPU:
+        return CPU
+    from torchferry.rehearsal import enable
+
+    return enable(target, devices=devices).backend.DEVICE_TYPE
+
+
+def worker(target: str) -> None:
+    """Run rounds of steps as long as lines come in, and print their times."""
+    steps = models(start(target))
+    for run in steps.values():
+        for _ in range(3):
+            run()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        times: dict[str, list[float]] = {}
+        for name, run in steps.items():
+            times[name] = []
+            for _ in range(STEPS[name]):
+                began = time.perf_counter()
+                run()
+                times[name].append(time.perf_counter() - began)
+        print(json.dumps(times), flush=True)
+
+
+def rank(target: str, number: int, store: str) -> None:
+    """Time steps of one of two ranks: a transformer layer's worth of parameters, reduced in every step."""
+    import torch
+    import torch.distributed as dist
+
+    device = start(target, 2)
+    collective = "gloo"
+    if target != CPU:
+        from torchferry.backends.registry import load
+
+        collective = load(target.partition("@")[0]).COLLECTIVE
+    dist.init_process_group(collective, init_method=f"file://{store}", rank=number, world_size=2)
+    where = torch.device(device) if target == CPU else torch.device(device, number)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 256)).to(where)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01)
+    inputs = torch.randn(64, 256).to(where)
+    times = []
+    for _ in range(60):
+        dist.barrier()
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        wrapped(inputs).square().mean().backward()
+        optimizer.step()
+        times.append(time.perf_counter() - began)
+    if number == 0:
+        print(json.dumps(times[10:]), flush=True)
+    dist.destroy_process_group()
+
+
+def main() -> int:
+    """Run everything and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--target", default="npu")
+    parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker is not None:
+        if len(arguments.worker) > 1:
+            rank(arguments.worker[0], int(arguments.worker[1]), arguments.worker[2])
+        else:
+            worker(arguments.worker[0])
+        return 0
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
+    _report_steps(_steps(arguments.target, arguments.rounds))
+    _report_start(arguments.target)
+    _report_ddp(arguments.target)
+    return 0
+
+
+def _spawn(*values: str, **more: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--worker", *values]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, **more
+    )
+
+
+def _steps(target: str, rounds: int) -> dict[str, dict[str, list[float]]]:
+    workers = {name: _spawn(name, stdin=subprocess.PIPE) for name in (CPU, target)}
+    times: dict[str, dict[str, list[float]]] = {name: {model: [] for model in STEPS} for name in workers}
+    for process in workers.values():
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for _ in range(rounds):
+        for name, process in workers.items():
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            for model, values in json.loads(process.stdout.readline()).items():
+                times[name][model].extend(values)
+    for process in workers.values():
+        process.communicate()
+    return times
+
+
+def _report_steps(times: dict[str, dict[str, list[float]]]) -> None:
+    (_, host), (target, device) = times.items()
+    for model in STEPS:
+        _print(model, target, host[model], device[model])
+
+
+def _print(what: str, target: str, host: list[float], device: list[float]) -> None:
+    before, after = statistics.median(host), statistics.median(device)
+    tenth = sorted(device)[len(device) // 10] / sorted(host)[len(host) // 10]
+    print(
+        f"{what:12} cpu {before * 1e3:8.3f} ms   {target} {after * 1e3:8.3f} ms   x{after / before:.2f} "
+        f"(fastest tenth x{tenth:.2f}, limit {LIMITS[what]:.2f}), n = {len(host)}"
+    )
+
+
+def _report_start(target: str) -> None:
+    code = "import sys, time; began = time.perf_counter(); import torch{}; print(time.perf_counter() - began)"
+    enabled = f"; from torchferry.rehearsal import enable; enable({target!r})"
+    times: dict[str, list[float]] = {"": [], enabled: []}
+    for _ in range(7):
+        for more, values in times.items():
+            done = subprocess.run([sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True)
+            values.append(float(done.stdout))
+    before, after = (statistics.median(values) for values in times.values())
+    more = f"+{after - before:.2f} s (limit 0.50)"
+    print(f"start        import torch {before:.2f} s   with the device {after:.2f} s   {more}")
+
+
+def _report_ddp(target: str) -> None:
+    times: dict[str, list[float]] = {CPU: [], target: []}
+    for turn in range(4):
+        for name, values in times.items():
+            with tempfile.TemporaryDirectory() as folder:
+                store = str(Path(folder) / f"store-{turn}")
+                ranks = [_spawn(name, str(number), store) for number in range(2)]
+                values.extend(json.loads(ranks[0].communicate()[0]))
+                ranks[1].communicate()
+    _print("ddp", target, times[CPU], times[target])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
