@@ -25,6 +25,7 @@ WITH_TORCH = {
         "autocast",
         "collectives",
         "data_parallel",
+        "extension_build",
         "device_module",
         "identity",
         "native",

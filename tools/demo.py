@@ -1,4 +1,4 @@
-"""The main job on the bundled example: scan, migrate a copy, show the patch, prove what is left, write the report."""
+"""The main job on the bundled example: scan, migrate a copy, show the patch, report what is left, rehearse it, undo."""
 
 from __future__ import annotations
 
@@ -8,17 +8,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+from torchferry.backends.registry import choose
+from torchferry.core.errors import TorchferryError
+from torchferry.rehearsal import build
+
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "cuda-training"
 OUT = ROOT / ".demo"
 
 
-def run(*arguments: str) -> None:
+def run(*arguments: str, folder: Path = ROOT) -> None:
     """Show a command and run it; exit codes 0 and 1 (something is left to do) are both what a demo may show."""
     print(f"\n$ torchferry {' '.join(arguments)}", flush=True)
-    status = subprocess.run([sys.executable, "-m", "torchferry", *arguments], cwd=ROOT, check=False).returncode
+    status = subprocess.run([sys.executable, "-m", "torchferry", *arguments], cwd=folder, check=False).returncode
     if status not in (0, 1):
         sys.exit(status)
+
+
+def rehearse(project: Path, target: str) -> None:
+    """Run the migrated program on a simulated card; a machine without a compiler is told so and is no failure."""
+    try:
+        build.compiler()
+    except TorchferryError as error:
+        print(f"\nNot rehearsed: {error.message.render()}", error.advice and error.advice.render(), sep="\n  ")
+        return
+    device = choose(target).backend.DEVICE_TYPE
+    command = ("python", "train.py", "--device", device, "--steps", "5")
+    print(f"\n$ cd {project.relative_to(ROOT)}", end="")
+    run("rehearse", "--target", target, "--", *command, folder=project)
 
 
 def main() -> None:
@@ -36,9 +53,11 @@ def main() -> None:
     run("migrate", place, "--target", target, "--diff")
     run("migrate", place, "--target", target)
     run("scan", place, "--target", target)
+    rehearse(project, target)
     run("undo", place)
     print("\nThe report with side-by-side diffs: .demo/report.html")
-    print("Nothing here needed a card; that the migrated program runs on one is not shown by this.")
+    print("Nothing here needed a card. A rehearsal shows that code is right for the plugin's API, never that the card")
+    print("computes the right numbers; docs/en/rehearsing.md says what it proves.")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python benchmarks/rehearsal/speed.py [--rounds 12] [--target NAME]
 
-Steps of three models (convolutions, a small transformer, an MLP of tiny layers), one thread, processes that take
+Steps of three models (convolutions, those in float16 by autocast against float32 on the CPU, a small transformer, an
+MLP of tiny layers), one thread, processes that take
 turns; then the start of a process, and a step of two ranks with DistributedDataParallel over gloo. Prints medians and
 ratios; the time on the device says nothing about a card.
 """
@@ -23,13 +24,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-STEPS = {"convolution": 3, "transformer": 12, "mlp": 80}
+STEPS = {"convolution": 3, "half": 3, "transformer": 12, "mlp": 80}
 """Steps of each model in a round."""
 
 CPU = "cpu"
 """In place of a target: the plain CPU."""
 
-LIMITS = {"convolution": 1.05, "transformer": 1.20, "mlp": 1.25, "ddp": 1.15}
+LIMITS = {"convolution": 1.05, "half": 2.00, "transformer": 1.20, "mlp": 1.25, "ddp": 1.15}
 
 
 def models(device: str) -> dict[str, Callable[[], Any]]:
@@ -71,19 +72,26 @@ def models(device: str) -> dict[str, Callable[[], Any]]:
         nn.Flatten(),
         nn.Linear(512, 10),
     ).to(device)
+    sgd: Any = torch.optim.SGD
+    convolution_step = step(
+        convolution,
+        sgd(convolution.parameters(), lr=0.01, momentum=0.9),
+        torch.randn(2, 3, 64, 64).to(device),
+        torch.randint(0, 10, (2,)).to(device),
+    )
+
+    def half_step() -> Any:
+        with torch.autocast(device, torch.float16, enabled=device != CPU):
+            return convolution_step()
+
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     transformer = nn.Sequential(nn.Embedding(100, 64), encoder, nn.Linear(64, 100)).to(device)
     mlp = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
     tokens = torch.randint(0, 100, (4, 32)).to(device)
-    sgd: Any = torch.optim.SGD
     return {
-        "convolution": step(
-            convolution,
-            sgd(convolution.parameters(), lr=0.01, momentum=0.9),
-            torch.randn(2, 3, 64, 64).to(device),
-            torch.randint(0, 10, (2,)).to(device),
-        ),
+        "convolution": convolution_step,
+        "half": half_step,
         "transformer": step(transformer, torch.optim.AdamW(transformer.parameters()), tokens, tokens),
         "mlp": step(
             mlp,

@@ -127,6 +127,31 @@ def test_what_is_no_rehearsal_says_so(tmp_path: Path, command: tuple[str, ...], 
     assert rehearse(tmp_path, "-t", "npu", "--strict", "--", *command).returncode == 1
 
 
+def test_a_program_that_stays_on_the_cpu_says_so(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "import torch\n"
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+        "print(torch.nn.Linear(2, 2).to(device)(torch.ones(2, device=device)).device)\n",
+    )
+    done = rehearse(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert (done.returncode, done.stdout) == (0, "cpu\n")
+    assert "NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU" in done.stderr
+    assert "train.py:2  torch.cuda.is_available" in done.stderr
+    assert rehearse(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py").returncode == 1
+
+
+def test_a_rehearsed_program_may_ask_for_the_same_rehearsal(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "import torchferry.rehearsal\ntorchferry.rehearsal.enable('npu')\n"
+        "import torch\ntorch.ones(2, device='npu').sum().item()\n",
+    )
+    found, done = summary(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert [event["line"] for event in found["events"] if event["kind"] == "synchronisation"] == [4]
+
+
 def test_a_plugin_that_torch_does_not_load_by_itself_must_be_imported(tmp_path: Path) -> None:
     without = rehearse(tmp_path, "-t", "ptex", "--", "python", "-c", "import torch; torch.ones(1)")
     assert "NOTHING RAN ON THE DEVICE" in without.stderr

@@ -106,6 +106,13 @@ def test_without_a_compiler(tmp_path: Path) -> None:
     assert "CXX" in out
 
 
+def test_what_was_built_before_serves_without_a_compiler(tmp_path: Path) -> None:
+    first, _ = run(tmp_path / "cache", compiler(tmp_path, 'echo built > "$out"'))
+    second, told = run(tmp_path / "cache", tmp_path / "none")
+    assert first == second
+    assert told == ""
+
+
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     out, _ = run(tmp_path / "file" / "cache", compiler(tmp_path, 'echo built > "$out"'))

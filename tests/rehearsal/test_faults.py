@@ -19,7 +19,7 @@ RIGHT = {
 }
 WRONG = {
     "": "setting of a fault",
-    "op=mm": "kind of fault",
+    "op=mm": "names no kind",
     "op=mm,kind=noize": "noise",
     "kind=nan": "names no operator",
     "op=,kind=nan": "has no value",

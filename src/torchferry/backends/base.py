@@ -44,6 +44,9 @@ class Backend:
     DATA_DIRECTORY: ClassVar[Path | None] = None
     """Folder with the tables; None means `data/<NAME>` beside this module."""
 
+    FACADE_DIRECTORY: ClassVar[Path | None] = None
+    """Folder with the plugin's packages as a rehearsal has them; None means the one that torchferry has for it."""
+
     # --- the plugin ---
 
     PLUGIN: ClassVar[str]

@@ -39,6 +39,10 @@ _SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undef
 """With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
 
 
+class MissingCompilerError(TorchferryError):
+    """There is nothing to build with."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What a build is made from.
@@ -59,15 +63,9 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """A name for the result: a hash of all that goes into it."""
-        digest = hashlib.sha256()
-        parts = (self.torch_version, self.compiler_version, *self.flags, platform.machine(), sys.platform)
-        for part in parts:
-            digest.update(part.encode() + b"\0")
-        for path in sorted(SOURCES.iterdir()):
-            if path.suffix in {".h", ".cpp"}:
-                digest.update(path.name.encode() + b"\0" + path.read_bytes())
-        return f"torch-{self.torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"
+        """A name for the result: a hash of all that goes into it, the compiler last."""
+        compiler = hashlib.sha256(self.compiler_version.encode()).hexdigest()
+        return f"{_sources_key(self.torch_version, self.flags)}-{compiler[:8]}"
 
     def command(self, output: Path) -> list[str]:
         """The compiler call that writes `output`."""
@@ -95,8 +93,14 @@ def library() -> Path:
     Raises:
         TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
     """
-    found = recipe()
     folder = _cache()
+    try:
+        found = recipe()
+    except MissingCompilerError:
+        built = _built_before(folder)
+        if built is None:
+            raise
+        return built
     path = folder / found.key / "device.so"
     if path.is_file():
         return path
@@ -126,11 +130,32 @@ def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
             say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
         )
     found = compiler()
-    if os.environ.get("TORCHFERRY_SANITIZE"):
-        extra_flags = (*extra_flags, *_SANITIZERS)
-    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    flags = (*_FLAGS, abi, *extra_flags)
+    flags = (*_flags(), *extra_flags)
     return Recipe(version, Path(str(torch.__file__)).parent, found, _compiler_version(found), flags)
+
+
+def _flags() -> tuple[str, ...]:
+    import torch
+
+    sanitizers = _SANITIZERS if os.environ.get("TORCHFERRY_SANITIZE") else ()
+    return (*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *sanitizers)
+
+
+def _sources_key(torch_version: str, flags: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    for part in (torch_version, *flags, platform.machine(), sys.platform):
+        digest.update(part.encode() + b"\0")
+    for path in sorted(SOURCES.iterdir()):
+        if path.suffix in {".h", ".cpp"}:
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"torch-{torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"
+
+
+def _built_before(folder: Path) -> Path | None:
+    """Return what any compiler has made of these sources for this torch: where there is none now, it serves."""
+    import torch
+
+    return next(folder.glob(f"{_sources_key(str(torch.__version__), _flags())}-*/device.so"), None)
 
 
 def is_tested(version: str) -> bool:
@@ -146,14 +171,14 @@ def compiler() -> str:
     """Return the C++ compiler that builds: `CXX`, else the first that is there.
 
     Raises:
-        TorchferryError: there is none.
+        MissingCompilerError: there is none.
     """
     wanted = os.environ.get("CXX", "")
     for name in [wanted] if wanted else _COMPILERS:
         found = shutil.which(name)
         if found:
             return found
-    raise TorchferryError(
+    raise MissingCompilerError(
         say("there is no C++ compiler ({names})", names=wanted or ", ".join(_COMPILERS)),
         say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
     )

@@ -47,12 +47,20 @@ class Count(NamedTuple):
 
 
 NOWHERE = Place("", 0)
+_TYPED_IN = frozenset({"<string>", "<stdin>"})
+"""What `python -c` and the prompt call their code; so do libraries that make code of text, in modules of theirs."""
+
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+"""In the path of every installed package, also those of another environment on PYTHONPATH."""
+
 _OWN = str(Path(__file__).parent.parent) + os.sep
 
 
 def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()}
+    if "torch" in sys.modules:  # it may lie elsewhere, on PYTHONPATH say
+        folders.add(str(Path(str(sys.modules["torch"].__file__)).parent))
     if site.ENABLE_USER_SITE:
         folders.add(site.getusersitepackages())
     return (*sorted(folder.rstrip(os.sep) + os.sep for folder in folders), _OWN, "<")
@@ -150,7 +158,7 @@ class Recorder:
         first: Place | None = None
         while frame is not None:
             name = frame.f_code.co_filename
-            if not self._in_library(name):
+            if not self._in_library(name) or (name in _TYPED_IN and frame.f_globals.get("__name__") == "__main__"):
                 return Place(name, frame.f_lineno)
             if first is None and not name.startswith((_OWN, "<")):
                 first = Place(name, frame.f_lineno)
@@ -160,7 +168,9 @@ class Recorder:
     def _in_library(self, name: str) -> bool:
         library = self._is_library.get(name)
         if library is None:
-            library = self._is_library[name] = name.startswith(self._libraries)
+            library = name.startswith(self._libraries) or any(part in name for part in _INSTALLED)
+            self._is_library[name] = library and not name.startswith("<ipython-input")
+            return self._is_library[name]
         return library
 
 

@@ -43,6 +43,10 @@ class Fault:
     after: int = 0
     rank: int = -1
 
+    def text(self) -> str:
+        """Return the fault as the command line orders it."""
+        return ",".join(f"{key}={value}" for key, value in asdict(self).items() if value != "")
+
     def as_dict(self) -> dict[str, object]:
         """Return the fault for a file."""
         return asdict(self)
@@ -63,6 +67,10 @@ def parse(text: str) -> Fault:
             raise UsageError(say("fault `{text}`: `{key}` has no value", text=text, key=key))
         values[key] = value
     kind = values.get("kind", "")
+    if not kind:
+        raise UsageError(
+            say("fault `{text}` names no kind", text=text), say("known: {names}", names=", ".join(sorted(KINDS)))
+        )
     if kind not in KINDS:
         raise unknown_name("kind of fault", kind, KINDS)
     if kind != "oom" and "op" not in values:

@@ -66,13 +66,11 @@ class Native:
         self._sink: Any = None
         self._rounding = (0, 0)
 
-    def start(
-        self, key: str, devices: int, visible_variable: str, keeps_identity: bool, leave: Iterable[str]
-    ) -> int:
+    def start(self, key: str, devices: int, visible_variable: str, keeps_identity: bool, leave: Iterable[str]) -> int:
         """Register the device under a dispatch key, PrivateUse1 or torch's own for lazy devices; count the operators.
 
         `visible_variable` is the environment variable that may list the devices that a process sees; it is read until
-        the device is first used. `leave` names operators, with overload, that are left to PyTorch's composition of others.
+        the device is first used. `leave` names operators, with overload, that PyTorch is to compose of others.
         """
         for name in leave:
             self._library.ferry_leave_to_composition(name.encode())

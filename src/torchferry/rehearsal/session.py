@@ -16,7 +16,17 @@ from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.rehearsal import autocast, build, collectives, data_parallel, events, faults, identity, remnants, surface
+from torchferry.rehearsal import (
+    autocast,
+    build,
+    collectives,
+    data_parallel,
+    events,
+    faults,
+    identity,
+    remnants,
+    surface,
+)
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes

@@ -75,7 +75,8 @@ def fill(folder: Path, rehearsal: Rehearsal) -> None:
 
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
     """Return what goes in front of PYTHONPATH: the session's folder, then the simulated plugin."""
-    return [str(folder / "site"), str(FACADES / rehearsal.resolved().backend.NAME)]
+    backend = rehearsal.resolved().backend
+    return [str(folder / "site"), str(backend.FACADE_DIRECTORY or FACADES / backend.NAME)]
 
 
 def _distribution(site: Path, name: str, version: str, entry_point: str) -> None:

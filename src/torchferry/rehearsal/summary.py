@@ -11,6 +11,7 @@ from pathlib import Path
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.account import Account, Event
 from torchferry.rehearsal.config import Rehearsal
+from torchferry.rehearsal.faults import Fault
 
 SCHEMA = 1
 """Version of the JSON summary."""
@@ -24,7 +25,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("compute them on the CPU, or write them with operators that it has"),
     ),
     "missing-dtype": (say("dtypes that the card lacks"), say("use float32, or the dtype that the card has")),
-    "missing-api": (say("names that the plugin lacks"), say("`torchferry api NAME --target T` says what to use")),
+    "missing-api": (
+        say("names that the plugin lacks"),
+        say("`torchferry api`, given the name that it has on CUDA, says what to use"),
+    ),
     "out-of-memory": (say("more memory than a device has"), say("make the batch or the model smaller")),
     "mixed-devices": (say("tensors of different devices in one operator"), say("move them with `.to(device)` first")),
     "cuda-remnant": (
@@ -77,7 +81,7 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
     yield verdict(rehearsal, account, code).render(lang)
     if code and (account.failures or account.on_device == 0):
         yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
-    if account.on_device == 0:
+    if account.on_device == 0 and code == 0:
         yield "  " + _why_nothing(rehearsal, account).render(lang)
     if account.crashed:
         yield "  " + say("processes that ended without their counts: {count}", count=account.crashed).render(lang)
@@ -87,6 +91,9 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
         yield from _block("!", title, account.of(kind), lang)
     for kind, title in _OTHER.items():
         yield from _block("-", title, account.of(kind), lang)
+    for fault in rehearsal.faults:
+        if not _happened(fault, account):
+            yield "  - " + say("a fault that was ordered never happened: {fault}", fault=fault.text()).render(lang)
     yield from _memory(rehearsal, account, lang)
     if account.operators:
         yield "  " + say(
@@ -103,6 +110,15 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
         yield "  " + say(
             "not known of this card, and taken to be as on CUDA: {facts}", facts="; ".join(unknown)
         ).render(lang)
+
+
+def _happened(fault: Fault, account: Account) -> bool:
+    detail = "out of memory" if fault.kind == "oom" else fault.kind
+    return any(
+        event.detail == detail
+        and (not fault.op or event.subject == fault.op or event.subject.startswith(f"{fault.op}."))
+        for event in account.of("fault")
+    )
 
 
 def _why_nothing(rehearsal: Rehearsal, account: Account) -> Message:
@@ -134,9 +150,7 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
             places=len({(event.file, event.line) for event in failures}),
         )
     if code:
-        return say(
-            "THE COMMAND FAILED with exit code {code}; what the rehearsal watches for was not the cause", code=code
-        )
+        return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
     if not account.used:
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
     return say("nothing was seen that would fail on the card")
@@ -191,7 +205,7 @@ def _by_place(events: Iterable[Event]) -> list[str]:
 
 
 def _describe(event: Event) -> str:
-    place = f"{_short(event.file)}:{event.line}" if event.file else "(backward)"
+    place = f"{_short(event.file)}:{event.line}" if event.file else "(no line of the program)"
     amount = f", {_size(event.amount)}" if event.kind in {"to-device", "to-host"} else ""
     detail = f" ({event.detail})" if event.detail else ""
     return f"{place}  {event.subject}{detail}  x{event.times}{amount}"

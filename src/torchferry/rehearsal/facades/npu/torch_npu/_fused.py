@@ -169,6 +169,16 @@ def npu_swiglu(self: torch.Tensor, dim: int = -1) -> torch.Tensor:
     return torch.nn.functional.silu(first) * second
 
 
+def npu_geglu(
+    self: torch.Tensor, dim: int = -1, approximate: int = 1, activate_left: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return GELU of one half of `self` along `dim` times the other, and that GELU; tanh unless told not to."""
+    left, right = self.chunk(2, dim)
+    gate, other = (left, right) if activate_left else (right, left)
+    activated = torch.nn.functional.gelu(gate, approximate="tanh" if approximate else "none")
+    return other * activated, activated
+
+
 def npu_rotary_mul(
     input: torch.Tensor,  # noqa: A002 - the vendor's name
     r1: torch.Tensor,
@@ -196,6 +206,6 @@ def npu_format_cast(self: torch.Tensor, acl_format: int, **_: object) -> torch.T
 
 OPERATORS = {
     function.__name__: function
-    for function in (npu_fusion_attention, npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_format_cast)
+    for function in (npu_fusion_attention, npu_rms_norm, npu_swiglu, npu_geglu, npu_rotary_mul, npu_format_cast)
 }
 """The operators that can be rehearsed, by name."""
