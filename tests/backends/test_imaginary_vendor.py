@@ -37,6 +37,7 @@ def vendor(tmp_path: Path) -> Path:
                 COLLECTIVE = "accl"
                 MOVER = "acme"
                 DATA_DIRECTORY = Path(__file__).with_name("data")
+                FACADE_DIRECTORY = Path(__file__).with_name("facade")
             """
         ),
         encoding="utf-8",
@@ -76,6 +77,36 @@ def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> Non
     left = torchferry("scan", project, "--target", "acme", env=env).stdout
     assert "UNKNOWN" in left
     assert torchferry("undo", project, env=env).returncode == 0
+
+
+@pytest.mark.rehearsal
+def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path: Path) -> None:
+    package = vendor / "facade" / "torch_acme"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        textwrap.dedent(
+            """
+            def _autoload(): pass
+
+            import torch
+            from torchferry.rehearsal import vendor_package
+            vendor_package.start(__name__)
+            __version__ = vendor_package.stated_version()
+            """
+        ),
+        encoding="utf-8",
+    )
+    program = (
+        "import torch, torch_acme\n"
+        "layer = torch.nn.Linear(3, 2).to('acme')\n"
+        "layer(torch.ones(1, 3, device='acme')).sum().backward()\n"
+        "print(layer.weight.grad.device, torch.acme.is_available())\n"
+    )
+    command = ("rehearse", "-t", "acme", "--strict", "--", "python", "-c", program)
+    done = torchferry(*command, env={"PYTHONPATH": str(vendor)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "acme:0 True\n"
+    assert "REHEARSAL on the CPU: 1 x Acme Cards" in done.stderr
 
 
 def test_an_entry_point_that_is_no_backend_is_an_error(vendor: Path) -> None:
