@@ -4,7 +4,8 @@
 
 It needs numpy and expecttest, which PyTorch's own testing code imports. Both sides end in the same CPU kernels: what
 is measured is the device's plumbing (aliasing, wrapping, dispatch, autograd), never a vendor's arithmetic. A run that
-was stopped goes on where it was; remove the folder to start anew. It takes hours, and is not part of the tests.
+was stopped goes on where it was; remove the folder to start anew. All of it takes some minutes, and is not part of the
+tests.
 """
 
 from __future__ import annotations
