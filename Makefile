@@ -42,7 +42,7 @@ sanitize: $(VENV)/.ready-dev
 	TORCHFERRY_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0:new_delete_type_mismatch=0 \
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/rehearsal -k "test_device"
+	$(BIN)/python -m pytest -x -q -s -p no:cacheprovider tests/rehearsal -k test_device
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo

@@ -66,13 +66,13 @@ def _refuse_without_target(options: argparse.Namespace) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say in the header that this is a rehearsal."""
-    session = _session()
+    session = _session(config)
     return None if session is None else f"torchferry: {_opening(session)}"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """With --rehearse-strict, fail a run of which something would fail on the card, or that used no card."""
-    if _session() is None:
+    if _session(session.config) is None:
         return
     if _is_worker(session.config):
         _write()  # now: pytest-xdist's main process reads it before this one ends
@@ -82,7 +82,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Print the summary."""
-    session = _session()
+    session = _session(config)
     if session is None or _is_worker(config):
         return
     from torchferry.core.env import language
@@ -98,9 +98,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 @pytest.fixture(scope="session")
-def rehearsal() -> Session:
+def rehearsal(pytestconfig: pytest.Config) -> Session:
     """The rehearsal of this run; the test is skipped when there is none."""
-    session = _session()
+    session = _session(pytestconfig)
     if session is None:
         pytest.skip("needs `pytest --rehearse TARGET`")
     return session
@@ -111,7 +111,10 @@ def _target(config: pytest.Config) -> str:
     return named or str(config.getini("rehearse") or "")
 
 
-def _session() -> Session | None:
+def _session(config: pytest.Config) -> Session | None:
+    """Return the rehearsal that this plugin started; one that a project's own conftest starts is its own affair."""
+    if not _target(config):
+        return None
     module = sys.modules.get("torchferry.rehearsal.session")
     found: Session | None = module.current() if module is not None else None
     return found

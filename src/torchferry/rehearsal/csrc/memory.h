@@ -233,7 +233,9 @@ inline void resize_storage(const c10::Storage& storage, size_t bytes) {
   auto* implementation = storage.unsafeGetStorageImpl();
   auto old = twin_of(storage);
   auto grown = new_twin(bytes);
-  std::memcpy(grown->mutable_data(), old->data(), std::min(bytes, old->nbytes()));
+  if (const size_t kept = std::min(bytes, old->nbytes()); kept != 0) {
+    std::memcpy(grown->mutable_data(), old->data(), kept);
+  }
   implementation->set_data_ptr_noswap(adopt(std::move(grown), storage.device().index()));
   implementation->set_nbytes(bytes);
 }
