@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
+from torchferry.core.env import cache_folder
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
 
@@ -103,7 +104,7 @@ def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path
         "print(layer.weight.grad.device, torch.acme.is_available())\n"
     )
     command = ("rehearse", "-t", "acme", "--strict", "--", "python", "-c", program)
-    done = torchferry(*command, env={"PYTHONPATH": str(vendor)})
+    done = torchferry(*command, env={"PYTHONPATH": str(vendor), "TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode == 0, done.stderr
     assert done.stdout == "acme:0 True\n"
     assert "REHEARSAL on the CPU: 1 x Acme Cards" in done.stderr

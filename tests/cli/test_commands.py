@@ -165,7 +165,7 @@ MISTAKES = [
     (("undo", "."), "no migration"),
     (("rule", "DEV999"), "DEV"),
     (("backend", "show", "cudaa"), "cudaa"),
-    (("scan", ".", "--target", "npu", "-f", "json", "-o", "/nonexistent/x"), "/nonexistent/x"),
+    (("scan", ".", "--target", "npu", "-f", "json", "-o", "/dev/null/x"), "/dev/null/x"),
 ]
 
 

@@ -258,3 +258,31 @@ def test_integer_histograms_are_there_as_on_cuda(device: str) -> None:
     found = torch.histc(torch.tensor([0, 1, 1, 3], device=device), 4, 0, 3)
     assert found.dtype == torch.int64
     assert found.tolist() == [1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_is_the_cpus_fused_one(device: str, mask: str | None, dtype: Any) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 4, 9, 16, dtype=dtype) for _ in range(3)]
+    hidden = None if mask is None else torch.randn(9, 9, dtype=dtype)
+    if hidden is not None and mask == "bool":
+        hidden = hidden > -1
+    results = []
+    for where in ("cpu", device):
+        moved = [value.clone().to(where).requires_grad_() for value in inputs]
+        result = torch.nn.functional.scaled_dot_product_attention(
+            *moved, attn_mask=None if hidden is None else hidden.to(where)
+        )
+        result.float().square().sum().backward()
+        results.append([result.detach().cpu(), *(value.grad.cpu() for value in moved)])
+    for right, value in zip(*results, strict=True):
+        assert torch.equal(right, value)
+
+
+def test_attention_holds_no_scores_of_all_positions(device: str, rehearsed: Any) -> None:
+    query = torch.randn(1, 1, 2048, 8, device=device)
+    rehearsed.namespace.reset_peak_memory_stats()
+    before = rehearsed.namespace.memory_allocated()
+    torch.nn.functional.scaled_dot_product_attention(query, query, query)
+    assert rehearsed.namespace.max_memory_allocated() - before < 2048 * 2048

@@ -61,6 +61,21 @@ def test_the_state_of_a_generator(device: str) -> None:
     assert torch.equal(copied.get_state(), generator.get_state())
 
 
+def test_the_state_is_a_seed_and_an_offset(device: str) -> None:
+    generator = torch.Generator(device=device).manual_seed(3)
+    assert generator.get_state().view(torch.int64).tolist() == [3, 0]
+    torch.rand(3, device=device, generator=generator)
+    offset = generator.get_offset()
+    assert generator.get_state().view(torch.int64).tolist() == [3, offset]
+    assert offset > 0
+    next_numbers = torch.rand(3, device=device, generator=generator)
+    resumed = torch.Generator(device=device)  # as in another process: nothing but the state is known
+    resumed.set_state(torch.tensor([3, offset]).view(torch.uint8))
+    assert torch.equal(next_numbers, torch.rand(3, device=device, generator=resumed))
+    with pytest.raises(RuntimeError, match="RNG state is wrong size"):
+        generator.set_state(torch.get_rng_state())
+
+
 def test_each_device_has_its_own_numbers(device: str, rehearsed: Any) -> None:
     torch.manual_seed(7)
     first = torch.rand(3, device=f"{device}:1")

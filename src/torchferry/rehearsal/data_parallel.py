@@ -30,11 +30,11 @@ def register(target: Target) -> None:
     def scatter(
         tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: list[int] | None, dim: int, streams: object
     ) -> list[torch.Tensor]:
-        pieces = tensor.split(chunk_sizes, dim) if chunk_sizes else tensor.chunk(len(devices), dim)
+        pieces = tensor.split_with_sizes(chunk_sizes, dim) if chunk_sizes else tensor.chunk(len(devices), dim)
         return [piece.to(place(index)) for piece, index in zip(pieces, devices, strict=False)]  # a batch may be short
 
     def scatter_out(tensor: torch.Tensor, out: list[torch.Tensor], dim: int, streams: object) -> list[torch.Tensor]:
-        pieces = tensor.split([each.size(dim) for each in out], dim)
+        pieces = tensor.split_with_sizes([each.size(dim) for each in out], dim)
         return [each.copy_(piece) for each, piece in zip(out, pieces, strict=True)]
 
     def gather(tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None) -> torch.Tensor:

@@ -124,6 +124,10 @@ class Native:
         """Say whether an operator that runs on the CPU instead is announced by the vendor's warning."""
         self._library.ferry_set_fallback_warns(int(warns))
 
+    def set_others_fall_back(self, yes: bool) -> None:
+        """Say whether operators of other libraries, such as torchvision's, run on the CPU instead."""
+        self._library.ferry_set_others_fall_back(int(yes))
+
     def set_mode(self, operator: str, mode: str) -> None:
         """Make an operator (`aten::erf`, with or without overload) `native`, `missing` or a CPU `fallback`."""
         self._library.ferry_set_mode(operator.encode(), MODES[mode])
@@ -232,6 +236,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
+        "ferry_set_others_fall_back": (None, [number]),
         "ferry_set_mode": (None, [text, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),
         "ferry_fail_allocation": (None, [whole]),

@@ -65,6 +65,8 @@ def _watch_functions() -> None:
         if name.startswith("_") or not callable(original) or isinstance(original, type):
             continue
         setattr(torch.cuda, name, _noted(name, original))
+    for kind in (torch.cuda.Stream, torch.cuda.Event):  # they stay classes: programs ask `isinstance`
+        kind.__new__ = staticmethod(_noted(kind.__name__, kind.__new__))  # type: ignore[method-assign]
 
 
 def _noted(name: str, original: Any) -> Any:

@@ -148,6 +148,7 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
     bits = ROUNDING_BITS[profile.matmul_rounding]
     native.set_rounding(matmul=bits, convolution=bits)
     native.set_fallback_warns(profile.fallback != "silent")
+    native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
     for name in found.missing:
         native.set_mode(name, "missing")
     for name in found.fallback:

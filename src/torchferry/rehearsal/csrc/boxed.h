@@ -172,6 +172,9 @@ inline void fallback(const c10::OperatorHandle& handle, Stack* stack) {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op.name, "' with arguments from the '", settings().name,
                                 "' backend: there is no kernel for it, and none for the CPU to rehearse it with");
   }
+  if (C10_UNLIKELY(settings().others_fall_back) && op.mode.load(std::memory_order_relaxed) == Mode::kNative) {
+    op.mode = Mode::kFallback;
+  }
   BoxedCall(handle, stack, op).run();
 }
 

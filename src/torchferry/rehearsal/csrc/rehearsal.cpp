@@ -12,6 +12,7 @@
 #include <malloc.h>
 #endif
 
+#include "attention.h"
 #include "autocast.h"
 #include "collectives.h"
 #include "composed.h"
@@ -59,6 +60,8 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   add("_thnn_fused_gru_cell", TORCH_FN(composed::gru_cell));
   add("_thnn_fused_gru_cell_backward", TORCH_FN(composed::gru_cell_backward));
   add("native_dropout", TORCH_FN(composed::dropout));
+  add("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention::forward));
+  add("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(attention::backward));
   add("batch_norm_stats", TORCH_FN(composed::batch_norm_stats));
   add("batch_norm_gather_stats_with_counts", TORCH_FN(composed::batch_norm_gather_stats_with_counts));
   add("batch_norm_elemt", TORCH_FN(composed::batch_norm_elemt));
@@ -228,6 +231,7 @@ FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
   ferry::settings().convolution_bits = convolution_bits;
 }
 FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
+FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode));
 }

@@ -34,6 +34,7 @@ struct Settings {
   std::atomic<int> matmul_bits{0};       // explicit mantissa bits of matmul inputs; 0 is float32's own 23
   std::atomic<int> convolution_bits{0};  // the same of convolutions
   std::atomic<bool> fallback_warns{true};
+  std::atomic<bool> others_fall_back{false};  // operators of other libraries run on the CPU
 };
 
 inline Settings the_settings;  // not a local static: it is read in every call, and its guard would be too

@@ -1,0 +1,285 @@
+"""Real programs on the simulated card: migrated by torchferry, rehearsed, and laid beside the original on the CPU.
+
+    python benchmarks/rehearsal/realworld.py [--corpus DIR] [--keep DIR] [NAME ...]
+
+DIR (or $TORCHFERRY_CORPUS) has checkouts named `owner+name`; nothing is fetched, and what is not there is skipped.
+Models and data are tiny and random. Each case is a copy of a repository's folder, or one of the programs in `cases/`;
+`torchferry migrate` rewrites it, and `torchferry rehearse` runs what comes out. The original runs on the CPU with the
+same seeds. Every optimizer step's norm of the parameters, the parameters after the last step, and what a driver keeps
+must agree to the rounding of float32, or to the case's own tolerance where it computes in half precision.
+
+The edits of a case are made before the migration, so both runs have them; a `reference` edit lets the original, which
+asks for CUDA by name, run on the CPU. A torchvision wheel built for CUDA needs its libraries preloaded beside torch's
+CPU wheel; take the one of the CPU index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+import torch
+
+from benchmarks.rehearsal.cases.table import Case, Edit, cases
+
+CASES = Path(__file__).with_name("cases")
+RECORD = CASES / "record.py"
+ROW = "{:<26} {:<6} {:>9} {:>10} {:>8} {:>7} {:>7}  {}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case."""
+
+    difference: float
+    verdict: str
+    seconds: tuple[float, float]
+    values: int
+    devices: str = ""
+
+
+class DifferentError(Exception):
+    """The case does not hold."""
+
+
+def absent(case: Case, corpus: Path | None) -> str:
+    """Return why a case cannot run here, or an empty string."""
+    for package in case.packages:
+        if importlib.util.find_spec(package) is None:
+            return f"no package {package}"
+    if (CASES / case.source).is_dir():
+        return ""
+    if corpus is None:
+        return "no --corpus"
+    return "" if (corpus / case.source).is_dir() else f"no {case.source} in the corpus"
+
+
+def run(case: Case, corpus: Path | None, folder: Path) -> Outcome:
+    """Run a case both ways.
+
+    Raises:
+        DifferentError: it fails, or the results are not the same.
+    """
+    own = CASES / case.source
+    source = own if own.is_dir() else (corpus or folder) / case.source
+    original, migrated, there = folder / "original", folder / "migrated", folder / "reference"
+    shutil.copytree(source / case.part, original, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    _edit(original, case.edits)
+    _migrate(case, original, migrated)
+    shutil.copytree(original, there)
+    _edit(there, case.reference)
+    for name in ("data", "cpu/kept", "cpu/out", "card/kept", "card/out"):
+        (folder / name).mkdir(parents=True)
+    if case.prepare is not None:
+        case.prepare(folder / "data")
+    for name in ("cpu", "card"):
+        for path in (folder / "data").iterdir():
+            (folder / name / "out" / path.name).symlink_to(path)
+    began = time.perf_counter()
+    done = _run([], case, there, folder / "cpu", "--reference")
+    first = time.perf_counter() - began
+    if done.returncode:
+        raise DifferentError(f"the original fails on the CPU: {_last(done)}")
+    report = folder / "summary.json"
+    devices = ["--devices", str(max(1, case.ranks))]
+    rehearse = [sys.executable, "-m", "torchferry", "rehearse", "-t", case.target, *devices, *case.options]
+    began = time.perf_counter()
+    done = _run([*rehearse, "--summary-file", str(report), "--"], case, migrated, folder / "card")
+    second = time.perf_counter() - began
+    summary = json.loads(report.read_text()) if report.is_file() else {}
+    verdict = _findings(summary)
+    if case.fails:
+        if case.fails not in done.stdout + done.stderr:
+            raise DifferentError(f"it should end with {case.fails!r}: {_last(done)}")
+        return Outcome(0.0, f"rightly ends with: {case.fails}", (first, second), 0)
+    if done.returncode:
+        raise DifferentError(f"{_last(done)}; {verdict}")
+    if not summary.get("operators"):
+        raise DifferentError("nothing ran on the device")
+    difference, values, where = compare(folder / "cpu", folder / "card", case.image)
+    if difference > case.tolerance:
+        raise DifferentError(f"differs by {difference:.1e}; {verdict}")
+    return Outcome(difference, verdict, (first, second), values, where or f"{sum(summary['operators'].values())} ops")
+
+
+def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:
+    for edit in edits:
+        for path in sorted(folder.glob(edit.file)):
+            text = path.read_text(encoding="utf-8")
+            if edit.old not in text:
+                raise DifferentError(f"{edit.file} has no {edit.old!r}")
+            path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+
+
+def _migrate(case: Case, original: Path, migrated: Path) -> None:
+    command = [sys.executable, "-m", "torchferry", "migrate", str(original), "-t", case.target, "--out", str(migrated)]
+    command += ["--unsafe-fixes"] if case.unsafe else []
+    report = migrated.with_suffix(".json")
+    done = subprocess.run(
+        [*command, "-f", "json", "-o", str(report)], capture_output=True, text=True, check=False, env=_environment()
+    )
+    if not migrated.is_dir():
+        shutil.copytree(original, migrated)  # there was nothing to rewrite
+    if done.returncode > 1:
+        raise DifferentError(f"torchferry migrate ends with {done.returncode}: {done.stderr.strip()[-200:]}")
+
+
+def _run(before: list[str], case: Case, root: Path, into: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    reference = "--reference" in more
+    places = {"data": into.parent / "data", "out": into / "out", "root": root}
+    words = f"{case.command} {case.on_the_cpu if reference else ''}".format(**places).split()
+    environment = {
+        **_environment(),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")])),
+    }
+    environment.update({} if reference else dict(case.environment))
+    record = [str(RECORD), "--into", str(into / "kept"), "--steps", str(case.steps), *more]
+    record += [str(CASES / case.driver)] if case.driver else []
+    python = [sys.executable]
+    if case.ranks:
+        python += ["-m", "torch.distributed.run", "--nproc_per_node", str(case.ranks), "--master_port", "29641"]
+    command = [*python, *record, *words]
+    done = subprocess.run(
+        [*before, *command], cwd=root / case.cwd.format(**places), env=environment, capture_output=True, text=True,
+        check=False, timeout=900,
+    )  # fmt: skip
+    (into / "output.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
+    return done
+
+
+def _environment() -> dict[str, str]:
+    own = {"OMP_NUM_THREADS": "1", "WANDB_MODE": "disabled", "MPLBACKEND": "agg", "GLOO_SOCKET_IFNAME": "lo"}
+    return {**os.environ, **own, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
+
+
+def _findings(summary: dict[str, Any]) -> str:
+    """Return what would fail on the card, and what nobody knows, without the lines of the recorder."""
+    if not summary:
+        return "no summary"
+    if not summary["processes_on_device"]:
+        return "nothing ran on the device"
+    found: dict[str, int] = {}
+    for event in summary["events"]:
+        quiet = event["kind"] in {"to-device", "to-host", "synchronisation", "collective", "noted-dtype"}
+        if not quiet and event["file"] != str(RECORD):
+            text = f"{event['kind']} {event['subject']} {Path(event['file']).name}:{event['line']}"
+            found[text] = found.get(text, 0) + event["times"]
+    listed = [f"{text} x{times}" for text, times in sorted(found.items())]
+    return "; ".join(listed[:6]) + (f"; and {len(listed) - 6} more" if len(listed) > 6 else "") or "none"
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    errors = [
+        line.strip()
+        for line in lines
+        if "Error" in line and not line.startswith((" ", "torchferry", "[rank")) and "ChildFailed" not in line
+    ]
+    return (errors or lines or [f"exit code {done.returncode}"])[-1][:200]
+
+
+def compare(expected: Path, found: Path, image: str = "") -> tuple[float, int, str]:
+    """Return the greatest difference, how many values were compared, and the device of the parameters.
+
+    Raises:
+        DifferentError: the runs did not keep the same things.
+    """
+    right, value = _kept(expected / "kept"), _kept(found / "kept")
+    if not right or right.keys() != value.keys():
+        raise DifferentError(
+            f"kept {len(value)} values instead of {len(right)}: {sorted(right.keys() ^ value.keys())[:4]}"
+        )
+    greatest, count, devices = 0.0, 0, set()
+    for name, one in right.items():
+        if name.endswith(":devices"):
+            devices.update(value[name])
+            continue
+        a, b = (torch.as_tensor(each).double().flatten() for each in (one, value[name]))
+        if a.shape != b.shape:
+            raise DifferentError(f"{name} has {b.numel()} elements instead of {a.numel()}")
+        greatest, count = max(greatest, _relative(a, b)), count + a.numel()
+    if image:
+        greatest, count = max(greatest, _images(expected / "out", found / "out", image)), count + 1
+    return greatest, count, "+".join(sorted(devices))
+
+
+def _kept(folder: Path) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for path in sorted(folder.glob("kept-*.pt")):
+        kept.update(torch.load(path, weights_only=False))
+    return kept
+
+
+def _relative(right: torch.Tensor, value: torch.Tensor) -> float:
+    if right.numel() == 0:
+        return 0.0
+    if not torch.equal(right.isfinite(), value.isfinite()):
+        return float("inf")
+    right, value = right.nan_to_num(0, 0, 0), value.nan_to_num(0, 0, 0)
+    return float((right - value).abs().max() / right.abs().max().clamp_min(1e-12))
+
+
+def _images(expected: Path, found: Path, pattern: str) -> float:
+    import numpy as np
+    from PIL import Image  # type: ignore[import-not-found, unused-ignore]
+
+    pairs = list(zip(sorted(expected.glob(pattern)), sorted(found.glob(pattern)), strict=True))
+    if not pairs:
+        raise DifferentError(f"no image {pattern}")
+    images = [[np.asarray(Image.open(path), dtype=np.float32) for path in pair] for pair in pairs]
+    return max(float(np.abs(right - value).mean()) / 255 for right, value in images)
+
+
+def main() -> int:
+    """Run the cases that are there and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"))
+    parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
+    parser.add_argument("names", nargs="*", help="parts of the names of the cases that are wanted")
+    arguments = parser.parse_args()
+    corpus = Path(arguments.corpus) if arguments.corpus else None
+    wanted = [case for case in cases() if not arguments.names or any(name in case.name for name in arguments.names)]
+    print(ROW.format("case", "target", "result", "difference", "values", "cpu s", "card s", "findings"), flush=True)
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="realworld-") as name:
+        for case in wanted:
+            reason = absent(case, corpus)
+            if reason:
+                print(ROW.format(case.name, case.target, "skipped", "", "", "", "", reason), flush=True)
+                continue
+            folder = (arguments.keep or Path(name)) / f"{case.name.replace(' ', '-').replace('/', '-')}-{case.target}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                done = run(case, corpus, folder)
+            except (DifferentError, subprocess.TimeoutExpired) as error:
+                wrong += 1
+                print(ROW.format(case.name, case.target, "WRONG", "", "", "", "", error), flush=True)
+                continue
+            first, second = (f"{seconds:.1f}" for seconds in done.seconds)
+            result = done.devices or ("fails" if case.fails else "equal")
+            print(
+                ROW.format(
+                    case.name, case.target, result, f"{done.difference:.1e}", done.values, first, second, done.verdict
+                ),
+                flush=True,
+            )
+            if not arguments.keep:
+                shutil.rmtree(folder)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
