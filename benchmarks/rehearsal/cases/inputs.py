@@ -22,6 +22,11 @@ def mnist(folder: Path, train: int = 256, test: int = 64) -> None:
         (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + labels.tobytes())
 
 
+def mnist_in_data(folder: Path) -> None:
+    """Write MNIST below `data`."""
+    mnist(folder / "data")
+
+
 def pictures(folder: Path, classes: int = 3, each: int = 6, size: int = 64) -> None:
     """Write an ImageFolder with `train` and `val`."""
     from PIL import Image  # type: ignore[import-not-found, unused-ignore]

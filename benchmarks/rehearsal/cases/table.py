@@ -117,12 +117,13 @@ def _examples() -> list[Case]:
     digits = {"prepare": inputs.mnist, "packages": VISION}
     words = "main.py --accel --data {data} --epochs 1 --nhid 32 --emsize 32 --save {out}/model.pt --model "
     fake = "main.py --dataset fake --accel --workers 0 --batchSize 4 --ngf 8 --ndf 8 --manualSeed 1 --outf {out}"
+    forward = "{root}/main.py"
     photos = "main.py -a resnet18 -b 6 -j 0 --epochs 1 {data}"
     return [
         _example("mnist", "npu", "main.py --epochs 1 --batch-size 32", **digits),
         _example("mnist", "musa", "main.py --epochs 1 --batch-size 32", **digits),
         _example("mnist_rnn", "sdaa", "main.py --accel --epochs 1 --batch-size 32", steps=6, **digits),
-        _example("mnist_forward_forward", "npu", "main.py --epochs 2 --train_size 64 --test_size 32", **digits),
+        _example("mnist_forward_forward", "npu", forward + " --epochs 2 --train_size 64 --test_size 32", cwd="{out}", prepare=inputs.mnist_in_data, packages=VISION),
         _example("vae", "gcu", "main.py --epochs 1 --batch-size 32", **digits),
         _example("siamese_network", "npu", "main.py --epochs 1 --batch-size 8", steps=4, **digits),
         _example("dcgan", "musa", fake, steps=6, image="real_samples.png", packages=VISION),
