@@ -151,6 +151,19 @@ def test_an_operator_that_runs_on_the_cpu_warns_once(device: str, native: Any, n
     assert noted("fallback") == {"aten::nonzero": 3}
 
 
+def test_an_operator_of_another_library_can_fall_back(device: str, native: Any, noted: Any) -> None:
+    make: Any = torch.library.Library
+    library = make("ferry_test_other", "DEF")
+    library.define("double(Tensor x) -> Tensor")
+    library.impl("double", lambda x: x * 2, "CPU")
+    native.set_others_fall_back(True)
+    try:
+        assert torch.ops.ferry_test_other.double(torch.ones(2, device=device)).tolist() == [2, 2]
+    finally:
+        native.set_others_fall_back(False)
+    assert noted("fallback") == {"ferry_test_other::double": 1}
+
+
 def test_a_fallback_can_be_silent(device: str, native: Any, noted: Any) -> None:
     native.set_fallback_warns(False)
     native.set_mode("aten::trace", "fallback")
