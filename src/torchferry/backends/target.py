@@ -6,6 +6,7 @@ from functools import cached_property
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
+from torchferry.backends.registry import choose
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
@@ -18,6 +19,16 @@ class Target:
         self.backend = backend
         self.version = version
         self._rows: dict[tuple[str, str], Row] = {}
+
+    @classmethod
+    def named(cls, text: str) -> Target:
+        """Return the target for `NAME` or `NAME@VERSION`.
+
+        Raises:
+            UsageError: as `registry.choose` does.
+        """
+        choice = choose(text)
+        return cls(choice.backend, choice.version)
 
     @property
     def name(self) -> str:

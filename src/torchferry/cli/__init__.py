@@ -98,9 +98,7 @@ def main() -> None:
         error.show()
         status = exitcodes.ERROR
     except TorchferryError as error:
-        click.echo(f"torchferry: {error.message.render()}", err=True)
-        if error.advice is not None:
-            click.echo(f"  {error.advice.render()}", err=True)
+        click.echo("torchferry: " + "\n  ".join(error.lines()), err=True)
         status = exitcodes.ERROR
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody to tell

@@ -28,8 +28,7 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     lang = lang or env.language()
     known = False
     for text in targets or registry.names():
-        choice = registry.choose(text)
-        target = Target(choice.backend, choice.version)
+        target = Target.named(text)
         rows = _rows(name, target)
         known = known or any(row.status != "unknown" for row in rows)
         for row in rows:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from torchferry.backends.registry import built_in, choose
+from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.config import Config, load
@@ -113,8 +113,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         )
     for pattern in ((), *config.per_file_ignores.values()):
         codes(",".join((*config.select, *config.ignore, *pattern)))
-    chosen = choose(wanted)
-    target = Target(chosen.backend, chosen.version)
+    target = Target.named(wanted)
     selection = Selection(
         select=choices.select or config.select,
         ignore=(*choices.ignore, *config.ignore),

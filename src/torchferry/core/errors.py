@@ -16,6 +16,10 @@ class TorchferryError(Exception):
         self.message = message
         self.advice = advice
 
+    def lines(self) -> list[str]:
+        """Return what the user is shown: the message, then the advice if there is one."""
+        return [text.render() for text in (self.message, self.advice) if text is not None]
+
 
 class UsageError(TorchferryError):
     """A name, option or setting that does not exist or does not fit."""

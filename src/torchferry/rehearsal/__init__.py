@@ -62,9 +62,8 @@ def enable(
         )
     folder = site.joined(rehearsal) or site.make(rehearsal)
     os.environ[VARIABLE] = str(folder)
-    paths = site.paths(folder, rehearsal)
-    sys.path[:0] = paths
-    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
+    sys.path[:0] = site.paths(folder, rehearsal)
+    os.environ["PYTHONPATH"] = site.search_path(folder, rehearsal)
     started = session.start()
     if rehearsal.resolved().autoloads() is True:
         importlib.import_module(started.backend.PLUGIN)  # `import torch` would have done it

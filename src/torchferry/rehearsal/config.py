@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -38,8 +37,7 @@ class Rehearsal:
 
     def resolved(self) -> Target:
         """Return the target."""
-        choice = choose(self.target)
-        return Target(choice.backend, choice.version)
+        return Target.named(self.target)
 
     def write(self, folder: Path) -> None:
         """Write it into a session's folder."""
@@ -57,8 +55,7 @@ def prepare(target: str, card: str, devices: int, file: Path | None, faults: tup
     Raises:
         UsageError: a target, card, setting or fault does not exist.
     """
-    choice = choose(target)
-    resolved = Target(choice.backend, choice.version)
+    resolved = Target.named(target)
     profile = make_profile(resolved, card, devices, file)
     return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults))
 

@@ -169,8 +169,7 @@ class Recorder:
         library = self._is_library.get(name)
         if library is None:
             library = name.startswith(self._libraries) or any(part in name for part in _INSTALLED)
-            self._is_library[name] = library and not name.startswith("<ipython-input")
-            return self._is_library[name]
+            library = self._is_library[name] = library and not name.startswith("<ipython-input")
         return library
 
 

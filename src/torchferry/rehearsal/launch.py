@@ -59,9 +59,7 @@ def _command(command: list[str]) -> list[str]:
 def _environment(rehearsal: Rehearsal, folder: Path) -> dict[str, str]:
     values = dict(os.environ)
     values[VARIABLE] = str(folder)
-    values["PYTHONPATH"] = os.pathsep.join(
-        [*site.paths(folder, rehearsal), *filter(None, [values.get("PYTHONPATH", "")])]
-    )
+    values["PYTHONPATH"] = site.search_path(folder, rehearsal)
     # The programs beside our Python, such as torchrun, are those of the environment that has torchferry.
     values["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), values.get("PATH", os.defpath)])
     return values

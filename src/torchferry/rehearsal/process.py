@@ -26,6 +26,5 @@ def _or_end(step: Callable[[], object]) -> None:
     try:
         step()
     except TorchferryError as error:
-        advice = "" if error.advice is None else f"\n  {error.advice.render()}"
-        print(f"torchferry: {error.message.render()}{advice}", file=sys.stderr, flush=True)
+        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
         raise SystemExit(2) from None

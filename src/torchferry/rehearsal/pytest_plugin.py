@@ -51,8 +51,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
             profile=options.rehearse_profile,
         )
     except TorchferryError as error:
-        advice = "" if error.advice is None else f"\n{error.advice.render()}"
-        raise pytest.UsageError(f"{error.message.render()}{advice}") from None
+        raise pytest.UsageError("\n".join(error.lines())) from None
 
 
 def _refuse_without_target(options: argparse.Namespace) -> None:

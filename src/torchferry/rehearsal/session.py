@@ -151,16 +151,16 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
     native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
     for name in found.missing:
         native.set_mode(name, "missing")
+    lacking = "missing" if _fallback_is_off(backend) else "fallback"
     for name in found.fallback:
-        native.set_mode(name, _switched(backend, "fallback"))
+        native.set_mode(name, lacking)
 
 
-def _switched(backend: type[Backend], mode: str) -> str:
-    """Return what becomes of operators on the CPU when the plugin's own variable is set."""
+def _fallback_is_off(backend: type[Backend]) -> bool:
+    """Whether the plugin's own variable keeps operators from running on the CPU instead."""
     table = load_operators(backend)
-    if table.fallback_switch and os.environ.get(table.fallback_switch) == table.fallback_switch_value:
-        return {"error": "missing", "warn": "fallback", "silent": "fallback"}.get(table.fallback_switched, mode)
-    return mode
+    switched = table.fallback_switch and os.environ.get(table.fallback_switch) == table.fallback_switch_value
+    return bool(switched) and table.fallback_switched == "error"
 
 
 def _worth_noting(dtypes: list[str]) -> list[str]:

@@ -73,6 +73,11 @@ def fill(folder: Path, rehearsal: Rehearsal) -> None:
     _distribution(site, backend.PLUGIN, version, entry)
 
 
+def search_path(folder: Path, rehearsal: Rehearsal) -> str:
+    """Return PYTHONPATH for a process of the rehearsal: ours, then what it is now."""
+    return os.pathsep.join([*paths(folder, rehearsal), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+
+
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
     """Return what goes in front of PYTHONPATH: the session's folder, then the simulated plugin."""
     backend = rehearsal.resolved().backend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -191,17 +191,12 @@ def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Me
         return
     total = sum(event.times for event in events)
     yield f"  {mark} {title.render(lang)}: {total}"
-    for event in _by_place(events)[:_MOST]:
-        yield f"      {event}"
-    if len(_by_place(events)) > _MOST:
-        yield "      " + say("and {count} more places", count=len(_by_place(events)) - _MOST).render(lang)
+    for event in sorted(events, key=lambda event: -event.times)[:_MOST]:
+        yield f"      {_describe(event)}"
+    if len(events) > _MOST:
+        yield "      " + say("and {count} more places", count=len(events) - _MOST).render(lang)
     if advice is not None:
         yield "    " + advice.render(lang)
-
-
-def _by_place(events: Iterable[Event]) -> list[str]:
-    ordered = sorted(events, key=lambda event: -event.times)
-    return [_describe(event) for event in ordered]
 
 
 def _describe(event: Event) -> str:

@@ -251,8 +251,8 @@ def submodule(root: Namespace, name: str) -> Namespace:
     for part in name.split("."):
         inner = module.__dict__.get(part)
         if not isinstance(inner, Namespace):
-            name = f"{module.__name__}.{part}"
-            inner = module.__dict__[part] = Namespace(name, kind_of=module.__dict__["_kind_of"])
+            path = f"{module.__name__}.{part}"
+            inner = module.__dict__[part] = Namespace(path, kind_of=module.__dict__["_kind_of"])
         module = inner
     return module
 

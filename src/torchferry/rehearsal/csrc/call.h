@@ -153,14 +153,15 @@ class Call {
       differ(device);
     }
     const auto dtype = tensor.scalar_type();
-    half_ |= dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
+    const bool narrow =
+        dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
+    half_ |= narrow;
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
     }
     auto alias = cpu_alias(tensor, twin_of(tensor.storage()));
     writes_ |= writes;
-    if (C10_UNLIKELY(widen_) &&
-        (dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype)))) {
+    if (C10_UNLIKELY(widen_) && narrow) {
       narrow_ = dtype;
       auto wide = alias.to(at::kFloat);
       operands_.push_back({tensor, std::move(alias), wide, writes});
