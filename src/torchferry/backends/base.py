@@ -64,6 +64,9 @@ class Backend:
     DEFAULT_VERSION: ClassVar[str] = ""
     """Plugin version assumed when the user names none: the newest one whose surface was read."""
 
+    SHADOWS: ClassVar[tuple[str, ...]] = ()
+    """Targets whose plugin's name this plugin's installation has as well, so that finding it says nothing."""
+
     PLUGIN_AFTER_TORCH: ClassVar[bool] = True
     """Whether the plugin is imported after `import torch` rather than before it."""
 

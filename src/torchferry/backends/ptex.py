@@ -28,6 +28,7 @@ class Ptex(Backend):
         "先安装 TopsRider t2x，再安装其 pytorch-gcu 目录下的 ptex 与 torch_gcu wheel",
     )
     AUTOLOAD_SINCE = None
+    SHADOWS = ("gcu",)
     DEVICE_TYPE = "xla"
     DISPATCH_KEY = "XLA"
     NAMESPACE = ""
@@ -70,6 +71,7 @@ class Ptex(Backend):
         "PIP_NAME": f"{_MANUAL}: wheels come with TopsRider",
         "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
         "AUTOLOAD_SINCE": "torch 1.10 and 1.11 load no plugins (new in torch 2.5)",
+        "SHADOWS": f"{_RELEASE}: TopsRider t2x installs torch_gcu 1.10 beside ptex",
         "DEVICE_TYPE": f"{_PLUGIN}: core/device.py; {_MANUAL}",
         "DISPATCH_KEY": f"{_MANUAL}: its devices are of torch's own type xla",
         "NAMESPACE": f"{_PLUGIN}: functions stand at the top level of torch_gcu",

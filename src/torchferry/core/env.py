@@ -9,6 +9,8 @@ VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
     "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
     "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
+    "TORCHFERRY_SHIM": "when 1, `import torch` redirects torch.cuda to the accelerator that is installed",
+    "TORCHFERRY_SHIM_TARGET": "where the redirect goes: a target, or `auto`, which is the default",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
@@ -31,6 +33,11 @@ def jobs() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def shim_target() -> str:
+    """Return where the redirect of torch.cuda goes: `TORCHFERRY_SHIM_TARGET`, else `auto`."""
+    return os.environ.get("TORCHFERRY_SHIM_TARGET", "") or "auto"
 
 
 def cache_folder() -> Path:

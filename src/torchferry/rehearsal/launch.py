@@ -1,106 +1,21 @@
-"""Run a command on the simulated card: its environment, its children, its end."""
+"""Run a command on the simulated card: what it finds in its environment."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
-from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.command import run as run_command
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE, Rehearsal
-
-_MOMENT = 1.0
-"""Seconds for helpers that end when they notice that their parent is gone, such as multiprocessing's."""
-
-_GRACE = 3.0
-"""Seconds that left-over children get between SIGTERM and SIGKILL."""
 
 
 def run(command: list[str], rehearsal: Rehearsal, folder: Path) -> int:
     """Run a command with the rehearsal in its environment and return its exit code.
 
-    Processes that it leaves behind are ended. A signal to us goes to the command.
-
     Raises:
         UsageError: there is no such command.
     """
     site.fill(folder, rehearsal)
-    process = subprocess.Popen(_command(command), env=_environment(rehearsal, folder), start_new_session=True)
-    with _forwarded(process):
-        code = process.wait()
-    _end_group(process.pid)
-    return code if code >= 0 else 128 - code
-
-
-def _command(command: list[str]) -> list[str]:
-    """Return the command with its program found; a Python file is run by this Python."""
-    first = command[0]
-    if first.endswith(".py") and Path(first).is_file():
-        return [sys.executable, *command]
-    beside = Path(sys.executable).parent / first
-    found = str(beside) if os.sep not in first and beside.is_file() else shutil.which(first)
-    if found is None:
-        raise UsageError(
-            say("there is no command `{name}`", name=first),
-            say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
-        )
-    return [found, *command[1:]]
-
-
-def _environment(rehearsal: Rehearsal, folder: Path) -> dict[str, str]:
-    values = dict(os.environ)
-    values[VARIABLE] = str(folder)
-    values["PYTHONPATH"] = site.search_path(folder, rehearsal)
-    # The programs beside our Python, such as torchrun, are those of the environment that has torchferry.
-    values["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), values.get("PATH", os.defpath)])
-    return values
-
-
-@contextlib.contextmanager
-def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Send what we are sent to the command: it is in a session of its own, so that its children can be found."""
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, forward) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end_group(group: int) -> None:
-    """End what the command left running, after a moment for what is about to end by itself."""
-    if _gone(group, _MOMENT):
-        return
-    print("torchferry: the command left processes behind; ending them", file=sys.stderr)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
-        if _gone(group, _GRACE):
-            return
-
-
-def _gone(group: int, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            os.killpg(group, 0)
-        except (ProcessLookupError, PermissionError):
-            return True
-        if time.monotonic() >= end:
-            return False
-        time.sleep(0.02)
+    environment = {**os.environ, VARIABLE: str(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
+    return run_command(command, environment)

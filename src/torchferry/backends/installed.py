@@ -1,0 +1,30 @@
+"""Which accelerators this Python could use: the backends whose plugin is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from torchferry.backends.base import Backend
+from torchferry.backends.registry import load, names
+
+
+def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
+    """Return the backends whose plugin can be imported, without importing it.
+
+    A plugin that comes with modules of another target's plugin (`Backend.SHADOWS`) hides that one.
+
+    Args:
+        has: Whether a top-level module can be imported; None asks Python.
+    """
+    has = has or _has
+    found = [backend for backend in map(load, names()) if has(backend.PLUGIN)]
+    hidden = {name for backend in found for name in backend.SHADOWS}
+    return [backend for backend in found if backend.NAME not in hidden]
+
+
+def _has(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,0 +1,45 @@
+"""`torchferry run`: run an unchanged CUDA program on another accelerator."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from torchferry.backends import cuda
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.shim.launched import run
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "-t",
+    "--target",
+    default="auto",
+    metavar="NAME[@VERSION]",
+    help=f"Where it runs: {', '.join(built_in())}; without it, the accelerator whose plugin is installed.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(target: str, command: tuple[str, ...]) -> None:
+    """Run COMMAND, an unchanged CUDA program, on another accelerator.
+
+    COMMAND is what you type on a machine with CUDA: `python train.py`, `torchrun ...`, `accelerate launch ...`, or a
+    shell script that calls Python. `torch.cuda` of every Python process in it leads to the card; the program sees a
+    CUDA device. What the card lacks raises, and says what to use.
+
+    \b
+    torchferry run -- python train.py --device cuda
+    torchferry run -t NAME -- torchrun --nproc_per_node 2 train.py
+    """
+    if target not in {"auto", cuda.DEVICE_TYPE}:
+        Target.named(target)  # an unknown name is said here, not by every process
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        raise UsageError(
+            say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the redirect"),
+            say("unset it, or run the program with `python -m torchferry.run`"),
+        )
+    sys.exit(run(list(command), target))

@@ -1,0 +1,67 @@
+"""`python -m torchferry.run SCRIPT ARGUMENTS`: run a Python program with torch.cuda redirected.
+
+For launchers that start Python themselves: `torchrun --nproc_per_node 2 -m torchferry.run train.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+_USAGE = "python -m torchferry.run [--target NAME[@VERSION]] (SCRIPT | -m MODULE) [ARGUMENTS]"
+
+
+def main(arguments: list[str]) -> None:
+    """Run what `arguments` name, as Python itself would."""
+    arguments = list(arguments)
+    if arguments[:1] == ["--target"] and len(arguments) > 1:
+        os.environ["TORCHFERRY_SHIM_TARGET"] = arguments[1]
+        del arguments[:2]
+    elif arguments and arguments[0].startswith("--target="):
+        os.environ["TORCHFERRY_SHIM_TARGET"] = arguments.pop(0).partition("=")[2]
+    if arguments[:1] == ["--"]:
+        del arguments[0]
+    as_module = arguments[:1] == ["-m"]
+    if as_module:
+        del arguments[0]
+    if not arguments or arguments[0] in {"-h", "--help"}:
+        print(_USAGE, file=sys.stderr)
+        raise SystemExit(exitcodes.CLEAN if arguments else exitcodes.ERROR)
+    os.environ["TORCHFERRY_SHIM"] = "1"
+    _redirect()
+    sys.argv = arguments
+    if as_module:
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        return
+    script = Path(arguments[0])
+    if not script.is_file():
+        print(f"torchferry: {say('there is no file `{path}`', path=script)}", file=sys.stderr)
+        raise SystemExit(exitcodes.ERROR)
+    sys.path.insert(0, str(script.resolve().parent))
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def _redirect() -> None:
+    """Begin the redirect here; with torch's own loading of plugins it has begun already, and this changes nothing."""
+    from torchferry.shim import launched
+    from torchferry.shim.redirect import current, enable
+
+    try:
+        import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
+
+        if current() is None:
+            print(f"torchferry: {launched.opening(enable(env.shim_target()))}", file=sys.stderr)
+    except TorchferryError as error:
+        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr)
+        raise SystemExit(exitcodes.ERROR) from None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

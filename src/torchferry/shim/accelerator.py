@@ -1,0 +1,46 @@
+"""`torch.accelerator`, where torch itself does not take the card for one: it would name none, or the CPU's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
+
+
+def patch(patches: Patches, resolver: Resolver) -> None:
+    """Redirect `torch.accelerator` to the card, where it does not know it."""
+    module = getattr(torch, "accelerator", None)
+    if module is None or _type_of(module) == resolver.devices.card:
+        return
+    card = resolver.devices.card
+
+    def current_accelerator(check_available: bool = False) -> torch.device | None:
+        return torch.device(card) if not check_available or torch.cuda.is_available() else None
+
+    patches.set(module, "current_accelerator", current_accelerator)
+    for name, counterpart in (
+        ("is_available", "torch.cuda.is_available"),
+        ("device_count", "torch.cuda.device_count"),
+        ("current_device_index", "torch.cuda.current_device"),
+        ("current_device_idx", "torch.cuda.current_device"),
+        ("set_device_index", "torch.cuda.set_device"),
+        ("set_device_idx", "torch.cuda.set_device"),
+        ("synchronize", "torch.cuda.synchronize"),
+        ("current_stream", "torch.cuda.current_stream"),
+        ("empty_cache", "torch.cuda.empty_cache"),
+        ("memory_allocated", "torch.cuda.memory_allocated"),
+        ("max_memory_allocated", "torch.cuda.max_memory_allocated"),
+        ("memory_reserved", "torch.cuda.memory_reserved"),
+        ("max_memory_reserved", "torch.cuda.max_memory_reserved"),
+    ):
+        original = getattr(module, name, None)
+        if original is not None:
+            patches.set(module, name, resolver.counterpart(counterpart, original))
+
+
+def _type_of(module: Any) -> str:
+    found = module.current_accelerator()
+    return "" if found is None else str(found.type)

@@ -1,0 +1,117 @@
+"""Automatic mixed precision in every spelling: `torch.cuda.amp`, `torch.amp`, `torch.autocast`, the state functions.
+
+`torch.cuda.amp` itself belongs to the namespace; here are the functions that take a device type, or mean CUDA where
+they are given none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.amp
+
+from torchferry.backends import cuda
+from torchferry.shim.devices import Devices
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
+from torchferry.shim.viewers import Viewers
+
+STATE = ("is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")
+"""Functions of torch that take a device type in front, or speak of CUDA without one."""
+
+OLD_STATE = {"get_autocast_gpu_dtype": "get_autocast_dtype", "set_autocast_gpu_dtype": "set_autocast_dtype"}
+"""Older names that speak of CUDA alone, and the function that takes a device type."""
+
+
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+    """Redirect mixed precision."""
+    devices = resolver.devices
+    autocast = torch.amp.autocast_mode.autocast
+    patches.set(autocast, "__init__", _typed(autocast.__init__, devices, position=1))
+    if resolver.target.backend.AUTOCAST is False:
+        own = _own_autocast(resolver, autocast)
+        for module in (torch, torch.amp, torch.amp.autocast_mode):
+            patches.set_view(module, "autocast", own, viewers)
+    scaler = torch.amp.grad_scaler.GradScaler
+    patches.set(scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device"))
+    for name in ("custom_fwd", "custom_bwd"):
+        patched = _typed(getattr(torch.amp, name), devices)
+        for module in (torch.amp, torch.amp.autocast_mode):
+            patches.set(module, name, patched)
+    for module in (torch.amp, torch.amp.autocast_mode):
+        patches.set(module, "is_autocast_available", _typed(torch._C._is_autocast_available, devices, position=0))
+    if resolver.target.backend.AUTOCAST is not False:
+        for name in STATE:
+            patches.set(torch, name, _state(getattr(torch, name), devices))
+        for old, new in OLD_STATE.items():
+            patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
+
+
+def _typed(
+    original: Callable[..., Any],
+    devices: Devices,
+    *,
+    position: int = -1,
+    default: str | None = None,
+    name: str = "device_type",
+) -> Callable[..., Any]:
+    """Return `original` with its device type, at `position` or under `name`, translated."""
+    type_of = devices.type_of
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if 0 <= position < len(args):
+            args = (*args[:position], type_of(args[position]), *args[position + 1 :])
+        elif name in kwargs:
+            kwargs[name] = type_of(kwargs[name])
+        elif default is not None:
+            kwargs[name] = type_of(default)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _state(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    type_of = devices.type_of
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and args[0].__class__ is str:
+            args = (type_of(args[0]), *args[1:])
+        elif "device_type" in kwargs:
+            kwargs["device_type"] = type_of(kwargs["device_type"])
+        else:
+            args = (type_of(cuda.DEVICE_TYPE), *args)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _old_state(original: Callable[..., Any], typed: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any) -> Any:
+        return typed(devices.card, *args) if devices.to_card else original(*args)
+
+    return call
+
+
+def _own_autocast(resolver: Resolver, original: type) -> type:
+    """Return what stands for `torch.autocast` where torch's own does not serve the card: the plugin's, for CUDA."""
+    own = resolver.counterpart("torch.cuda.amp.autocast", original)
+    devices = resolver.devices
+
+    class Meta(type):
+        def __call__(
+            cls, device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, *rest: Any, **kwargs: Any
+        ) -> Any:
+            if devices.type_of(device_type) == device_type:
+                return original(device_type, dtype, enabled, *rest, **kwargs)
+            return own(enabled=enabled) if dtype is None else own(enabled=enabled, dtype=dtype)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, (original, own) if isinstance(own, type) else original)
+
+    return Meta("autocast", (), {"__doc__": original.__doc__, "__module__": original.__module__})

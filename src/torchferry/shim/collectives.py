@@ -1,0 +1,75 @@
+"""Process groups: the collective backend's name, in every place that takes or tells one.
+
+`nccl` is the card's library and nothing else: where the plugin has no such group, starting one raises, and no
+program ends up on gloo.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch.distributed as dist
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from torchferry.shim.parameters import Parameters
+from torchferry.shim.patches import Patches
+from torchferry.shim.viewers import Viewers
+
+_FUNCTIONS = (
+    "init_process_group",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "split_group",
+    "is_backend_available",
+    "get_default_backend_for_device",
+)
+
+
+def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
+    """Redirect `torch.distributed`; nothing where torch was built without it."""
+    _initialiser(patches, parameters, DataParallel)
+    _initialiser(patches, parameters, DistributedDataParallel)
+    if not dist.is_available():
+        return
+    for name in _FUNCTIONS:
+        _function(patches, parameters, (dist.distributed_c10d, dist), name)
+    told = _told(dist.distributed_c10d.get_backend, parameters, viewers)
+    for module in (dist.distributed_c10d, dist):
+        patches.set(module, "get_backend", told)
+
+    def meshes(module: ModuleType) -> None:
+        _function(patches, parameters, (module, dist), "init_device_mesh")
+        _initialiser(patches, parameters, module.DeviceMesh)
+
+    patches.when_imported("torch.distributed.device_mesh", meshes)
+    patches.when_imported(
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        lambda module: _initialiser(patches, parameters, module.FullyShardedDataParallel),
+    )
+
+
+def _function(patches: Patches, parameters: Parameters, modules: tuple[ModuleType, ...], name: str) -> None:
+    original = getattr(modules[0], name, None)
+    if original is None:
+        return
+    patched = parameters.translated(original)
+    for module in modules:
+        if getattr(module, name, None) is original:
+            patches.set(module, name, patched)
+
+
+def _initialiser(patches: Patches, parameters: Parameters, kind: Any) -> None:
+    patches.set(kind, "__init__", parameters.translated(kind.__init__))
+
+
+def _told(original: Callable[..., str], parameters: Parameters, viewers: Viewers) -> Callable[..., str]:
+    @functools.wraps(original)
+    def get_backend(group: Any = None) -> str:
+        found = original(group)
+        return found if viewers.sees_card() else parameters.to_program(found)
+
+    return get_backend

@@ -1,0 +1,64 @@
+"""Device arguments: what the program says of `cuda`, as the card's own device.
+
+Only whole device strings are known (`cuda`, `cuda:1`) and only where a device is asked for; a file name that has the
+word in it is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torchferry.backends import cuda
+from torchferry.backends.base import Backend
+
+MOST = 64
+"""Devices of one machine that a device string may number."""
+
+Noted = Callable[[str], None]
+
+
+class Devices:
+    """The devices of the card and the names that the program has for them.
+
+    Attributes:
+        card: The card's device type.
+        to_card: Device of CUDA, as text or as a `torch.device`, to the card's `torch.device`. Empty once the redirect
+            is over, so that what still holds a patched function gets what it asked for.
+        to_cuda: The card's devices to those that the program sees.
+    """
+
+    def __init__(self, backend: type[Backend]) -> None:
+        self.card = backend.DEVICE_TYPE
+        self.to_card: dict[Any, torch.device] = {}
+        self.to_cuda: dict[torch.device, torch.device] = {}
+        self.numbers = backend.INTEGER_DEVICE is not True and torch._C._get_privateuse1_backend_name() != self.card
+        """Whether a bare number has to be translated: torch takes it for the plugin's device where it is one."""
+
+        for index in (None, *range(MOST)):
+            suffix = "" if index is None else f":{index}"
+            card, cuda_ = torch.device(self.card + suffix), torch.device(cuda.DEVICE_TYPE + suffix)
+            self.to_card[str(cuda_)] = self.to_card[cuda_] = card
+            self.to_cuda[card] = cuda_
+
+    def of(self, device: Any) -> Any:
+        """Return the card's device for one of CUDA; anything else as it is."""
+        kind = device.__class__
+        if kind is str or kind is torch.device:
+            return self.to_card.get(device, device)
+        if kind is int and self.numbers and self.to_card:
+            return torch.device(self.card, device)
+        if kind is list or kind is tuple:
+            return kind(self.of(one) for one in device)
+        return device
+
+    def type_of(self, device_type: Any) -> Any:
+        """Return the card's device type, as text, for CUDA's; for parameters that take a type and no index."""
+        return self.card if device_type == cuda.DEVICE_TYPE and self.to_card else device_type
+
+    def end(self) -> None:
+        """Translate nothing from now on."""
+        self.to_card.clear()
+        self.to_cuda.clear()

@@ -1,0 +1,79 @@
+"""Names of torch outside `torch.cuda` of which the plugin has its own: profiler, extensions, distributed modules."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
+from torchferry.shim.viewers import Viewers
+
+_OWN_FAMILY = (
+    "torch.backends.",
+    "torch.profiler.",
+    "torch.amp.",
+    "torch.autocast",
+    "torch.version.",
+    "torch.get_autocast",
+    "torch.set_autocast",
+    "torch.is_autocast",
+    "torch.accelerator.",
+)
+"""Patched by a family of their own, or left alone by policy (`torch.version.cuda` tells what torch was built for)."""
+
+
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+    """Redirect the names that the backend's table has rows for; in modules not loaded yet, once they are."""
+    later: dict[str, list[Row]] = {}
+    for row in resolver.target.backend.table("api"):
+        if row.name.startswith((cuda.NAMESPACE, *_OWN_FAMILY)) or not row.holds_for(resolver.target.version):
+            continue
+        if row.status in REWRITTEN and (not row.use or row.use == row.name):
+            continue
+        owner = row.name.rpartition(".")[0]
+        module = _loaded(owner)
+        if module is None:
+            later.setdefault(owner, []).append(row)
+        else:
+            _redirect(patches, resolver, viewers, module, row)
+    for owner, rows in later.items():
+        patches.when_imported(
+            owner, lambda module, rows=rows: [_redirect(patches, resolver, viewers, module, row) for row in rows]
+        )
+
+
+def _loaded(path: str) -> Any:
+    """Return the module or class at a dotted path, if it is there without importing anything."""
+    found: Any = sys.modules.get("torch")
+    for part in path.split(".")[1:]:
+        found = vars(found).get(part) if found is not None else None
+    return found
+
+
+def _redirect(patches: Patches, resolver: Resolver, viewers: Viewers, owner: Any, row: Row) -> None:
+    """Redirect one name; torch itself goes on to use what it has."""
+    last = row.name.rpartition(".")[2]
+    original = vars(owner).get(last)
+    if row.status in REWRITTEN:
+        value = resolver.counterpart(row.name, original)
+    elif row.status == "missing" and callable(original):
+        value = resolver.refusal(row.name, row, original)
+        if isinstance(original, type):
+            _refuse(patches, original, value, row.name)
+            return
+    else:
+        return
+    if isinstance(owner, ModuleType):
+        patches.set_view(owner, last, value, viewers)
+    else:
+        patches.set(owner, last, value, row.name)
+
+
+def _refuse(patches: Patches, original: type, refusal: Any, name: str) -> None:
+    """Let a class that the card lacks raise when it is used; it stays itself, since programs compare types."""
+    if not issubclass(original, BaseException) and "__init__" in vars(original):
+        patches.set(original, "__init__", refusal.__init__, name)

@@ -1,0 +1,70 @@
+"""Functions that make tensors: their `device` argument.
+
+Which functions take one is asked of torch: its own list of device constructors, and the operators that have a
+parameter `device`. TorchScript is told which builtin each patched function is, so that scripts compile as before.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch.jit import _builtins
+from torch.utils import _device
+
+from torchferry.shim.devices import Devices
+from torchferry.shim.patches import Patches
+
+_NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
+"""Take a device and are patched in their own way."""
+
+
+def patch(patches: Patches, devices: Devices) -> None:
+    """Redirect the factories of `torch`, `torch.fft` and `torch.nested`, and `Tensor.new_*`."""
+    for owner, name in found():
+        original = getattr(owner, name)
+        patched = with_device(original, devices)
+        builtin = _builtins._find_builtin(original)
+        if builtin is not None:
+            patches.set_item(_builtins._builtin_table, id(patched), builtin)
+        patches.set(owner, name, patched)
+
+
+def found() -> Iterator[tuple[Any, str]]:
+    """Yield owner and name of every function of torch that makes a tensor on a device."""
+    constructors = _device._device_constructors()
+    for owner, prefix in ((torch, ""), (torch.fft, "fft_"), (torch.nested, "nested_")):
+        for name in dir(owner):
+            value = getattr(owner, name)
+            if isinstance(value, (BuiltinFunctionType, FunctionType)) and name not in _NOT_FACTORIES:
+                if value in constructors or (_is_operator(value) and _takes_device(prefix + name)):
+                    yield owner, name
+    for name in dir(torch.Tensor):
+        if name.startswith("new_") and (_takes_device(name) or name == "new_tensor"):
+            yield torch.Tensor, name
+
+
+def with_device(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    """Return `original` with its keyword `device` translated."""
+    of = devices.of
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None:
+            kwargs["device"] = of(device)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _takes_device(operator: str) -> bool:
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{operator}")
+    return any(argument.name == "device" for schema in schemas for argument in schema.arguments)
+
+
+def _is_operator(value: Any) -> bool:
+    return isinstance(value, BuiltinFunctionType) or getattr(value, "__module__", "") == "torch.functional"

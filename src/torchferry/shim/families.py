@@ -1,0 +1,49 @@
+"""All families of patches, in the order in which they are made."""
+
+from __future__ import annotations
+
+from torchferry.backends.target import Target
+from torchferry.shim import (
+    accelerator,
+    amp,
+    collectives,
+    elsewhere,
+    factories,
+    fallback,
+    generators,
+    loading,
+    namespace,
+    profiling,
+    scripting,
+    serialization,
+    storages,
+    switches,
+    tensors,
+)
+from torchferry.shim.devices import Devices
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
+from torchferry.shim.viewers import Viewers
+
+
+def patch(patches: Patches, target: Target) -> Devices:
+    """Make every patch and return the devices that they translate."""
+    devices = Devices(target.backend)
+    viewers = Viewers(target)
+    resolver = Resolver(target, devices)
+    tensors.patch(patches, devices, viewers)
+    storages.patch(patches, devices, viewers)
+    factories.patch(patches, devices)
+    generators.patch(patches, resolver, viewers)
+    collectives.patch(patches, resolver.parameters, viewers)
+    elsewhere.patch(patches, resolver, viewers)
+    amp.patch(patches, resolver, viewers)
+    profiling.patch(patches, resolver)
+    serialization.patch(patches, devices)
+    switches.patch(patches, resolver)
+    loading.patch(patches, resolver.parameters)
+    namespace.patch(patches, resolver, viewers)
+    accelerator.patch(patches, resolver)
+    scripting.patch(patches, devices)
+    fallback.patch(patches, devices)
+    return devices

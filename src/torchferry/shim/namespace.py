@@ -1,0 +1,65 @@
+"""`torch.cuda`: each public name of it, and of its submodules, leads to what the card has in its place.
+
+Which names there are comes from torch itself, what each becomes from the api table of the backend.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from torchferry.backends import cuda
+from torchferry.shim.patches import Patches
+from torchferry.shim.properties import describe
+from torchferry.shim.resolve import Resolver
+from torchferry.shim.viewers import Viewers
+
+QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_tf32_supported"})
+"""What a library asks in order to choose its device: those that know the card are told the truth."""
+
+
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+    """Redirect `torch.cuda`; a name that several of its modules share leads to one thing everywhere."""
+    made: dict[int, Any] = {}
+    for module in _modules():
+        for name, original in list(vars(module).items()):
+            path = f"{module.__name__}.{name}"
+            if id(original) in made:
+                patches.set(module, name, made[id(original)], path)
+            elif not name.startswith("_") and _belongs(path, module, original):
+                value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
+                patches.set(module, name, value, path)
+    patches.set(torch.cuda, "_lazy_init", _nothing)
+
+
+def _modules() -> list[ModuleType]:
+    """Return `torch.cuda`, then its public modules."""
+    prefix = cuda.NAMESPACE + "."
+    names = sorted(name for name in sys.modules if name.startswith(prefix) and "._" not in name)
+    return [torch.cuda, *(sys.modules[name] for name in names)]
+
+
+def _belongs(path: str, module: ModuleType, value: Any) -> bool:
+    """Whether a name is CUDA's own, rather than something that the module imported for itself."""
+    if inspect.ismodule(value) or isinstance(value, (bool, int, str, dict)):
+        return False
+    if cuda.api_group(path) not in {"", "unlisted"}:
+        return True
+    return callable(value) and getattr(value, "__module__", "") == module.__name__
+
+
+def _nothing() -> None:
+    """What torch calls before it makes something on CUDA: the card starts with its first operator."""
+
+
+def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewers: Viewers) -> Any:
+    value = resolver.counterpart(path, original)
+    if name == "get_device_properties" and callable(value):
+        value = describe(value, resolver.target)
+    if name in QUESTIONS and callable(original):
+        return viewers.answer(original, value)
+    return value

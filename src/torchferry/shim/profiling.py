@@ -1,0 +1,81 @@
+"""The profiler: `ProfilerActivity.CUDA`, `use_cuda`, the keys that tables are sorted by."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import profiler as autograd_profiler
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import NotThere, Resolver, find
+
+
+def patch(patches: Patches, resolver: Resolver) -> None:
+    """Redirect `torch.profiler` and `torch.autograd.profiler`."""
+    activity = _activity(resolver)
+    if activity is not None:
+        row = resolver.target.api("torch.profiler.profile")
+        if row.status in REWRITTEN and row.use not in {"", "torch.profiler.profile"}:
+            own = find(row.use)
+            patches.set(torch.profiler, "profile", _own_profile(own, activity))
+        else:
+            for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
+                patches.set(kind, "__init__", _with_activities(kind.__init__, activity, position=1))
+    kind = autograd_profiler.profile
+    patches.set(kind, "__init__", _with_device(kind.__init__, resolver.devices.card))
+
+
+def _activity(resolver: Resolver) -> Any:
+    """Return what stands in place of `ProfilerActivity.CUDA`, or None where there is none."""
+    row = resolver.target.api("torch.profiler.ProfilerActivity.CUDA")
+    if row.status not in REWRITTEN:
+        return None
+    try:
+        return find(row.use)
+    except NotThere:
+        return None
+
+
+def _translated(activities: Any, activity: Any) -> Any:
+    if activities is None:
+        return None
+    kind = type(activity)
+    theirs = {torch.profiler.ProfilerActivity.CUDA: activity}
+    if kind is not torch.profiler.ProfilerActivity:
+        theirs[torch.profiler.ProfilerActivity.CPU] = kind.CPU
+    return [theirs.get(one, one) for one in activities]
+
+
+def _with_activities(original: Callable[..., Any], activity: Any, position: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def init(*args: Any, **kwargs: Any) -> None:
+        if "activities" in kwargs:
+            kwargs["activities"] = _translated(kwargs["activities"], activity)
+        original(*args, **kwargs)
+
+    del position
+    return init
+
+
+def _own_profile(own: Callable[..., Any], activity: Any) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def profile(*args: Any, **kwargs: Any) -> Any:
+        if "activities" in kwargs:
+            kwargs["activities"] = _translated(kwargs["activities"], activity)
+        return own(*args, **kwargs)
+
+    return profile
+
+
+def _with_device(original: Callable[..., Any], card: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def init(self: Any, enabled: bool = True, *, use_cuda: bool = False, use_device: Any = None, **kwargs: Any) -> None:
+        if use_cuda or use_device == "cuda":
+            use_device = card
+        original(self, enabled, use_device=use_device, **kwargs)
+
+    return init

@@ -1,0 +1,70 @@
+"""Device properties with the fields that CUDA programs read, as far as the card has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchferry.backends.target import Target
+from torchferry.core.messages import say
+
+FIELDS = {
+    "name",
+    "major",
+    "minor",
+    "total_memory",
+    "multi_processor_count",
+    "is_integrated",
+    "is_multi_gpu_board",
+    "max_threads_per_multi_processor",
+    "gcnArchName",
+    "warp_size",
+    "uuid",
+    "L2_cache_size",
+    "regs_per_multiprocessor",
+    "shared_memory_per_block",
+    "shared_memory_per_multiprocessor",
+}
+"""Public fields of torch's own `_CudaDeviceProperties` (torch 2.13 torch/csrc/cuda/Module.cpp)."""
+
+
+class Properties:
+    """The card's properties; a field of CUDA's that it lacks raises and names those that there are."""
+
+    def __init__(self, real: Any, target: Target) -> None:
+        self._real = real
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self._real, name)
+        except AttributeError:
+            if name not in FIELDS:
+                raise
+            there = ", ".join(sorted(field for field in dir(self._real) if not field.startswith("_")))
+            text = say(
+                "{target} does not say `{name}` of its device; it says {there}",
+                name=name,
+                target=self._target.title,
+                there=there,
+            )
+            raise AttributeError(f"torchferry: {text}") from None
+
+    def __dir__(self) -> list[str]:
+        return dir(self._real)
+
+    def __repr__(self) -> str:
+        return repr(self._real)
+
+
+def describe(function: Callable[..., Any], target: Target) -> Callable[..., Any]:
+    """Return `get_device_properties` of the card; without an argument it speaks of the current device, as CUDA's."""
+
+    def get_device_properties(*args: Any, **kwargs: Any) -> Properties:
+        if not args and "device" not in kwargs:
+            import torch
+
+            args = (torch.cuda.current_device(),)
+        return Properties(function(*args, **kwargs), target)
+
+    return get_device_properties

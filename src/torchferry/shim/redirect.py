@@ -1,0 +1,202 @@
+"""The handle of a redirect, and how one begins and ends."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from types import TracebackType
+
+from torchferry.backends import cuda
+from torchferry.backends.installed import installed
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import Message, say
+
+_lock = threading.RLock()
+_current: Redirect | None = None
+
+OLDEST_TORCH = (2, 1)
+"""Older ones lack device modules that are registered by name (`torch._register_device_module`, torch 2.1)."""
+
+
+class Redirect:
+    """A redirect that is in force until `disable()`.
+
+    Attributes:
+        target: Where to; None on CUDA itself, where nothing is patched.
+        names: The full names of what was patched.
+    """
+
+    def __init__(self, target: Target | None) -> None:
+        from torchferry.shim.patches import Patches  # imported late: the redirect of CUDA needs no torch
+
+        self.target = target
+        self._patches = Patches()
+        self._devices: object = None
+        self._uses = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The full names of what was patched."""
+        return tuple(self._patches.names)
+
+    @property
+    def active(self) -> bool:
+        """Whether the redirect is in force."""
+        return self._uses > 0
+
+    def disable(self) -> None:
+        """Put back everything that was patched; of several `enable()` the last one to end does it."""
+        global _current  # noqa: PLW0603 - a process has one torch
+        with _lock:
+            if self._uses == 0:
+                return
+            self._uses -= 1
+            if self._uses == 0:
+                self._end()
+                if _current is self:
+                    _current = None
+
+    def _end(self) -> None:
+        end = getattr(self._devices, "end", None)
+        if end is not None:
+            end()
+        self._patches.restore()
+
+    def __enter__(self) -> Redirect:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.disable()
+
+    def __repr__(self) -> str:
+        state = "active" if self.active else "ended"
+        return f"<torchferry redirect of torch.cuda to {self.target or cuda.DEVICE_TYPE}, {state}>"
+
+
+def current() -> Redirect | None:
+    """Return the redirect of this process, or None."""
+    return _current
+
+
+def enable(text: str) -> Redirect:
+    """Redirect this process; see `torchferry.shim.enable`."""
+    global _current  # noqa: PLW0603 - a process has one torch
+    with _lock:
+        wanted = choose(text)
+        if _current is not None:
+            return _again(_current, wanted, text)
+        redirect = Redirect(wanted)
+        if wanted is not None:
+            try:
+                _begin(redirect, wanted)
+            except BaseException:
+                redirect._end()
+                raise
+        _current = redirect
+        return redirect
+
+
+def choose(text: str) -> Target | None:
+    """Return the target for what the user named; None for CUDA itself.
+
+    Raises:
+        UsageError: the name is unknown, or `auto` finds none or several.
+    """
+    if text == cuda.DEVICE_TYPE:
+        return None
+    if text != "auto":
+        return Target.named(text)
+    found = installed()
+    if len(found) == 1:
+        return Target(found[0])
+    if found:
+        raise UsageError(
+            say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in found)),
+            say("name the target: {names}", names=", ".join(backend.NAME for backend in found)),
+        )
+    if _has_cuda():
+        return None
+    raise UsageError(
+        say("no accelerator's plugin is installed, and there is no CUDA device"),
+        say(
+            "install the plugin of one of {names}, or rehearse the program on a simulated card: `torchferry rehearse`",
+            names=", ".join(built_in()),
+        ),
+    )
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
+    same = str(running.target) == str(wanted) or (text == "auto")
+    if not same:
+        raise TorchferryError(
+            say(
+                "torch.cuda is redirected to {running} already, and cannot go to {wanted} as well",
+                running=running.target or cuda.DEVICE_TYPE,
+                wanted=wanted or cuda.DEVICE_TYPE,
+            ),
+            say("disable the first redirect, or start another process"),
+        )
+    running._uses += 1
+    return running
+
+
+def _begin(redirect: Redirect, target: Target) -> None:
+    import torch
+
+    _check_torch(str(torch.__version__))
+    load_plugin(target)
+    from torchferry.shim import families
+
+    redirect._devices = families.patch(redirect._patches, target)
+
+
+def _check_torch(version: str) -> None:
+    found = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+    if found < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise TorchferryError(
+            say("torch {version} is too old for the redirect, which needs {oldest}", version=version, oldest=oldest),
+            say("rewrite the program instead: `torchferry migrate`"),
+        )
+
+
+def load_plugin(target: Target) -> None:
+    """Import the plugin of a target.
+
+    Raises:
+        TorchferryError: it fails; the error is shown whole.
+    """
+    plugin = target.backend.PLUGIN
+    if plugin in sys.modules:
+        return
+    try:
+        importlib.import_module(plugin)
+    except Exception as error:
+        raise TorchferryError(_failure(target, error), _advice(target, error)) from error
+
+
+def _failure(target: Target, error: Exception) -> Message:
+    return say(
+        "the plugin `{plugin}` of {target} fails to import: {kind}: {error}",
+        plugin=target.backend.PLUGIN,
+        target=target.title,
+        kind=type(error).__name__,
+        error=error,
+    )
+
+
+def _advice(target: Target, error: Exception) -> Message:
+    if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
+        return say("{install}; `torchferry doctor` says what else is missing", install=target.install)
+    return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
+
+

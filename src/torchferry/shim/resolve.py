@@ -1,0 +1,148 @@
+"""From a row of the api table to what the program gets in place of a CUDA name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.target import Target
+from torchferry.core.messages import Message, noted, say
+from torchferry.shim.devices import Devices
+from torchferry.shim.parameters import Parameters
+from torchferry.shim.patches import ABSENT
+
+class NotThere(LookupError):
+    """The plugin that is installed does not have what the table says."""
+
+
+def find(path: str) -> Any:
+    """Return the object at a dotted path; modules on the way are imported.
+
+    Raises:
+        NotThere: there is no such thing.
+    """
+    parts = path.split(".")
+    try:
+        found: Any = importlib.import_module(parts[0])
+    except ImportError as error:
+        raise NotThere(path) from error
+    for position, part in enumerate(parts[1:], 2):
+        owner, found = found, getattr(found, part, ABSENT)
+        if found is ABSENT:
+            if not isinstance(owner, ModuleType):
+                raise NotThere(path)
+            try:
+                found = importlib.import_module(".".join(parts[:position]))
+            except ImportError:
+                raise NotThere(path) from None
+    return found
+
+
+class Resolver:
+    """Makes the card's counterparts of CUDA's names."""
+
+    def __init__(self, target: Target, devices: Devices) -> None:
+        self.target = target
+        self.devices = devices
+        self.parameters = Parameters(target.backend, devices)
+
+    def counterpart(self, name: str, original: Any) -> Any:
+        """Return what stands in place of the CUDA name `name`, whose value is `original`.
+
+        A name that the card does not have becomes a function, or a class, that raises when it is used and says why.
+        """
+        row = self.target.api(name)
+        namespace = self.target.backend.NAMESPACE
+        use = row.use
+        if row.status == "unknown" and namespace and name.startswith(cuda.NAMESPACE):
+            use = namespace + name.removeprefix(cuda.NAMESPACE)  # the installed plugin tells what no source does
+        elif row.status not in REWRITTEN:
+            return self.refusal(name, row, original)
+        try:
+            return self._adapted(row, find(use), original)
+        except NotThere:
+            return self.refusal(name, row, original, absent=True)
+
+    def _adapted(self, row: Row, value: Any, original: Any) -> Any:
+        keywords: Mapping[str, str] = row.extra.get("keywords", {})
+        kind = type(value)  # objects that torch deprecates warn when they are asked for their class
+        if issubclass(kind, ModuleType):
+            return value
+        if issubclass(kind, type):
+            return self._class(value, original, keywords)
+        if callable(value):
+            first = None if row.status != "partial" else lambda: say_once(row, self.target)
+            return self.parameters.translated(value, original, keywords=keywords, first=first)
+        return value
+
+    def _class(self, value: type, original: Any, keywords: Mapping[str, str]) -> type:
+        """Return a class whose call makes an object of the card's class, with its arguments translated.
+
+        `isinstance` asks the card's class, so that objects made by the plugin itself belong to it.
+        """
+        like = original if isinstance(original, type) else value
+        if not keywords and not self.parameters.takes_any(like):
+            return value
+        make = self.parameters.translated(value, like, keywords=keywords)
+
+        class Meta(type(value)):  # type: ignore[misc]
+            def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+                return make(*args, **kwargs) if cls is redirected else super().__call__(*args, **kwargs)
+
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return isinstance(instance, value) if cls is redirected else super().__instancecheck__(instance)
+
+            def __subclasscheck__(cls, subclass: type) -> bool:
+                return issubclass(subclass, value) if cls is redirected else super().__subclasscheck__(subclass)
+
+        try:
+            redirected = Meta(value.__name__, (value,), {"__doc__": value.__doc__, "__module__": value.__module__})
+        except TypeError:  # a class that takes no subclasses
+            return value
+        return redirected
+
+    def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
+        """Return what raises when the program uses a name that the card does not have."""
+        message = self._why(name, row, absent)
+
+        def fail(*args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError(f"torchferry: {message}")
+
+        if isinstance(original, type):
+            if issubclass(original, BaseException):
+                return original  # it stands in `except`, where it catches nothing
+            return type(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
+        fail.__name__ = fail.__qualname__ = name.rpartition(".")[2]
+        return fail
+
+    def _why(self, name: str, row: Row, absent: bool) -> Message:
+        title = self.target.title
+        if absent and row.use:
+            return say(
+                "`{name}` would be `{use}` on {target}, which the installed plugin does not have",
+                name=name,
+                use=row.use,
+                target=title,
+            )
+        if row.status == "unknown":
+            return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
+        return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
+
+
+def say_once(row: Row, target: Target) -> None:
+    """Say how the card differs from CUDA, at the program's own line."""
+    warn_user(noted(say("`{name}` is not quite the same on {target}", name=row.name, target=target.title), row.remark))
+
+
+def warn_user(text: Message) -> None:
+    """Warn at the innermost line that is neither torchferry's nor torch's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in {"torchferry", "torch"}:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"torchferry: {text}", UserWarning, stacklevel=level)

@@ -1,0 +1,72 @@
+"""Settings of precision: a CUDA switch turns the card's own, and a switch without counterpart says so, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.backends.cuda
+import torch.backends.cudnn
+
+from torchferry.backends.tables import Row
+from torchferry.core.messages import Message, noted, say
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import NotThere, Resolver, find, warn_user
+
+SETTINGS = {
+    "torch.backends.cuda.matmul.allow_tf32": (type(torch.backends.cuda.matmul), "allow_tf32"),
+    "torch.backends.cudnn.allow_tf32": (type(torch.backends.cudnn), "allow_tf32"),
+}
+"""Settings of CUDA's precision, and the class whose attribute each one is."""
+
+
+def patch(patches: Patches, resolver: Resolver) -> None:
+    """Redirect the settings."""
+    for name, (kind, attribute) in SETTINGS.items():
+        row = resolver.target.api(name)
+        if row.use == name or row.status == "same":
+            continue
+        patches.set(kind, attribute, _Setting(row, resolver), name)
+    built = resolver.counterpart("torch.backends.cuda.is_built", torch.backends.cuda.is_built)
+    patches.set(torch.backends.cuda, "is_built", built)
+
+
+class _Setting:
+    """A property of a settings object that reads and writes the card's setting."""
+
+    def __init__(self, row: Row, resolver: Resolver) -> None:
+        self._row = row
+        self._target = resolver.target
+        self._value = False
+        self._said = False
+
+    def _owner(self) -> tuple[Any, str] | None:
+        owner, _, name = self._row.use.rpartition(".")
+        try:
+            return (find(owner), name) if owner else None
+        except NotThere:
+            return None
+
+    def __get__(self, instance: Any, kind: Any = None) -> Any:
+        owner = self._owner()
+        return self._value if owner is None else getattr(*owner)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        owner = self._owner()
+        if owner is None:
+            self._value = value
+        else:
+            setattr(*owner, value)
+        if value and not self._said:
+            self._said = True
+            warn_user(self._text(owner is not None))
+
+    def _text(self, served: bool) -> Message:
+        values = {"name": self._row.name, "use": self._row.use, "target": self._target.title}
+        if served:
+            text = say("`{name}` sets `{use}` on {target}, whose rounding is its own", **values)
+        elif self._row.status == "unknown":
+            text = say("nobody has verified what {target} has in place of `{name}`; it sets nothing", **values)
+        else:
+            text = say("{target} has nothing in place of `{name}`; it sets nothing", **values)
+        return noted(text, self._row.remark)

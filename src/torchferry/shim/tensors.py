@@ -1,0 +1,114 @@
+"""Tensors: `.cuda()`, `.to()`, `.is_cuda`, `.device`, `.type()`, pinning."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torchferry.backends import cuda
+from torchferry.shim.devices import Devices
+from torchferry.shim.patches import Patches
+from torchferry.shim.viewers import Viewers
+
+_LEGACY = f"{cuda.NAMESPACE}."
+
+
+def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+    """Redirect the methods of `torch.Tensor` that name a device."""
+    tensor = torch.Tensor
+    to = _to(tensor.to, devices)
+    patches.set(tensor, "to", to)
+    patches.set(tensor, "cuda", _cuda(to, devices))
+    patches.set(tensor, "type", _type(tensor.type, to, devices, viewers))
+    patches.set(tensor, "device", property(shown_device(tensor.device.__get__, devices, viewers)))
+    patches.set(tensor, "is_cuda", property(_is_cuda(tensor.device.__get__, devices, viewers)))
+    for name in ("pin_memory", "is_pinned"):
+        patches.set(tensor, name, _first_is_device(getattr(tensor, name), devices))
+
+
+def _to(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    of, kinds = devices.of, (str, torch.device, int) if devices.numbers else (str, torch.device)
+
+    @functools.wraps(original)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and args[0].__class__ in kinds:
+            return original(self, of(args[0]), *args[1:], **kwargs)
+        if "device" in kwargs:
+            kwargs["device"] = of(kwargs["device"])
+        return original(self, *args, **kwargs)
+
+    return to
+
+
+def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    original = torch.Tensor.cuda
+
+    @functools.wraps(original)
+    def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not devices.to_card:
+            return original(self, device, *args, **kwargs)
+        if device is None:
+            place = torch.device(devices.card)
+        else:
+            place = torch.device(devices.card, device) if isinstance(device, int) else devices.of(device)
+        if args:
+            kwargs["non_blocking"] = args[0]
+        return to(self, place, **kwargs)
+
+    return cuda_
+
+
+def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices, viewers: Viewers) -> Any:
+    mine = f"torch.{devices.card}."
+
+    @functools.wraps(original)
+    def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        if isinstance(dtype, str) and dtype.startswith(_LEGACY) and devices.to_card:
+            kind = getattr(torch, dtype.removeprefix(_LEGACY))
+            return to(self, torch.device(devices.card), kind.dtype, non_blocking=non_blocking)
+        found = original(self, dtype, non_blocking, **kwargs)
+        if dtype is None and found.startswith(mine) and devices.to_card and not viewers.sees_card():
+            return _LEGACY + found.removeprefix(mine)
+        return found
+
+    return type_
+
+
+def shown_device(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], Any]:
+    """Return a getter of `.device` that shows the card to those who see it and a CUDA device to the program."""
+    to_cuda, by_module, decide = devices.to_cuda, viewers.by_module, viewers.decide
+
+    def device(self: Any) -> torch.device:
+        real = get(self)
+        shown = to_cuda.get(real)
+        if shown is None:
+            return real
+        name = sys._getframe(1).f_globals.get("__name__", "")
+        seen = by_module.get(name)
+        if seen is None:
+            seen = decide(name)
+        return real if seen else shown
+
+    return device
+
+
+def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
+    to_cuda = devices.to_cuda
+
+    def is_cuda(self: Any) -> bool:
+        real = get(self)
+        return real.type == cuda.DEVICE_TYPE or (real in to_cuda and not viewers.sees_card())
+
+    return is_cuda
+
+
+def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, device: Any = None) -> Any:
+        return original(self) if device is None else original(self, devices.of(device))
+
+    return call

@@ -1,0 +1,78 @@
+"""Who sees what: the program sees a CUDA device, torch and libraries that know the card see the card.
+
+A library that knows the card chooses it by itself; told that CUDA is available as well, it would take its CUDA path,
+and answers that contradict each other are how a redirect confuses it. So each question is answered by who asks: the
+module of the calling frame.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torchferry.backends.target import Target
+
+_TRUTH = ("torch", "torchferry", "functorch", "torchgen")
+"""Always see the card: they do the work."""
+
+
+class Viewers:
+    """Which modules see the card itself."""
+
+    def __init__(self, target: Target) -> None:
+        backend = target.backend
+        self._target = target
+        self._known: dict[str, bool] = dict.fromkeys(_TRUTH, True)
+        for module in (backend.PLUGIN, backend.IMPORT_NAMESPACE, backend.DISTRIBUTED, backend.DEVICE_FACTORY):
+            self._known.setdefault(module.partition(".")[0], True)
+        self._known.setdefault("", False)
+        self.by_module: dict[str, bool] = {}
+
+    def sees_card(self, depth: int = 2) -> bool:
+        """Whether the caller's caller (`depth` frames up) sees the card rather than a CUDA device."""
+        name = sys._getframe(depth).f_globals.get("__name__", "")
+        seen = self.by_module.get(name)
+        return self.decide(name) if seen is None else seen
+
+    def knows(self, package: str) -> bool:
+        """Whether the library `package`, in the version that is installed, knows the card."""
+        found = self._known.get(package)
+        if found is None:
+            row = _interim(package)
+            found = self._known[package] = row.status in {"same", "partial"}
+        return found
+
+    def decide(self, name: str) -> bool:
+        seen = self.by_module[name] = self.knows(name.partition(".")[0])
+        return seen
+
+    def answer(self, truth: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that answers `truth` to those who see the card and `shown` to the program."""
+        by_module, decide = self.by_module, self.decide
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            name = sys._getframe(1).f_globals.get("__name__", "")
+            seen = by_module.get(name)
+            if seen is None:
+                seen = decide(name)
+            return (truth if seen else shown)(*args, **kwargs)
+
+        return call
+
+
+def _version(package: str) -> str:
+    """Return the version that is installed of `package`; empty where it states none."""
+    stated = getattr(sys.modules.get(package), "__version__", "")
+    if isinstance(stated, str) and stated:
+        return stated
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _interim(package):
+    class R: status = "same" if package in {"transformers", "accelerate", "diffusers", "peft", "trl"} else "missing"
+    return R
