@@ -8,9 +8,10 @@ import torch
 
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
+from torchferry.shim.viewers import Viewers
 
 
-def patch(patches: Patches, resolver: Resolver) -> None:
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.accelerator` to the card, where it does not know it."""
     module = getattr(torch, "accelerator", None)
     if module is None or _type_of(module) == resolver.devices.card:
@@ -20,7 +21,7 @@ def patch(patches: Patches, resolver: Resolver) -> None:
     def current_accelerator(check_available: bool = False) -> torch.device | None:
         return torch.device(card) if not check_available or torch.cuda.is_available() else None
 
-    patches.set(module, "current_accelerator", current_accelerator)
+    patches.set_view(module, "current_accelerator", current_accelerator, viewers)
     for name, counterpart in (
         ("is_available", "torch.cuda.is_available"),
         ("device_count", "torch.cuda.device_count"),
@@ -38,7 +39,7 @@ def patch(patches: Patches, resolver: Resolver) -> None:
     ):
         original = getattr(module, name, None)
         if original is not None:
-            patches.set(module, name, resolver.counterpart(counterpart, original))
+            patches.set_view(module, name, resolver.counterpart(counterpart, original), viewers)
 
 
 def _type_of(module: Any) -> str:

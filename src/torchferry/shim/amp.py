@@ -43,11 +43,10 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             patches.set(module, name, patched)
     for module in (torch.amp, torch.amp.autocast_mode):
         patches.set(module, "is_autocast_available", _typed(torch._C._is_autocast_available, devices, position=0))
-    if resolver.target.backend.AUTOCAST is not False:
-        for name in STATE:
-            patches.set(torch, name, _state(getattr(torch, name), devices))
-        for old, new in OLD_STATE.items():
-            patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
+    for name in STATE:
+        patches.set(torch, name, _state(getattr(torch, name), devices))
+    for old, new in OLD_STATE.items():
+        patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
 
 
 def _typed(

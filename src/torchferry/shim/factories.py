@@ -17,13 +17,16 @@ from torch.utils import _device
 
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.tensors import shown_device
+from torchferry.shim.viewers import Viewers
 
 _NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
 """Take a device and are patched in their own way."""
 
 
-def patch(patches: Patches, devices: Devices) -> None:
-    """Redirect the factories of `torch`, `torch.fft` and `torch.nested`, and `Tensor.new_*`."""
+def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+    """Redirect the factories of `torch`, `torch.fft` and `torch.nested`, `Tensor.new_*`, and the default device."""
+    _patch_default(patches, devices, viewers)
     for owner, name in found():
         original = getattr(owner, name)
         patched = with_device(original, devices)
@@ -31,6 +34,30 @@ def patch(patches: Patches, devices: Devices) -> None:
         if builtin is not None:
             patches.set_item(_builtins._builtin_table, id(patched), builtin)
         patches.set(owner, name, patched)
+
+
+def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+    """`with torch.device(...)` and `torch.set_default_device` hold a device that torch gives to every factory."""
+    context = _device.DeviceContext
+    enter = context.__init__
+
+    @functools.wraps(enter)
+    def init(self: Any, device: Any) -> None:
+        enter(self, devices.of(device))
+
+    patches.set(context, "__init__", init)
+    asked = torch.get_default_device
+
+    def itself(device: torch.device) -> torch.device:
+        return device
+
+    shown = shown_device(itself, devices, viewers, depth=2)
+
+    @functools.wraps(asked)
+    def get_default_device() -> torch.device:
+        return shown(asked())
+
+    patches.set(torch, "get_default_device", get_default_device)
 
 
 def found() -> Iterator[tuple[Any, str]]:

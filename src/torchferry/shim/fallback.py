@@ -28,7 +28,8 @@ def patch(patches: Patches, devices: Devices) -> None:
 
 
 def _again(devices: Devices) -> Any:
-    of = devices.of
+    def of(value: Any) -> Any:
+        return devices.of(value) if isinstance(value, torch.device) else value
 
     def again(operator: Any, *args: Any, **kwargs: Any) -> Any:
         return operator(*(of(one) for one in args), **{name: of(value) for name, value in kwargs.items()})

@@ -33,7 +33,7 @@ def patch(patches: Patches, target: Target) -> Devices:
     resolver = Resolver(target, devices)
     tensors.patch(patches, devices, viewers)
     storages.patch(patches, devices, viewers)
-    factories.patch(patches, devices)
+    factories.patch(patches, devices, viewers)
     generators.patch(patches, resolver, viewers)
     collectives.patch(patches, resolver.parameters, viewers)
     elsewhere.patch(patches, resolver, viewers)
@@ -43,7 +43,7 @@ def patch(patches: Patches, target: Target) -> Devices:
     switches.patch(patches, resolver)
     loading.patch(patches, resolver.parameters)
     namespace.patch(patches, resolver, viewers)
-    accelerator.patch(patches, resolver)
+    accelerator.patch(patches, resolver, viewers)
     scripting.patch(patches, devices)
     fallback.patch(patches, devices)
     return devices

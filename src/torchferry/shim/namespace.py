@@ -57,9 +57,9 @@ def _nothing() -> None:
 
 
 def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewers: Viewers) -> Any:
+    if name == "get_device_properties":
+        return describe(resolver.counterpart(path, original, quiet=True), resolver.target)
     value = resolver.counterpart(path, original)
-    if name == "get_device_properties" and callable(value):
-        value = describe(value, resolver.target)
     if name in QUESTIONS and callable(original):
         return viewers.answer(original, value)
     return value

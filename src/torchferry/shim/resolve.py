@@ -6,6 +6,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -52,24 +53,51 @@ class Resolver:
         self.devices = devices
         self.parameters = Parameters(target.backend, devices)
 
-    def counterpart(self, name: str, original: Any) -> Any:
+    def counterpart(self, name: str, original: Any, *, quiet: bool = False) -> Any:
         """Return what stands in place of the CUDA name `name`, whose value is `original`.
 
         A name that the card does not have becomes a function, or a class, that raises when it is used and says why.
+
+        Args:
+            name: The name, fully qualified.
+            original: Its value.
+            quiet: Say nothing at the first call of what is not quite the same.
         """
         row = self.target.api(name)
         namespace = self.target.backend.NAMESPACE
         use = row.use
         if row.status == "unknown" and namespace and name.startswith(cuda.NAMESPACE):
             use = namespace + name.removeprefix(cuda.NAMESPACE)  # the installed plugin tells what no source does
+            if callable(original):
+                return self._when_used(row, use, original)
         elif row.status not in REWRITTEN:
             return self.refusal(name, row, original)
         try:
-            return self._adapted(row, find(use), original)
+            return self._adapted(row, find(use), original, quiet)
         except NotThere:
             return self.refusal(name, row, original, absent=True)
 
-    def _adapted(self, row: Row, value: Any, original: Any) -> Any:
+    def _when_used(self, row: Row, use: str, original: Any) -> Any:
+        """Return a function or class that looks for its counterpart when it is used."""
+
+        @lru_cache(maxsize=1)
+        def found() -> Any:
+            try:
+                return self._adapted(row, find(use), original, quiet=True)
+            except NotThere:
+                return self.refusal(row.name, row, original, absent=True)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return found()(*args, **kwargs)
+
+        if isinstance(original, type):
+            if issubclass(original, BaseException):
+                return original
+            call = _Late(original.__name__, (), {"found": staticmethod(found), "__doc__": original.__doc__})
+        call.__name__ = call.__qualname__ = row.name.rpartition(".")[2]
+        return call
+
+    def _adapted(self, row: Row, value: Any, original: Any, quiet: bool) -> Any:
         keywords: Mapping[str, str] = row.extra.get("keywords", {})
         kind = type(value)  # objects that torch deprecates warn when they are asked for their class
         if issubclass(kind, ModuleType):
@@ -77,7 +105,7 @@ class Resolver:
         if issubclass(kind, type):
             return self._class(value, original, keywords)
         if callable(value):
-            first = None if row.status != "partial" else lambda: say_once(row, self.target)
+            first = None if quiet or row.status != "partial" else lambda: say_once(row, self.target)
             return self.parameters.translated(value, original, keywords=keywords, first=first)
         return value
 
@@ -133,6 +161,16 @@ class Resolver:
         if row.status == "unknown":
             return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
+
+
+class _Late(type):
+    """Class of the classes that look for their counterpart when they are used."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return vars(cls)["found"].__func__()(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, vars(cls)["found"].__func__())
 
 
 def say_once(row: Row, target: Target) -> None:

@@ -26,9 +26,22 @@ def patch(patches: Patches, resolver: Resolver) -> None:
         row = resolver.target.api(name)
         if row.use == name or row.status == "same":
             continue
-        patches.set(kind, attribute, _Setting(row, resolver), name)
+        setting = _Setting(row, resolver)
+        patches.set(kind, attribute, setting, name)
+        if "__setattr__" in vars(kind):  # which would come before the property
+            patches.set(kind, "__setattr__", _setter(kind.__setattr__, attribute, setting))
     built = resolver.counterpart("torch.backends.cuda.is_built", torch.backends.cuda.is_built)
     patches.set(torch.backends.cuda, "is_built", built)
+
+
+def _setter(original: Any, attribute: str, setting: _Setting) -> Any:
+    def set_attribute(self: Any, name: str, value: Any) -> None:
+        if name == attribute:
+            setting.__set__(self, value)
+        else:
+            original(self, name, value)
+
+    return set_attribute
 
 
 class _Setting:

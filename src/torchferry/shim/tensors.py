@@ -78,8 +78,17 @@ def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices
     return type_
 
 
-def shown_device(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], Any]:
-    """Return a getter of `.device` that shows the card to those who see it and a CUDA device to the program."""
+def shown_device(
+    get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers, depth: int = 1
+) -> Callable[[Any], Any]:
+    """Return a getter of `.device` that shows the card to those who see it and a CUDA device to the program.
+
+    Args:
+        get: The device as it is.
+        devices: Those of the card.
+        viewers: Who sees what.
+        depth: How many frames up the one is who asks.
+    """
     to_cuda, by_module, decide = devices.to_cuda, viewers.by_module, viewers.decide
 
     def device(self: Any) -> torch.device:
@@ -87,7 +96,7 @@ def shown_device(get: Callable[[Any], torch.device], devices: Devices, viewers: 
         shown = to_cuda.get(real)
         if shown is None:
             return real
-        name = sys._getframe(1).f_globals.get("__name__", "")
+        name = sys._getframe(depth).f_globals.get("__name__", "")
         seen = by_module.get(name)
         if seen is None:
             seen = decide(name)

@@ -1,0 +1,49 @@
+"""Small programs under the redirect, on the simulated card of every target."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from tests.shim.programs import ALL, GCU, MUSA, NPU, PTEX, SDAA, Program
+from torchferry.core import env
+
+pytest.importorskip("torch")
+
+TARGETS = [NPU, MUSA, SDAA, GCU, PTEX]
+
+
+@lru_cache(maxsize=8)
+def printed(target: str) -> dict[str, str]:
+    """Return what each program prints on a target; they run in one process."""
+    environment = {**os.environ, "TORCHFERRY_CACHE": str(env.cache_folder()), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--",
+         "python", str(Path(__file__).with_name("child.py"))],
+        input=json.dumps([program.code for program in ALL]),
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    marked = [line for line in done.stdout.splitlines() if line.startswith("RESULTS")]
+    assert marked, done.stdout[-2000:] + done.stderr[-4000:]
+    return dict(zip([program.name for program in ALL], json.loads(marked[0].removeprefix("RESULTS")), strict=True))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("program", ALL, ids=[program.name for program in ALL])
+def test_a_cuda_program_prints_what_it_prints_on_cuda(program: Program, target: str) -> None:
+    expected = program.differs.get(target, program.prints)
+    found = printed(target)[program.name]
+    if expected.startswith("..."):
+        assert expected.removeprefix("...") in found
+    else:
+        assert found == expected
+
+
+def test_names_are_unique() -> None:
+    assert len({program.name for program in ALL}) == len(ALL)

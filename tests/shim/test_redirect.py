@@ -1,0 +1,205 @@
+"""How a redirect begins and ends: everything is put back, twice is once, and what cannot be is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.rehearsal.child import ENVIRONMENT, run_snippet
+
+pytest.importorskip("torch")
+
+PLUGIN = "import importlib; importlib.import_module(session.backend.PLUGIN)\nfrom torchferry.shim import enable\n"
+
+
+def redirected(snippet: str, target: str = "musa") -> str:
+    """Return what a program prints that has the simulated card and the plugin."""
+    return run_snippet(PLUGIN + textwrap.dedent(snippet), target)[0].strip()
+
+
+@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+def test_disabling_puts_back_every_name_of_torch(target: str) -> None:
+    printed = redirected(
+        """
+        import sys
+        import torch.distributed.device_mesh, torch.distributed.fsdp, torch.utils._device, torch.utils.cpp_extension
+        from torchferry.shim import families
+        namespace = session.namespace.__name__
+        owners = [m for n, m in sys.modules.items() if n.partition(".")[0] == "torch" and not n.startswith(namespace)]
+        owners += [torch.Tensor, torch.UntypedStorage, torch.TypedStorage, torch.amp.autocast_mode.autocast]
+        owners += [torch.nn.parallel.DistributedDataParallel, torch.utils.data.DataLoader, type(torch.backends.cudnn)]
+        def names():
+            found = {(str(o), k): v for o in owners for k, v in vars(o).items() if not k.startswith("__")}
+            return found | {(str(o), "class"): type(o) for o in owners}
+        def differing(now):
+            return [k for k in now.keys() | before.keys() if now.get(k) is not before.get(k)]
+        before, registry = names(), list(torch.serialization._package_registry)
+        redirect = enable("auto")
+        print(len(redirect.names) > 300, len(differing(names())) > 250, redirect.active)
+        redirect.disable()
+        print(differing(names()), registry == torch.serialization._package_registry, redirect.active)
+        print(torch.cuda.is_available(), torch.ones(1).is_cuda)
+        """,
+        target,
+    )
+    assert printed.splitlines() == ["True True True", "[] True False", "False False"]
+
+
+def test_a_context_manager_ends_it_also_after_an_error() -> None:
+    printed = redirected("""
+        try:
+            with enable():
+                assert torch.cuda.is_available()
+                raise KeyError("mine")
+        except KeyError as error:
+            print(error, torch.cuda.is_available())
+    """)
+    assert printed == "'mine' False"
+
+
+def test_enabled_twice_it_ends_with_the_last_disable() -> None:
+    printed = redirected("""
+        first, second = enable("musa"), enable("auto")
+        print(first is second)
+        first.disable()
+        print(torch.cuda.is_available())
+        second.disable(); second.disable()
+        print(torch.cuda.is_available())
+        with enable("musa"):
+            print(torch.ones(1).cuda().is_cuda)
+    """)
+    assert printed.split() == ["True", "True", "False", "True"]
+
+
+def test_another_target_is_refused_while_one_is_redirected_to() -> None:
+    printed = redirected("""
+        from torchferry.core.errors import TorchferryError
+        redirect = enable("musa")
+        for other in ("npu", "cuda"):
+            try:
+                enable(other)
+            except TorchferryError as error:
+                print(error)
+        print(redirect.active, torch.cuda.is_available())
+    """)
+    assert printed.splitlines() == [
+        "torch.cuda is redirected to musa already, and cannot go to npu as well",
+        "torch.cuda is redirected to musa already, and cannot go to cuda as well",
+        "True True",
+    ]
+
+
+def test_what_somebody_else_replaced_since_stays_theirs() -> None:
+    printed = redirected("""
+        import warnings
+        redirect = enable()
+        mine = torch.load
+        torch.load = lambda *a, **k: mine(*a, **k)
+        theirs = torch.load
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            redirect.disable()
+        print(torch.load is theirs, [str(w.message) for w in seen])
+        import io
+        b = io.BytesIO(); torch.save(torch.ones(1), b); b.seek(0)
+        print(torch.load(b, map_location="cpu"))
+        try:
+            b.seek(0); torch.load(b, map_location="cuda")
+        except Exception as error:
+            print(type(error).__name__)
+    """)
+    assert printed.splitlines() == [
+        "True ['torchferry: torch.load was replaced by somebody else since, and stays as it is']",
+        "tensor([1.])",
+        "RuntimeError",
+    ]
+
+
+def test_tensors_made_before_and_after_are_the_cards() -> None:
+    printed = redirected("""
+        x = torch.ones(2, device=device)
+        redirect = enable()
+        print(x.device, x.is_cuda, (x + torch.ones(2, device="cuda")).tolist())
+        y = torch.ones(2, device="cuda")
+        redirect.disable()
+        print(y.device, y.is_cuda, (x + y).tolist())
+    """)
+    assert printed.splitlines() == ["cuda:0 True [2.0, 2.0]", "musa:0 False [2.0, 2.0]"]
+
+
+def test_all_threads_see_it() -> None:
+    printed = redirected("""
+        import threading
+        redirects, seen = [], []
+        def work():
+            redirects.append(enable())
+            seen.append((torch.cuda.is_available(), str(torch.ones(1).cuda().device)))
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        print(set(seen), len(set(map(id, redirects))))
+        [r.disable() for r in redirects]
+        print(torch.cuda.is_available())
+    """)
+    assert printed.splitlines() == ["{(True, 'cuda:0')} 1", "False"]
+
+
+def test_a_loader_that_lives_on_goes_on_working() -> None:
+    printed = redirected("""
+        from torch.utils.data import DataLoader
+        redirect = enable()
+        batches = iter(DataLoader(torch.arange(8.0), batch_size=2, num_workers=1, pin_memory=True))
+        print(next(batches).cuda().device)
+        redirect.disable()
+        print([b.tolist() for b in batches])
+    """)
+    assert printed.splitlines() == ["cuda:0", "[[2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]"]
+
+
+def test_cuda_itself_is_left_alone() -> None:
+    code = """
+        import torch
+        from torchferry.shim import enable
+        before = torch.zeros, torch.Tensor.to, torch.cuda.is_available
+        with enable("cuda") as redirect:
+            print(redirect.names, before == (torch.zeros, torch.Tensor.to, torch.cuda.is_available), redirect)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
+    assert done.stdout.strip() == "() True <torchferry redirect of torch.cuda to cuda, active>"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "target", "message"),
+    [
+        ({}, "auto", "no accelerator's plugin is installed, and there is no CUDA device"),
+        ({}, "npu", "the plugin `torch_npu` of Huawei Ascend fails to import: ModuleNotFoundError"),
+        ({"torch_npu": "", "torch_musa": ""}, "auto", "several plugins are installed: torch_musa, torch_npu"),
+        ({"torch_npu": "raise OSError('libhccl.so: cannot open')"}, "auto", "OSError: libhccl.so: cannot open"),
+        ({}, "nppu", "unknown target `nppu`"),
+    ],
+)
+def test_what_keeps_it_from_beginning_is_said(
+    plugins: dict[str, str], target: str, message: str, tmp_path: object
+) -> None:
+    for name, text in plugins.items():
+        (tmp_path / f"{name}.py").write_text(text)  # type: ignore[operator]
+    code = f"""
+        import torch
+        from torchferry.core.errors import TorchferryError
+        from torchferry.shim import enable
+        before = torch.zeros
+        try:
+            enable({target!r})
+        except TorchferryError as error:
+            print(error, "|", error.advice, "|", before is torch.zeros)
+    """
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{ENVIRONMENT.get('PYTHONPATH', '')}"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, env=environment
+    )
+    assert message in done.stdout
+    assert done.stdout.rstrip().endswith("| True")
