@@ -21,7 +21,7 @@ from torchferry.report.pages import page
 from torchferry.rules.registry import rules
 
 ROOT = Path(__file__).parent.parent
-TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "versions")
+TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
 HEADS = {
     "en": {
         "rules": "Rules",
@@ -32,6 +32,14 @@ HEADS = {
         "use": "use",
         "note": "note",
         "source": "source",
+        "library": "library",
+        "asks": "asks",
+        "before": "before torch.cuda",
+        "after": "after torch.cuda",
+        "mixed": "partly before torch.cuda, partly after",
+        "only": "torch.cuda alone",
+        "named": "when named",
+        "never": "not torch.cuda",
         "kinds": "Files",
         "silence": "To silence it",
         "facts": "Facts",
@@ -47,6 +55,14 @@ HEADS = {
         "use": "改用",
         "note": "说明",
         "source": "来源",
+        "library": "库",
+        "asks": "查询方式",
+        "before": "先于 torch.cuda",
+        "after": "后于 torch.cuda",
+        "mixed": "部分先于、部分后于 torch.cuda",
+        "only": "只查询 torch.cuda",
+        "named": "由调用者指定时",
+        "never": "不查询 torch.cuda",
         "kinds": "适用文件",
         "silence": "屏蔽方式",
         "facts": "事实",
@@ -119,7 +135,8 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         if not rows:
             continue
         yield f"\n## {table}\n"
-        yield f"| {words['name']} | {words['status']} | {words['use']} | {words['note']} | {words['source']} |"
+        name_of, use_of = ("library", "asks") if table == "libraries" else ("name", "use")
+        yield f"| {words[name_of]} | {words['status']} | {words[use_of]} | {words['note']} | {words['source']} |"
         yield "|---|---|---|---|---|"
         sources = sorted({row.source for row in rows})
         for row in sorted(rows, key=lambda row: (row.name, row.since)):
@@ -131,10 +148,12 @@ def target_page(name: str, lang: str) -> Iterator[str]:
 
 def _row(row: Row, sources: list[str], lang: str) -> str:
     status = "UNKNOWN" if row.status == "unknown" else row.status
-    span = f" (≥{row.since})" if row.since else f" (<{row.until})" if row.until else ""
+    span = ", ".join(filter(None, (row.since and f"≥{row.since}", row.until and f"<{row.until}")))
     note = row.remark.render(lang) if row.remark is not None else ""
     use = f"`{row.use}`" if row.use else ""
-    cells = (f"`{row.name}`{span}", status, use, note, str(sources.index(row.source) + 1))
+    if "order" in row.extra:
+        use = f"{HEADS[lang][row.extra['order']]}: {row.extra['asks']}"
+    cells = (f"`{row.name}`" + (f" ({span})" if span else ""), status, use, note, str(sources.index(row.source) + 1))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -13,12 +13,14 @@ from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 
 TARGETS = [name for name in registry.names() if (DATA / name).is_dir()]
-TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "versions")
+TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
 
 
 def expected_names(table: str) -> frozenset[str]:
     if table == "versions":
         return frozenset()
+    if table == "libraries":
+        return frozenset(row.name for row in load_table(DATA / "common" / "libraries.toml"))
     if table == "packages":
         return frozenset(cuda.packages())
     return frozenset().union(*(group.names for group in cuda.groups(table).values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -106,6 +107,16 @@ MIXED: dict[str, Callable[[Any, str], Any]] = {
 @pytest.mark.parametrize("way", MIXED)
 def test_only_the_index_may_be_on_the_cpu(device: str, values: Any, way: str) -> None:
     with pytest.raises(RuntimeError, match=r"same device"):
+        MIXED[way](values.to(device), device)
+
+
+@pytest.mark.parametrize(
+    ("way", "indexed"),
+    [("cpu tensor, device index", "cpu"), ("cpu tensor, device mask", "cpu"), ("index on another device", "{}:0")],
+)
+def test_a_wrong_index_is_refused_in_pytorchs_words(device: str, values: Any, way: str, indexed: str) -> None:
+    words = f"indices should be either on cpu or on the same device as the indexed tensor ({indexed.format(device)})"
+    with pytest.raises(RuntimeError, match=re.escape(words)):
         MIXED[way](values.to(device), device)
 
 

@@ -162,6 +162,26 @@ def test_metadata_changes_in_place(device: str) -> None:
     assert values.swapaxes_(0, 1).is_contiguous() is False
 
 
+UNWRITTEN: dict[str, Callable[[str], Any]] = {
+    "empty": lambda d: torch.empty(2, 3, device=d),
+    "empty_strided": lambda d: torch.empty_strided((2, 3), (1, 2), device=d, dtype=torch.complex64),
+    "empty_like": lambda d: torch.empty_like(torch.ones(3, device=d)),
+    "empty_permuted": lambda d: torch.empty_permuted((2, 3), (1, 0), device=d, dtype=torch.float16),
+    "new_empty": lambda d: torch.ones(1, device=d).new_empty(4),
+    "resize_": lambda d: torch.empty(0, device=d).resize_(3),
+}
+
+
+@pytest.mark.parametrize("way", UNWRITTEN)
+def test_deterministic_algorithms_fill_what_is_not_written(device: str, way: str) -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert UNWRITTEN[way](device).isnan().all()
+        assert torch.empty(3, device=device, dtype=torch.int8).tolist() == [127, 127, 127]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_memory_format_is_kept(device: str) -> None:
     values = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
     moved = values.to(device)

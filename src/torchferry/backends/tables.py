@@ -20,6 +20,8 @@ A table file names its sources once and groups rows that share everything but th
     note = "captures inference only"
     note_zh = "只能捕获推理"
     source = "TN29"
+
+`libraries.toml` speaks of Python libraries instead, and has words of its own: `LIBRARY_STATUSES`, `ORDERS`.
 """
 
 from __future__ import annotations
@@ -43,15 +45,33 @@ exist; unknown: not verified.
 REWRITTEN = frozenset({"same", "renamed", "equivalent", "partial"})
 """The statuses for which there is something to write instead."""
 
+LIBRARY_STATUSES = ("knows", "partial", "ignores", "unknown")
+"""What a library of `libraries.toml` does about the target's device.
+
+knows: chooses it by itself; partial: takes it when it is named, or in the parts that `note` states; ignores: has no
+code for it; unknown: not verified.
+"""
+
+ORDERS = ("before", "after", "mixed", "only", "named", "never")
+"""When a library asks `torch.cuda` whether there is a device, which decides what a True there would do to it.
+
+before: it asks for the target first, and is not misled; after: it asks `torch.cuda` first, and would take CUDA;
+mixed: some of its functions before, others after; only: it asks `torch.cuda` and never for the target; named: it
+takes the device that its caller names; never: something else decides, as `asks` says.
+"""
+
+_VOCABULARY = {"libraries": LIBRARY_STATUSES}
+
 
 class Row(NamedTuple):
     """One name of the CUDA side and what the target has in its place.
 
     Attributes:
-        name: The CUDA-side name, fully qualified.
-        status: One of `STATUSES`.
+        name: The CUDA-side name, fully qualified; in `libraries.toml` the package that is imported.
+        status: One of `STATUSES`; in `libraries.toml` of `LIBRARY_STATUSES`.
         use: What to write instead; empty means the same name under the backend's namespace.
-        since: First plugin version for which the row holds; empty for every verified version.
+        since: First plugin version for which the row holds; empty for every verified version. In
+            `libraries.toml` this and `until` are versions of the library.
         until: First plugin version for which it no longer holds; empty for none.
         note: A sentence for the user, in English; `note_zh` is the same in Chinese.
         source: Where the fact comes from, in full.
@@ -74,7 +94,11 @@ class Row(NamedTuple):
         return Bilingual(self.note, self.note_zh) if self.note else None
 
     def holds_for(self, version: str) -> bool:
-        """Whether the row is about plugin version `version`; an empty version is the newest."""
+        """Whether the row is about version `version`; an empty version is the newest.
+
+        Raises:
+            packaging.version.InvalidVersion: the row has a range, and `version` is not a version.
+        """
         if not version:
             return not self.until
         from packaging.version import Version  # imported late: a target without a version does not need it
@@ -98,6 +122,10 @@ class Table:
     def __iter__(self) -> Iterator[Row]:
         for rows in self._rows.values():
             yield from rows
+
+    def named(self, name: str) -> tuple[Row, ...]:
+        """Return all rows for exactly `name`, of whatever version, in the order of the file."""
+        return self._rows.get(name, ())
 
     def get(self, name: str, version: str = "") -> Row | None:
         """Return the row for exactly `name` that holds for `version`, or None."""
@@ -136,11 +164,12 @@ def load_table(path: Path) -> Table:
         return EMPTY
     document = toml.load(path)
     sources: dict[str, str] = document.get("sources", {})
+    statuses = _VOCABULARY.get(path.stem, STATUSES)
     rows: dict[str, tuple[Row, ...]] = {}
     for entry in document.get("row", ()):
         status = entry.get("status", "")
-        if status not in STATUSES:
-            raise ValueError(f"{path}: status `{status}` of {entry} is not one of {', '.join(STATUSES)}")
+        if status not in statuses:
+            raise ValueError(f"{path}: status `{status}` of {entry} is not one of {', '.join(statuses)}")
         keys = entry.get("source", "").split()
         if not keys or any(key not in sources for key in keys):
             raise ValueError(f"{path}: source of {entry} is not in [sources]")

@@ -112,6 +112,29 @@ class Target:
         found = self.backend.table(table).get(name, self.version)
         return found if found is not None else Row(name, "unknown")
 
+    def library(self, name: str, installed_version: str = "") -> Row:
+        """Return what the Python library `name`, the package that is imported, does about the target's device.
+
+        The row's status is one of `tables.LIBRARY_STATUSES`; `extra` has `order` (one of `tables.ORDERS`), `asks`
+        (by which question it decides) and, where the library itself redirects `torch.cuda`, `redirects` (the module
+        that does it). An empty version is the newest. A version older than the first that has a row ignores the
+        device, unless older ones were not read; `unknown` where there is no row, and for a version that cannot be
+        compared.
+        """
+        from packaging.version import InvalidVersion, Version  # imported late: most runs ask for no library
+
+        rows = self.backend.table("libraries").named(name)
+        try:
+            for row in rows:
+                if row.holds_for(installed_version):
+                    return row
+            first = min((row for row in rows if row.since), key=lambda row: Version(row.since), default=None)
+            if first is None or Version(installed_version) >= Version(first.since) or "before" in first.extra:
+                return Row(name, "unknown")
+        except InvalidVersion:
+            return Row(name, "unknown")
+        return Row(name, "ignores", source=first.source)
+
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
         since = self.backend.AUTOLOAD_SINCE

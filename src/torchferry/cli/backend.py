@@ -49,7 +49,7 @@ def show(name: str, lang: str | None) -> None:
         source = backend.SOURCES.get(attribute)
         if source:
             click.echo(f"    source: {source}")
-    for table in ("api", "env", "tools", "packages", "frameworks", "images", "versions"):
+    for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions"):
         rows = list(backend.table(table))
         click.echo(f"\n{table}.toml: {len(rows)} rows, {sum(row.status == 'unknown' for row in rows)} UNKNOWN")
 

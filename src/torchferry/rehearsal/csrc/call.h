@@ -287,13 +287,20 @@ class Call {
   [[noreturn]] void mixed(const std::string& argument) {
     const std::string found = c10::str(device_, " and cpu");
     emit(Event::kMixedDevices, op_.name, found);
+    refuse_index("cpu");
     TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found,
                 "! (when checking argument for argument ", argument, " in method ", op_.name, ")");
   }
   [[noreturn]] void differ(c10::Device other) {
     const std::string found = c10::str(device_, " and ", other);
     emit(Event::kMixedDevices, op_.name, found);
+    refuse_index(c10::str(device_));
     TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!");
+  }
+  // Reading by an index has words of its own in PyTorch (aten/src/ATen/native/TensorAdvancedIndexing.cpp).
+  void refuse_index(const std::string& indexed) {
+    TORCH_CHECK(op_.base != "aten::index",
+                "indices should be either on cpu or on the same device as the indexed tensor (", indexed, ")");
   }
 
   void note(c10::ScalarType dtype) {

@@ -1,7 +1,9 @@
 // Making device tensors and moving them: the operators that have no CPU kernel to borrow.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/resize.h>
 
@@ -35,12 +37,24 @@ inline c10::ScalarType checked_options(std::optional<c10::ScalarType> dtype, std
   return wanted;
 }
 
+// torch.use_deterministic_algorithms fills what nothing has been written to, so that two runs see the same in it; every
+// device of PyTorch's own does so in its factories.
+inline at::Tensor filled_if_deterministic(at::Tensor made) {
+  const auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    auto host = cpu_alias(made);
+    at::native::fill_empty_deterministic_(host);
+  }
+  return made;
+}
+
 inline at::Tensor empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
                         std::optional<c10::Device> device, std::optional<bool> pinned,
                         std::optional<c10::MemoryFormat> format) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
-  return at::detail::empty_generic(size, allocator(), c10::DispatchKeySet(settings().key), wanted, format);
+  return filled_if_deterministic(
+      at::detail::empty_generic(size, allocator(), c10::DispatchKeySet(settings().key), wanted, format));
 }
 
 inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
@@ -48,7 +62,8 @@ inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, 
                                 std::optional<bool> pinned) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
-  return at::detail::empty_strided_generic(size, stride, allocator(), c10::DispatchKeySet(settings().key), wanted);
+  return filled_if_deterministic(
+      at::detail::empty_strided_generic(size, stride, allocator(), c10::DispatchKeySet(settings().key), wanted));
 }
 
 inline at::Tensor host_side(const at::Tensor& tensor) { return on_device(tensor) ? cpu_alias(tensor) : tensor; }
