@@ -1,12 +1,13 @@
 """Real programs on the simulated card: migrated by torchferry, rehearsed, and laid beside the original on the CPU.
 
-    python benchmarks/rehearsal/realworld.py [--corpus DIR] [--keep DIR] [NAME ...]
+    python benchmarks/rehearsal/realworld.py [--unchanged] [--target TARGET] [--corpus DIR] [--keep DIR] [NAME ...]
 
 DIR (or $TORCHFERRY_CORPUS) has checkouts named `owner+name`; nothing is fetched, and what is not there is skipped.
 Models and data are tiny and random. Each case is a copy of a repository's folder, or one of the programs in `cases/`;
 `torchferry migrate` rewrites it, and `torchferry rehearse` runs what comes out. The original runs on the CPU with the
 same seeds. Every optimizer step's norm of the parameters, the parameters after the last step, and what a driver keeps
-must agree to the rounding of float32, or to the case's own tolerance where it computes in half precision.
+must agree to the rounding of float32, or to the case's own tolerance where it computes in half precision. With
+`--unchanged` nothing is rewritten, and the copy runs under `torchferry run` instead.
 
 The edits of a case are made before the migration, so both runs have them; a `reference` edit lets the original, which
 asks for CUDA by name, run on the CPU. A torchvision wheel built for CUDA needs its libraries preloaded beside torch's
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,8 @@ def absent(case: Case, corpus: Path | None) -> str:
     return "" if (corpus / case.source).is_dir() else f"no {case.source} in the corpus"
 
 
-def run(case: Case, corpus: Path | None, folder: Path) -> Outcome:
-    """Run a case both ways.
+def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = False) -> Outcome:
+    """Run a case both ways: rewritten, or unchanged under the redirect, and on the CPU.
 
     Raises:
         DifferentError: it fails, or the results are not the same.
@@ -77,7 +78,10 @@ def run(case: Case, corpus: Path | None, folder: Path) -> Outcome:
     original, migrated, there = folder / "original", folder / "migrated", folder / "reference"
     shutil.copytree(source / case.part, original, ignore=shutil.ignore_patterns(".git", "__pycache__"))
     _edit(original, case.edits)
-    _migrate(case, original, migrated)
+    if unchanged:
+        shutil.copytree(original, migrated)
+    else:
+        _migrate(case, original, migrated)
     shutil.copytree(original, there)
     _edit(there, case.reference)
     for name in ("data", "cpu/kept", "cpu/out", "card/kept", "card/out"):
@@ -95,8 +99,10 @@ def run(case: Case, corpus: Path | None, folder: Path) -> Outcome:
     report = folder / "summary.json"
     devices = ["--devices", str(max(1, case.ranks))]
     rehearse = [sys.executable, "-m", "torchferry", "rehearse", "-t", case.target, *devices, *case.options]
+    rehearse += ["--summary-file", str(report), "--"]
+    rehearse += [sys.executable, "-m", "torchferry", "run", "-t", case.target, "--"] if unchanged else []
     began = time.perf_counter()
-    done = _run([*rehearse, "--summary-file", str(report), "--"], case, migrated, folder / "card")
+    done = _run(rehearse, case, migrated, folder / "card")
     second = time.perf_counter() - began
     summary = json.loads(report.read_text()) if report.is_file() else {}
     verdict = _findings(summary)
@@ -246,11 +252,15 @@ def main() -> int:
     """Run the cases that are there and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"))
+    parser.add_argument("--unchanged", action="store_true", help="rewrite nothing, and run it under `torchferry run`")
+    parser.add_argument("--target", help="run every case on this target, once")
     parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
     parser.add_argument("names", nargs="*", help="parts of the names of the cases that are wanted")
     arguments = parser.parse_args()
     corpus = Path(arguments.corpus) if arguments.corpus else None
     wanted = [case for case in cases() if not arguments.names or any(name in case.name for name in arguments.names)]
+    if arguments.target:
+        wanted = list({case.name: replace(case, target=arguments.target) for case in wanted}.values())
     print(ROW.format("case", "target", "result", "difference", "values", "cpu s", "card s", "findings"), flush=True)
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="realworld-") as name:
@@ -263,7 +273,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
-                done = run(case, corpus, folder)
+                done = run(case, corpus, folder, unchanged=arguments.unchanged)
             except (DifferentError, subprocess.TimeoutExpired) as error:
                 wrong += 1
                 print(ROW.format(case.name, case.target, "WRONG", "", "", "", "", error), flush=True)

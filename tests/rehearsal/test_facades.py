@@ -540,13 +540,24 @@ def test_an_import_that_fails_is_noted(name: str, statement: str, kind: str, sub
 
 
 @pytest.mark.parametrize(
-    ("name", "variable", "value"),
-    [("npu", "TORCH_TRANSFER_TO_NPU", "1"), ("sdaa", "TORCH_SDAA_AUTOLOAD", "cuda_migrate")],
+    ("name", "statement", "variables"),
+    [
+        ("npu", "from torch_npu.contrib import transfer_to_npu", {}),
+        ("npu", "import torch_npu", {"TORCH_TRANSFER_TO_NPU": "1"}),
+        ("sdaa", "from torch_sdaa.utils import cuda_migrate", {}),
+        ("sdaa", "import torch_sdaa", {"TORCH_SDAA_AUTOLOAD": "cuda_migrate"}),
+        ("gcu", "from torch_gcu import transfer_to_gcu", {}),
+    ],
 )
-def test_redirection_by_the_environment_is_refused(name: str, variable: str, value: str, tmp_path: Path) -> None:
-    (result,) = Process(name, tmp_path).run([first(name)], **{variable: value})
-    assert result.startswith(f"NotImplementedError: {variable}={value}: redirecting torch.cuda at run time is not")
-    assert "torchferry migrate" in result
+def test_the_vendors_redirection_is_done_by_ours_and_said(
+    name: str, statement: str, variables: dict[str, str], tmp_path: Path
+) -> None:
+    process = Process(name, tmp_path)
+    results = process.run(
+        [first(name), statement, "assert torch.cuda.is_available()", "assert torch.ones(1).cuda().is_cuda"], **variables
+    )
+    assert results == ["ok"] * 4
+    assert "not-rehearsed" in {kind for kind, _ in process.seen}
 
 
 ORDERS = {

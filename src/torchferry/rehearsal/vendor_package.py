@@ -76,13 +76,16 @@ def extensions_unavailable(path: str) -> NoReturn:
     raise NotImplementedError(f"{path}: extensions are not rehearsed; guard the build, or test it on the card")
 
 
-def redirection_unavailable(path: str) -> NoReturn:
-    """Raise because the vendor's run-time redirection of `torch.cuda` has no counterpart here."""
-    events.record("not-rehearsed", path, "redirection")
-    raise NotImplementedError(
-        f"{path}: redirecting torch.cuda at run time is not available in this version of torchferry; "
-        "rewrite the program with `torchferry migrate`, then rehearse it"
-    )
+def redirect(path: str) -> None:
+    """Do what the vendor's redirection of `torch.cuda` is for, as torchferry's own does it.
+
+    The vendors' own differ in what they cover and in what they fake; the rehearsal says that it was another one.
+    """
+    from torchferry.shim import enable  # imported late: few programs use it
+
+    plugin = current()
+    enable(str(plugin.target))
+    events.record("not-rehearsed", path, "torchferry's own redirect stands in for it")
 
 
 def become(package: str, namespace: Namespace) -> None:

@@ -17,6 +17,9 @@ from torchferry.backends.target import Target
 _TRUTH = ("torch", "torchferry", "functorch", "torchgen")
 """Always see the card: they do the work."""
 
+_ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed"})
+"""Orders of `tables.ORDERS` in which a library chooses the card by itself; others take the device that is named."""
+
 
 class Viewers:
     """Which modules see the card itself."""
@@ -40,8 +43,9 @@ class Viewers:
         """Whether the library `package`, in the version that is installed, knows the card."""
         found = self._known.get(package)
         if found is None:
-            row = _interim(package)
-            found = self._known[package] = row.status in {"same", "partial"}
+            row = self._target.library(package, _version(package))
+            asks = row.status == "partial" and row.extra.get("order") in _ASKS_FOR_THE_CARD
+            found = self._known[package] = row.status == "knows" or asks
         return found
 
     def decide(self, name: str) -> bool:
@@ -72,7 +76,3 @@ def _version(package: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         return ""
 
-
-def _interim(package):
-    class R: status = "same" if package in {"transformers", "accelerate", "diffusers", "peft", "trl"} else "missing"
-    return R

@@ -2,4 +2,4 @@
 
 from torchferry.rehearsal import vendor_package as _vendor_package
 
-_vendor_package.redirection_unavailable("torch_gcu.transfer_to_gcu")
+_vendor_package.redirect("torch_gcu.transfer_to_gcu")

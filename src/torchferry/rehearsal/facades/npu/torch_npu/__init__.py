@@ -19,9 +19,6 @@ from torchferry.rehearsal import vendor_package as _vendor_package
 _plugin = _vendor_package.start(__name__)
 __version__ = _vendor_package.stated_version()
 
-if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
-    _vendor_package.redirection_unavailable("TORCH_TRANSFER_TO_NPU=1")
-
 npu = _torch.npu
 
 from torch_npu import _namespace as _namespace_names
@@ -46,3 +43,6 @@ _torch.distributed.is_hccl_available = distributed.is_hccl_available
 
 __all__ = ["_C", "contrib", "distributed", "npu", "optim", "profiler", "utils"]
 __getattr__ = _vendor_package.missing(__name__)
+
+if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+    _vendor_package.redirect("TORCH_TRANSFER_TO_NPU=1")

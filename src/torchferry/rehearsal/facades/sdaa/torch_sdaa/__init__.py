@@ -21,9 +21,6 @@ from torchferry.rehearsal import vendor_package as _vendor_package
 _plugin = _vendor_package.start(__name__, known=False)
 __version__ = _vendor_package.stated_version()
 
-if _os.environ.get("TORCH_SDAA_AUTOLOAD") == "cuda_migrate":
-    _vendor_package.redirection_unavailable("TORCH_SDAA_AUTOLOAD=cuda_migrate")
-
 _vendor_package.add_profiler_activity("SDAA")
 sdaa = _torch.sdaa
 
@@ -36,3 +33,7 @@ def __getattr__(name: str) -> object:
     if not name.startswith("_"):
         _events.record("unverified-api", f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if _os.environ.get("TORCH_SDAA_AUTOLOAD") == "cuda_migrate":
+    _vendor_package.redirect("TORCH_SDAA_AUTOLOAD=cuda_migrate")

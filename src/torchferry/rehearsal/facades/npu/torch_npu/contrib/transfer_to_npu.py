@@ -2,4 +2,4 @@
 
 from torchferry.rehearsal import vendor_package as _vendor_package
 
-_vendor_package.redirection_unavailable("torch_npu.contrib.transfer_to_npu")
+_vendor_package.redirect("torch_npu.contrib.transfer_to_npu")

@@ -2,4 +2,4 @@
 
 from torchferry.rehearsal import vendor_package as _vendor_package
 
-_vendor_package.redirection_unavailable("torch_sdaa.utils.cuda_migrate")
+_vendor_package.redirect("torch_sdaa.utils.cuda_migrate")
