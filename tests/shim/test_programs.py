@@ -20,15 +20,20 @@ TARGETS = [NPU, MUSA, SDAA, GCU, PTEX]
 
 
 @lru_cache(maxsize=8)
-def printed(target: str) -> dict[str, str]:
-    """Return what each program prints on a target; they run in one process."""
+def ran(target: str) -> subprocess.CompletedProcess[str]:
+    """Run all programs on a target, in one process."""
     environment = {**os.environ, "TORCHFERRY_CACHE": str(env.cache_folder()), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--",
          "python", str(Path(__file__).with_name("child.py"))],
         input=json.dumps([program.code for program in ALL]),
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
+
+
+def printed(target: str) -> dict[str, str]:
+    """Return what each program prints on a target."""
+    done = ran(target)
     marked = [line for line in done.stdout.splitlines() if line.startswith("RESULTS")]
     assert marked, done.stdout[-2000:] + done.stderr[-4000:]
     return dict(zip([program.name for program in ALL], json.loads(marked[0].removeprefix("RESULTS")), strict=True))

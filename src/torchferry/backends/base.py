@@ -67,6 +67,9 @@ class Backend:
     SHADOWS: ClassVar[tuple[str, ...]] = ()
     """Targets whose plugin's name this plugin's installation has as well, so that finding it says nothing."""
 
+    REDIRECTIONS: ClassVar[tuple[str, ...]] = ()
+    """Modules that redirect `torch.cuda` to this device when they are imported: the vendor's own, and others'."""
+
     PLUGIN_AFTER_TORCH: ClassVar[bool] = True
     """Whether the plugin is imported after `import torch` rather than before it."""
 

@@ -26,6 +26,7 @@ class Gcu(Backend):
     )
     AUTOLOAD_SINCE = "2.10.0"
     DEFAULT_VERSION = "2.10.0"
+    REDIRECTIONS = ("torch_gcu.transfer_to_gcu",)
     DEVICE_TYPE = "gcu"
     NAMESPACE = "torch.gcu"
     IMPORT_NAMESPACE = "torch_gcu.gcu"
@@ -73,6 +74,7 @@ class Gcu(Backend):
         "INSTALL": f"{_SOURCE}: manuals/user_guide torch_gcu_user_guide.rst; {_VLLM}: docs/source/installation.md",
         "AUTOLOAD_SINCE": f"{_SOURCE}: setup.py:358; earlier versions were not read",
         "DEFAULT_VERSION": f"{_SOURCE}: version",
+        "REDIRECTIONS": "github.com/sunnygui-L/torch-gcu@e63ff282355f torch_gcu/transfer_to_gcu.py",
         "DEVICE_TYPE": f"{_SOURCE}: torch_gcu/__init__.py:79",
         "NAMESPACE": f"{_SOURCE}: torch_gcu/__init__.py:80",
         "IMPORT_NAMESPACE": f"{_SOURCE}: torch_gcu/gcu/__init__.py",

@@ -27,6 +27,7 @@ class Musa(Backend):
     )
     AUTOLOAD_SINCE = "2.1.0"
     DEFAULT_VERSION = "2.7.1"
+    REDIRECTIONS = ("torchada",)
     DEVICE_TYPE = "musa"
     NAMESPACE = "torch.musa"
     IMPORT_NAMESPACE = "torch_musa"
@@ -72,6 +73,7 @@ class Musa(Backend):
         "INSTALL": _SDK,
         "AUTOLOAD_SINCE": "torch_musa setup.py:241, tags v2.1.0 to v2.7.1; none in v2.0.0, v2.0.1",
         "DEFAULT_VERSION": f"{_SOURCE}: version.txt",
+        "REDIRECTIONS": "torchada 0.1.103 wheel (PyPI)",
         "DEVICE_TYPE": f"{_SOURCE}: torch_musa/__init__.py:43",
         "NAMESPACE": f"{_SOURCE}: torch_musa/__init__.py",
         "IMPORT_NAMESPACE": f"{_SOURCE}: torch.musa is the package torch_musa (torch_musa/__init__.py)",

@@ -25,6 +25,7 @@ class Npu(Backend):
     )
     AUTOLOAD_SINCE = "2.5.1"
     DEFAULT_VERSION = "2.14.0"
+    REDIRECTIONS = ("torch_npu.contrib.transfer_to_npu",)
     DEVICE_TYPE = "npu"
     NAMESPACE = "torch.npu"
     IMPORT_NAMESPACE = "torch_npu.npu"
@@ -65,6 +66,7 @@ class Npu(Backend):
         "INSTALL": f"{_DOCS}: installation; COMPATIBILITY.en.md",
         "AUTOLOAD_SINCE": "torch-npu 2.5.1 wheel (PyPI): entry_points.txt, torch.backends; none in 2.4.0",
         "DEFAULT_VERSION": "newest wheel whose torch_npu/npu was read",
+        "REDIRECTIONS": f"{_WHEEL}: torch_npu/contrib/transfer_to_npu.py",
         "DEVICE_TYPE": f"{_WHEEL}: rename_privateuse1_backend (2.14.0: torch_npu/_init/registry/backend.py)",
         "NAMESPACE": f"{_WHEEL}: _register_device_module, which gets torch_npu.npu",
         "IMPORT_NAMESPACE": f"{_WHEEL}: torch_npu/npu/__init__.py",

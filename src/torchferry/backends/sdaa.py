@@ -31,6 +31,7 @@ class Sdaa(Backend):
         "使用 jfrog.tecorigin.net 上的厂商镜像 pytorch:版本-torch_sdaa版本，在其中执行 "
         "`source /opt/tecoai/setvars.sh`；宿主机驱动必须与镜像中的工具包版本匹配",
     )
+    REDIRECTIONS = ("torch_sdaa.utils.cuda_migrate",)
     DEVICE_TYPE = "sdaa"
     NAMESPACE = "torch.sdaa"
     IMPORT_NAMESPACE = "torch.sdaa"
@@ -71,6 +72,7 @@ class Sdaa(Backend):
         "PLUGIN": f"{_ZOO}; {_ACCELERATE}: src/accelerate/state.py",
         "PIP_NAME": "absent from PyPI; images on the vendor's registry",
         "INSTALL": f"{_EXAMPLES} READMEs; {_ZOO}: PyTorch/doc adaptation guide",
+        "REDIRECTIONS": "github.com/Tecorigin/modelzoo PyTorch: from torch_sdaa.utils import cuda_migrate",
         "DEVICE_TYPE": _DEEPSPEED,
         "NAMESPACE": _DEEPSPEED,
         "IMPORT_NAMESPACE": f"{_EXAMPLES}: `from torch.sdaa import amp`; {_DEEPSPEED}: `import torch.sdaa`; the plugin "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -23,8 +24,13 @@ from torchferry.shim.launched import run
     metavar="NAME[@VERSION]",
     help=f"Where it runs: {', '.join(built_in())}; without it, the accelerator whose plugin is installed.",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write which lines below this folder went through the redirect, as JSON; `migrate --seen` reads it.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(target: str, command: tuple[str, ...]) -> None:
+def command(target: str, report: Path | None, command: tuple[str, ...]) -> None:
     """Run COMMAND, an unchanged CUDA program, on another accelerator.
 
     COMMAND is what you type on a machine with CUDA: `python train.py`, `torchrun ...`, `accelerate launch ...`, or a
@@ -42,4 +48,4 @@ def command(target: str, command: tuple[str, ...]) -> None:
             say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the redirect"),
             say("unset it, or run the program with `python -m torchferry.run`"),
         )
-    sys.exit(run(list(command), target))
+    sys.exit(run(list(command), target, report))

@@ -40,6 +40,16 @@ def shim_target() -> str:
     return os.environ.get("TORCHFERRY_SHIM_TARGET", "") or "auto"
 
 
+SITES = "TORCHFERRY_SHIM_SITES"
+"""Set by `torchferry run --report` for its processes: the folder in which they leave what went through the redirect."""
+
+
+def sites_folder() -> Path | None:
+    """Return where processes leave which of their lines went through the redirect, or None."""
+    named = os.environ.get(SITES, "")
+    return Path(named) if named else None
+
+
 def cache_folder() -> Path:
     """Return where built things are kept: `TORCHFERRY_CACHE`, else `torchferry` in the user's cache."""
     named = os.environ.get("TORCHFERRY_CACHE", "")

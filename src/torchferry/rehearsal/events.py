@@ -10,24 +10,15 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import site
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
+from torchferry.core.userlines import Place, UserLines
 from torchferry.rehearsal.kinds import DTYPES, NATIVE
-
-
-class Place(NamedTuple):
-    """Where an event comes from: the innermost line that is the user's own; line 0 where there is none."""
-
-    file: str
-    line: int
 
 
 class Key(NamedTuple):
@@ -46,34 +37,13 @@ class Count(NamedTuple):
     amount: int
 
 
-NOWHERE = Place("", 0)
-_TYPED_IN = frozenset({"<string>", "<stdin>"})
-"""What `python -c` and the prompt call their code; so do libraries that make code of text, in modules of theirs."""
-
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-"""In the path of every installed package, also those of another environment on PYTHONPATH."""
-
-_OWN = str(Path(__file__).parent.parent) + os.sep
-
-
-def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    folders = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()}
-    if "torch" in sys.modules:  # it may lie elsewhere, on PYTHONPATH say
-        folders.add(str(Path(str(sys.modules["torch"].__file__)).parent))
-    if site.ENABLE_USER_SITE:
-        folders.add(site.getusersitepackages())
-    return (*sorted(folder.rstrip(os.sep) + os.sep for folder in folders), _OWN, "<")
-
-
 class Recorder:
     """The events of one process."""
 
     def __init__(self) -> None:
         self._counts: dict[Key, list[int]] = {}
         self._lock = threading.Lock()
-        self._libraries = _library_folders()
-        self._is_library: dict[str, bool] = {}
+        self._lines = UserLines()
         self._folder: Path | None = None
         self._is_child = False
         self._at_end: list[Callable[[], dict[str, object]]] = []
@@ -93,7 +63,7 @@ class Recorder:
 
     def add(self, kind: str, subject: str, detail: str = "", amount: int = 1) -> None:
         """Count an event for the user's line that is being executed in this thread."""
-        key = Key(kind, subject, detail, self._place(sys._getframe(1)))
+        key = Key(kind, subject, detail, self._lines.of(sys._getframe(1)))
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -115,7 +85,7 @@ class Recorder:
 
     def called_by_user(self) -> bool:
         """Whether the caller of the caller is the user's own line."""
-        return not self._in_library(sys._getframe(2).f_code.co_filename)
+        return not self._lines.in_library(sys._getframe(2).f_code.co_filename)
 
     def write(self) -> None:
         """Write the events with their counts; the process is about to end."""
@@ -153,24 +123,6 @@ class Recorder:
         self._counts = {}
         self._lock = threading.Lock()
         self._is_child = True
-
-    def _place(self, frame: FrameType | None) -> Place:
-        first: Place | None = None
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if not self._in_library(name) or (name in _TYPED_IN and frame.f_globals.get("__name__") == "__main__"):
-                return Place(name, frame.f_lineno)
-            if first is None and not name.startswith((_OWN, "<")):
-                first = Place(name, frame.f_lineno)
-            frame = frame.f_back
-        return first or NOWHERE
-
-    def _in_library(self, name: str) -> bool:
-        library = self._is_library.get(name)
-        if library is None:
-            library = name.startswith(self._libraries) or any(part in name for part in _INSTALLED)
-            library = self._is_library[name] = library and not name.startswith("<ipython-input")
-        return library
 
 
 def _row(key: Key, times: int, amount: int) -> dict[str, object]:

@@ -81,10 +81,9 @@ def redirect(path: str) -> None:
 
     The vendors' own differ in what they cover and in what they fake; the rehearsal says that it was another one.
     """
-    from torchferry.shim import enable  # imported late: few programs use it
+    from torchferry.shim.redirect import enable  # imported late: few programs use it
 
-    plugin = current()
-    enable(str(plugin.target))
+    enable(str(current().target), instead_of=path)
     events.record("not-rehearsed", path, "torchferry's own redirect stands in for it")
 
 

@@ -6,19 +6,16 @@ word in it is never looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
+from torchferry.shim.sites import Sites
 
 MOST = 64
 """Devices of one machine that a device string may number."""
-
-Noted = Callable[[str], None]
-
 
 class Devices:
     """The devices of the card and the names that the program has for them.
@@ -28,10 +25,12 @@ class Devices:
         to_card: Device of CUDA, as text or as a `torch.device`, to the card's `torch.device`. Empty once the redirect
             is over, so that what still holds a patched function gets what it asked for.
         to_cuda: The card's devices to those that the program sees.
+        sites: Where the lines are noted at which a device is translated; None for nowhere.
     """
 
-    def __init__(self, backend: type[Backend]) -> None:
+    def __init__(self, backend: type[Backend], sites: Sites | None = None) -> None:
         self.card = backend.DEVICE_TYPE
+        self.sites = sites
         self.to_card: dict[Any, torch.device] = {}
         self.to_cuda: dict[torch.device, torch.device] = {}
         self.numbers = backend.INTEGER_DEVICE is not True and torch._C._get_privateuse1_backend_name() != self.card
@@ -47,7 +46,12 @@ class Devices:
         """Return the card's device for one of CUDA; anything else as it is."""
         kind = device.__class__
         if kind is str or kind is torch.device:
-            return self.to_card.get(device, device)
+            found = self.to_card.get(device)
+            if found is None:
+                return device
+            if self.sites is not None:
+                self.sites.note(cuda.DEVICE_TYPE)
+            return found
         if kind is int and self.numbers and self.to_card:
             return torch.device(self.card, device)
         if kind is list or kind is tuple:
@@ -56,7 +60,11 @@ class Devices:
 
     def type_of(self, device_type: Any) -> Any:
         """Return the card's device type, as text, for CUDA's; for parameters that take a type and no index."""
-        return self.card if device_type == cuda.DEVICE_TYPE and self.to_card else device_type
+        if device_type != cuda.DEVICE_TYPE or not self.to_card:
+            return device_type
+        if self.sites is not None:
+            self.sites.note(cuda.DEVICE_TYPE)
+        return self.card
 
     def end(self) -> None:
         """Translate nothing from now on."""

@@ -23,12 +23,13 @@ from torchferry.shim import (
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
+from torchferry.shim.sites import Sites
 from torchferry.shim.viewers import Viewers
 
 
-def patch(patches: Patches, target: Target) -> Devices:
+def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     """Make every patch and return the devices that they translate."""
-    devices = Devices(target.backend)
+    devices = Devices(target.backend, sites)
     viewers = Viewers(target)
     resolver = Resolver(target, devices)
     tensors.patch(patches, devices, viewers)

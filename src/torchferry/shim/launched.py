@@ -15,6 +15,7 @@ from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.shim.redirect import Redirect, current, enable
+from torchferry.shim.sites import collect
 
 SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the redirect."""
@@ -23,8 +24,13 @@ MARK = "TORCHFERRY_SHIM_MARK"
 """File that says that some process has begun the redirect; the first one to begin also says what it redirects."""
 
 
-def run(command: list[str], target: str) -> int:
+def run(command: list[str], target: str, report: Path | None = None) -> int:
     """Run a command with torch.cuda of its processes redirected and return its exit code.
+
+    Args:
+        command: What to run.
+        target: Where it goes, or `auto`.
+        report: File for the lines of the project that went through the redirect.
 
     Raises:
         UsageError: there is no such command.
@@ -33,7 +39,11 @@ def run(command: list[str], target: str) -> int:
         mark = Path(folder) / "begun"
         path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH", "")])])
         values = {"TORCHFERRY_SHIM": "1", "TORCHFERRY_SHIM_TARGET": target, MARK: str(mark), "PYTHONPATH": path}
+        if report is not None:
+            values[env.SITES] = folder
         code = run_command(command, {**os.environ, **values})
+        if report is not None:
+            report.write_text(collect(Path(folder), target, Path.cwd()), encoding="utf-8")
         if target != cuda.DEVICE_TYPE and not mark.exists():
             print(f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr)
     return code

@@ -11,6 +11,7 @@ from torchferry.backends import cuda
 from torchferry.backends.installed import installed
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
+from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 
@@ -81,8 +82,13 @@ def current() -> Redirect | None:
     return _current
 
 
-def enable(text: str) -> Redirect:
-    """Redirect this process; see `torchferry.shim.enable`."""
+def enable(text: str, *, instead_of: str = "") -> Redirect:
+    """Redirect this process; see `torchferry.shim.enable`.
+
+    Args:
+        text: The target.
+        instead_of: Module of another redirect that is being imported, and that this one stands in for.
+    """
     global _current  # noqa: PLW0603 - a process has one torch
     with _lock:
         wanted = choose(text)
@@ -91,7 +97,7 @@ def enable(text: str) -> Redirect:
         redirect = Redirect(wanted)
         if wanted is not None:
             try:
-                _begin(redirect, wanted)
+                _begin(redirect, wanted, instead_of)
             except BaseException:
                 redirect._end()
                 raise
@@ -149,14 +155,30 @@ def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
     return running
 
 
-def _begin(redirect: Redirect, target: Target) -> None:
+def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     import torch
 
     _check_torch(str(torch.__version__))
     load_plugin(target)
+    _refuse_others(target, instead_of)
     from torchferry.shim import families
+    from torchferry.shim.sites import Sites
 
-    redirect._devices = families.patch(redirect._patches, target)
+    folder = env.sites_folder()
+    sites = None if folder is None else Sites()
+    redirect._devices = families.patch(redirect._patches, target, sites)
+    if sites is not None and folder is not None:
+        sites.write_into(folder)
+
+
+def _refuse_others(target: Target, instead_of: str) -> None:
+    """Two redirects on top of each other would translate what the other one already has."""
+    for module in target.backend.REDIRECTIONS:
+        if module in sys.modules and module != instead_of:
+            raise TorchferryError(
+                say("`{module}` redirects torch.cuda already", module=module),
+                say("remove its import, or do without torchferry's redirect"),
+            )
 
 
 def _check_torch(version: str) -> None:

@@ -103,21 +103,25 @@ class Resolver:
         if issubclass(kind, ModuleType):
             return value
         if issubclass(kind, type):
-            return self._class(value, original, keywords)
+            return self._class(row.name, value, original, keywords)
         if callable(value):
+            if self.devices.sites is not None:
+                value = self.devices.sites.noted(row.name, value)
             first = None if quiet or row.status != "partial" else lambda: say_once(row, self.target)
             return self.parameters.translated(value, original, keywords=keywords, first=first)
         return value
 
-    def _class(self, value: type, original: Any, keywords: Mapping[str, str]) -> type:
+    def _class(self, name: str, value: type, original: Any, keywords: Mapping[str, str]) -> type:
         """Return a class whose call makes an object of the card's class, with its arguments translated.
 
         `isinstance` asks the card's class, so that objects made by the plugin itself belong to it.
         """
         like = original if isinstance(original, type) else value
-        if not keywords and not self.parameters.takes_any(like):
+        if not keywords and not self.parameters.takes_any(like) and self.devices.sites is None:
             return value
         make = self.parameters.translated(value, like, keywords=keywords)
+        if self.devices.sites is not None:
+            make = self.devices.sites.noted(name, make)
 
         class Meta(type(value)):  # type: ignore[misc]
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:

@@ -51,6 +51,8 @@ def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
     def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not devices.to_card:
             return original(self, device, *args, **kwargs)
+        if devices.sites is not None:
+            devices.sites.note("torch.Tensor.cuda")
         if device is None:
             place = torch.device(devices.card)
         else:
@@ -110,7 +112,13 @@ def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: View
 
     def is_cuda(self: Any) -> bool:
         real = get(self)
-        return real.type == cuda.DEVICE_TYPE or (real in to_cuda and not viewers.sees_card())
+        if real not in to_cuda:
+            return real.type == cuda.DEVICE_TYPE
+        if viewers.sees_card():
+            return False
+        if devices.sites is not None:
+            devices.sites.note("torch.Tensor.is_cuda")
+        return True
 
     return is_cuda
 

@@ -1,4 +1,4 @@
-"""Who sees what: the program sees a CUDA device, torch and libraries that know the card see the card.
+"""Who sees what: the program sees a CUDA device; torch, libraries that know the card and CUDA's own kernels see the card.
 
 A library that knows the card chooses it by itself; told that CUDA is available as well, it would take its CUDA path,
 and answers that contradict each other are how a redirect confuses it. So each question is answered by who asks: the
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from torchferry.backends import cuda
 from torchferry.backends.target import Target
 
 _TRUTH = ("torch", "torchferry", "functorch", "torchgen")
@@ -31,6 +32,9 @@ class Viewers:
         for module in (backend.PLUGIN, backend.IMPORT_NAMESPACE, backend.DISTRIBUTED, backend.DEVICE_FACTORY):
             self._known.setdefault(module.partition(".")[0], True)
         self._known.setdefault("", False)
+        for distribution in cuda.packages().values():
+            if distribution.kind == "kernels" and distribution.names is None:
+                self._known.update(dict.fromkeys(distribution.modules, True))  # a True would start CUDA's kernels
         self.by_module: dict[str, bool] = {}
 
     def sees_card(self, depth: int = 2) -> bool:

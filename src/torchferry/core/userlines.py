@@ -1,0 +1,67 @@
+"""Which line of a running program is the user's own: neither Python's, nor an installed package's, nor torchferry's."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """The innermost line that is the user's own; line 0 where there is none."""
+
+    file: str
+    line: int
+
+
+NOWHERE = Place("", 0)
+
+_TYPED_IN = frozenset({"<string>", "<stdin>"})
+"""What `python -c` and the prompt call their code; so do libraries that make code of text, in modules of theirs."""
+
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+"""In the path of every installed package, also those of another environment on PYTHONPATH."""
+
+_OWN = str(Path(__file__).parent.parent) + os.sep
+
+
+class UserLines:
+    """Finds the user's own line in a stack."""
+
+    def __init__(self) -> None:
+        self._libraries = _library_folders()
+        self._is_library: dict[str, bool] = {}
+
+    def of(self, frame: FrameType | None) -> Place:
+        """Return the innermost line at or above `frame` that is the user's own, or else the innermost of a library."""
+        first: Place | None = None
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if not self.in_library(name) or (name in _TYPED_IN and frame.f_globals.get("__name__") == "__main__"):
+                return Place(name, frame.f_lineno)
+            if first is None and not name.startswith((_OWN, "<")):
+                first = Place(name, frame.f_lineno)
+            frame = frame.f_back
+        return first or NOWHERE
+
+    def in_library(self, name: str) -> bool:
+        """Whether a file, as code names it, is not the user's own."""
+        library = self._is_library.get(name)
+        if library is None:
+            library = name.startswith(self._libraries) or any(part in name for part in _INSTALLED)
+            library = self._is_library[name] = library and not name.startswith("<ipython-input")
+        return library
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()}
+    if "torch" in sys.modules:  # it may lie elsewhere, on PYTHONPATH say
+        folders.add(str(Path(str(sys.modules["torch"].__file__)).parent))
+    if site.ENABLE_USER_SITE:
+        folders.add(site.getusersitepackages())
+    return (*sorted(folder.rstrip(os.sep) + os.sep for folder in folders), _OWN, "<")
