@@ -222,7 +222,7 @@ class Call {
     auto* device = original->unsafe_storage().unsafeGetStorageImpl();
     if (C10_UNLIKELY(!lent_by(*device, host))) {
       original->set_storage_keep_dtype(device_storage(host, original->device().index()));
-    } else if (device->nbytes() != host->nbytes() || device->data_ptr().get() != host->data_ptr().get()) {
+    } else if (was_resized(*device, *host)) {
       device->set_data_ptr_noswap(adopt(StoragePtr::reclaim_copy(host), device->device().index()));
       device->set_nbytes(host->nbytes());
     }
