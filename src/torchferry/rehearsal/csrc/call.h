@@ -38,11 +38,13 @@ class Call {
   // The CPU tensor to compute with in place of `tensor`, argument number `index`.
   at::Tensor to_cpu(const at::Tensor& tensor, size_t index, bool writes) {
     if (C10_LIKELY(on_device(tensor))) {
+      TORCH_CHECK(static_cast<int>(index) != op_.from_host, "Expected scalars to be on CPU, got ", tensor.device(),
+                  " instead.");
       return from_device(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
       // Indices may be on the CPU; what they index, and what is put there, may not.
-      const bool welcome = op_.any_device && (!op_.indexes || index == 1);
+      const bool welcome = (op_.any_device && (!op_.indexes || index == 1)) || static_cast<int>(index) == op_.from_host;
       if (!welcome && (tensor.dim() != 0 || writes) && stray_ < 0) {
         stray_ = static_cast<int>(index);
       }
