@@ -1,310 +1,248 @@
-"""PyTorch's device-generic test machinery on the rehearsal device, with the databases that the wheel contains.
+"""PyTorch's device-generic tests on the rehearsal device, against the CPU.
 
-    python benchmarks/rehearsal/generic.py [--output FILE] [unittest arguments, such as -k modules]
+    python benchmarks/rehearsal/generic.py                          # what the wheel has: machinery and databases
+    python benchmarks/rehearsal/generic.py --tests DIR [FILE...]    # PyTorch's own test files
+    python benchmarks/rehearsal/generic.py --tests DIR --host [FILE...]    # their tests that are for the CPU alone
 
-The wheel has the machinery (`instantiate_device_type_tests`, which finds the device by itself and makes a class of
-tests for it) and the databases of operators, modules and optimizers, each with what PyTorch knows it may skip. It does
-not have the test files: `test_torch.py`, `test_nn.py`, `test_modules.py`, `test_optim.py`, `test_autograd.py` and the
-others are in PyTorch's repository only, so the checks below are written after theirs. What fails on the CPU too says
-nothing about the device, and is counted apart. It needs numpy and expecttest.
+DIR is the folder `test` of a PyTorch source, of a version near the installed torch: its files are not in the wheel.
+FILE is a path in it, such as test_view_ops.py or nn/test_pooling.py. It needs numpy and expecttest.
+
+Each file runs in a process for the CPU, without the rehearsal, and in one for the device, and what they say is compared
+test by test. A test that fails on the CPU too says nothing about the device (an older test of a newer torch, for one),
+and is counted apart. With --host, the tests that are not made for a device run with and without the rehearsal, which
+must leave the CPU as it was. A run that was stopped goes on where it was; remove the folder of results to start anew.
 """
-
-# ruff: noqa: E402, PT009 - the device comes before the machinery, and its assertEqual compares tensors
 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
-import pickle
+import os
+import signal
+import subprocess
 import sys
-import unittest
-import warnings
-from collections.abc import Iterator
-from itertools import islice
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-import torch
-
-import torchferry.rehearsal
-
-DEVICE = torchferry.rehearsal.enable("sdaa", devices=2).backend.DEVICE_TYPE  # before the machinery looks for devices
-
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.testing._internal import (
-    common_device_type,
-    common_methods_invocations,
-    common_modules,
-    common_optimizers,
+WORKER = Path(__file__).with_name("generic_worker.py")
+TARGET = "sdaa"
+FILES = (
+    "test_torch.py",
+    "test_autograd.py",
+    "test_optim.py",
+    "test_serialization.py",
+    "test_indexing.py",
+    "test_dataloader.py",
+    "test_view_ops.py",
+    "test_shape_ops.py",
+    "test_type_promotion.py",
+    "test_tensor_creation_ops.py",
+    "test_sort_and_select.py",
+    "test_scatter_gather_ops.py",
+    "test_segment_reductions.py",
+    "test_masked.py",
+    "test_maskedtensor.py",
+    "test_dlpack.py",
+    "test_numpy_interop.py",
+    "test_complex.py",
+    "test_nn.py",
+    "test_modules.py",
+    "nn/test_convolution.py",
+    "nn/test_dropout.py",
+    "nn/test_embedding.py",
+    "nn/test_multihead_attention.py",
+    "nn/test_parametrization.py",
+    "nn/test_pooling.py",
+    "test_native_mha.py",
+    "test_transformers.py",
+    "test_expanded_weights.py",
+    "test_foreach.py",
+    "test_spectral_ops.py",
+    "test_linalg.py",
+    "test_reductions.py",
+    "test_binary_ufuncs.py",
+    "test_unary_ufuncs.py",
+    "functorch/test_eager_transforms.py",
+    "functorch/test_vmap.py",
+    "test_fake_tensor.py",
+    "test_python_dispatch.py",
+    "test_custom_ops.py",
 )
-from torch.testing._internal.autograd_function_db import autograd_function_db
-from torch.testing._internal.common_utils import TestCase
-from torch.testing._internal.custom_op_db import custom_op_db
+HOST_FILES = (
+    "test_torch.py",
+    "test_autograd.py",
+    "test_serialization.py",
+    "test_dataloader.py",
+    "test_multiprocessing.py",
+    "test_indexing.py",
+    "test_optim.py",
+    "test_nn.py",
+)
 
-from benchmarks.rehearsal.comparison import Mover, difference, leaves, tensors_in
-
-ops: Any = common_device_type.ops
-modules: Any = common_modules.modules
-optims: Any = common_optimizers.optims
-instantiate_device_type_tests: Any = common_device_type.instantiate_device_type_tests
-
-op_db = common_methods_invocations.op_db
-DOUBLE = [op for op in op_db if op.supports_autograd and torch.float64 in op.dtypes]
-FORWARD_MODE = [op for op in DOUBLE if op.supports_forward_ad]
-BATCHED = [op for op in op_db if torch.float32 in op.dtypes and not op.variant_test_name]
-METHODS = [op for op in op_db if op.method_variant is not None and torch.float32 in op.dtypes]
-FOREACH = [
-    op
-    for kind in ("unary", "binary", "pointwise", "reduce", "other")
-    for op in getattr(common_methods_invocations, f"foreach_{kind}_op_db")
-]
-FOREACH_DTYPES = (torch.float32, torch.float16, torch.int64, torch.complex64)
-FEW = 2
-
-
-class TestOperators(TestCase):
-    """After test_ops.py, test_ops_gradients.py and test_fake_tensor.py."""
-
-    @ops(METHODS, allowed_dtypes=(torch.float32,))  # type: ignore[untyped-decorator]
-    def test_method_is_the_function(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for sample in islice(op.sample_inputs(device, dtype), FEW):
-            found = []
-            for variant in (op.op, op.method_variant):
-                torch.manual_seed(0)
-                found.append(variant(copy.deepcopy(sample.input), *sample.args, **sample.kwargs))
-            if not op.name.startswith(("empty", "new_empty")):
-                self.assertEqual(*found)
-
-    @ops(DOUBLE, allowed_dtypes=(torch.float64,))  # type: ignore[untyped-decorator]
-    def test_gradients(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for call, inputs in gradient_inputs(op, device, dtype):
-            self.assertTrue(
-                torch.autograd.gradcheck(
-                    call, inputs, fast_mode=True, check_undefined_grad=False, nondet_tol=op.gradcheck_nondet_tol
-                )
-            )
-
-    @ops(FORWARD_MODE, allowed_dtypes=(torch.float64,))  # type: ignore[untyped-decorator]
-    def test_forward_mode(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for call, inputs in gradient_inputs(op, device, dtype):
-            self.assertTrue(
-                torch.autograd.gradcheck(
-                    call,
-                    inputs,
-                    fast_mode=True,
-                    check_forward_ad=True,
-                    check_backward_ad=False,
-                    check_undefined_grad=False,
-                    nondet_tol=op.gradcheck_nondet_tol,
-                )
-            )
-
-    @ops(BATCHED, allowed_dtypes=(torch.float32,))  # type: ignore[untyped-decorator]
-    def test_fake_tensors_look_like_the_real_ones(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for sample in islice(op.sample_inputs(device, dtype), FEW):
-            with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-                try:
-                    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, mode.from_tensor, sample)
-                    fake = op.op(inputs.input, *inputs.args, **inputs.kwargs)
-                except torch._subclasses.fake_tensor.UnsupportedFakeTensorException:
-                    continue
-                except torch._subclasses.fake_tensor.DynamicOutputShapeException:
-                    continue
-                except torch._subclasses.fake_tensor.DataDependentOutputException:
-                    continue
-            real = op.op(sample.input, *sample.args, **sample.kwargs)
-            for expected, found in zip(tensors_in(real), tensors_in(fake), strict=True):
-                self.assertEqual(expected.shape, found.shape)
-                self.assertEqual(expected.dtype, found.dtype)
-                self.assertEqual(expected.device, found.device)
-
-
-def gradient_inputs(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[Any, tuple[torch.Tensor, ...]]]:
-    """Yield functions of the inputs that need a gradient, with these inputs."""
-    for sample in islice(op.sample_inputs(device, dtype, requires_grad=True, small_inputs_only=True), FEW):
-        everything = (sample.input, *sample.args, sample.kwargs)
-        flat, structure = torch.utils._pytree.tree_flatten(everything)
-        where = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-
-        def call(
-            *inputs: torch.Tensor,
-            flat: list[Any] = flat,
-            where: list[int] = where,
-            structure: Any = structure,
-            sample: Any = sample,
-        ) -> Any:
-            given = list(flat)
-            for i, value in zip(where, inputs, strict=True):
-                given[i] = value
-            *positional, named = torch.utils._pytree.tree_unflatten(given, structure)
-            torch.manual_seed(0)
-            result = op.gradcheck_wrapper(op.op, *positional, **named)
-            if sample.output_process_fn_grad is not None:
-                result = sample.output_process_fn_grad(result)
-            return tuple(t for t in tensors_in(result) if t.is_floating_point() or t.is_complex())
-
-        inputs = tuple(flat[i] for i in where)
-        if inputs and any(result.requires_grad for result in call(*inputs)):
-            yield call, inputs
-
-
-class TestForeach(TestCase):
-    """After test_foreach.py."""
-
-    @ops(FOREACH, allowed_dtypes=FOREACH_DTYPES)  # type: ignore[untyped-decorator]
-    def test_equals_the_cpu(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for variant in filter(None, (op.method_variant, op.inplace_variant)):
-            for sample in islice(op.sample_inputs("cpu", dtype), 30):
-                found = []
-                for mover in (Mover("cpu"), Mover(device)):
-                    positional, named = mover.move((sample.input, *sample.args)), mover.move(sample.kwargs)
-                    try:
-                        result = variant(*positional, **named)
-                    except (RuntimeError, TypeError) as error:
-                        result = type(error).__name__  # such as a result that does not fit the type of an input
-                    found.append(leaves("result", result) + leaves("inputs", positional))
-                self.assertEqual(difference(found[0], found[1], torch.device(device).type), "")
-
-
-class TestModules(TestCase):
-    """After test_modules.py."""
-
-    @modules(common_modules.module_db, allowed_dtypes=(torch.float32,))  # type: ignore[untyped-decorator]
-    def test_equals_the_cpu(self, device: str, dtype: torch.dtype, module_info: Any, training: bool) -> None:
-        for module, sample in cases(module_info, dtype, training):
-            there = copy.deepcopy(module).to(device)
-            found = []
-            for part, mover in ((module, Mover("cpu")), (there, Mover(device))):
-                torch.manual_seed(0)
-                positional, named = mover.move(sample.forward_input.args), mover.move(sample.forward_input.kwargs)
-                result = part(*positional, **named)
-                total = sum(t.sum() for t in tensors_in(result) if t.requires_grad)
-                if isinstance(total, torch.Tensor):
-                    torch.autograd.backward(total)
-                found.append(leaves("result", result) + leaves("gradient", [p.grad for p in part.parameters()]))
-            self.assertEqual(difference(found[0], found[1], torch.device(device).type), "")
-
-    @modules(common_modules.module_db, allowed_dtypes=(torch.float32,))  # type: ignore[untyped-decorator]
-    def test_factories_copies_and_pickles(
-        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
-    ) -> None:
-        for sample in module_info.module_inputs_func(
-            module_info, device=device, dtype=dtype, requires_grad=False, training=training
-        ):
-            arguments, options = sample.constructor_input.args, sample.constructor_input.kwargs
-            module = module_info.module_cls(*arguments, **options).to(device, dtype)
-            if any(torch.nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
-                continue
-            copies = [copy.deepcopy(module), pickle.loads(pickle.dumps(module)), module.to("cpu").to(device)]
-            for each in copies:
-                self.assertEqual(module.state_dict(), each.state_dict())
-                for tensor in (*each.parameters(), *each.buffers()):
-                    self.assertEqual(tensor.device.type, torch.device(device).type)
-
-
-def cases(module_info: Any, dtype: torch.dtype, training: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield modules on the CPU with their inputs."""
-    for sample in module_info.module_inputs_func(
-        module_info, device="cpu", dtype=dtype, requires_grad=False, training=training
-    ):
-        if sample.forward_input is None:
-            continue
-        torch.manual_seed(0)
-        module = module_info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
-        yield module.to(dtype).train(training), sample
-
-
-class TestOptimizers(TestCase):
-    """After test_optim.py."""
-
-    @optims(common_optimizers.optim_db, dtypes=[torch.float32])  # type: ignore[untyped-decorator]
-    def test_equals_the_cpu(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        for chosen in optim_info.optim_inputs_func(device=device):
-            for implementation in ({}, *({name: True} for name in optim_info.supported_impls if name != "capturable")):
-                if "differentiable" in implementation or "capturable" in chosen.kwargs:
-                    continue
-                found = []
-                for place in ("cpu", device):
-                    torch.manual_seed(0)
-                    weights = [torch.randn(5, 5).to(place).requires_grad_() for _ in range(2)]
-                    options = {
-                        name: value.to(place) if isinstance(value, torch.Tensor) and value.dim() else value
-                        for name, value in chosen.kwargs.items()
-                    }
-                    optimizer = optim_info.optim_cls(weights, **{**options, **implementation})
-
-                    def closure(weights: list[torch.Tensor] = weights, optimizer: Any = optimizer) -> torch.Tensor:
-                        optimizer.zero_grad()
-                        loss = torch.stack([weight.square().sum() for weight in weights]).sum()
-                        torch.autograd.backward(loss)
-                        return loss
-
-                    for _ in range(3):
-                        optimizer.step(closure)
-                    found.append([weight.detach().cpu() for weight in weights])
-                self.assertEqual(found[0], found[1], msg=f"{chosen.desc} {implementation}")
-
-
-class TestFunctions(TestCase):
-    """After test_autograd_function and the tests of custom operators in functorch."""
-
-    @ops([*autograd_function_db, *custom_op_db], allowed_dtypes=(torch.float32,))  # type: ignore[untyped-decorator]
-    def test_equals_the_cpu(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        for sample in op.sample_inputs("cpu", dtype, requires_grad=True):
-            found = []
-            for mover in (Mover("cpu"), Mover(device)):
-                positional, named = mover.move((sample.input, *sample.args)), mover.move(sample.kwargs)
-                result = op.op(*positional, **named)
-                total = sum(t.sum() for t in tensors_in(result) if t.requires_grad)
-                if isinstance(total, torch.Tensor):
-                    torch.autograd.backward(total)
-                gradients = [t.grad for t in tensors_in(positional) if t.is_leaf]
-                found.append(leaves("result", result) + leaves("gradient", gradients))
-            self.assertEqual(difference(found[0], found[1], torch.device(device).type), "")
-
-
-for case in (TestOperators, TestForeach, TestModules, TestOptimizers, TestFunctions):
-    instantiate_device_type_tests(case, globals(), only_for=(DEVICE, "cpu"))
-
-
-def reason(text: str) -> str:
-    """Return the last exception of a traceback in a line."""
-    lines = [line for line in text.splitlines() if line and not line.startswith((" ", "To execute", "This message"))]
-    named = [i for i, line in enumerate(lines) if "Error" in line.partition(":")[0] or "Exception" in line]
-    return " ".join(lines[named[-1] :] if named else lines[-1:])[:200]
+Outcomes = dict[str, dict[str, str]]
 
 
 def main() -> None:
-    """Run the tests and write what they came to."""
+    """Run the tests asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, metavar="FILE")
+    parser.add_argument("--tests", type=Path, metavar="DIR", help="the folder with PyTorch's test files")
+    parser.add_argument("--host", action="store_true", help="the tests that are not made for a device")
+    parser.add_argument("--again", action="store_true", help="run once more what failed on the device")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--seconds", type=int, default=60, help="limit for one test")
+    parser.add_argument("--gib", type=int, default=8, help="limit for the memory of one process")
+    parser.add_argument("--output", type=Path, metavar="PATH", help="a folder; without --tests, a JSON file")
     arguments, rest = parser.parse_known_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    program = unittest.main(argv=[sys.argv[0], *rest], exit=False, warnings="ignore")
-    done = program.result
-    failed = {name(test): reason(text) for test, text in (*done.failures, *done.errors)}
-    both = {test: text for test, text in failed.items() if DEVICE in test and test.replace(DEVICE, "cpu") in failed}
-    own = {test: text for test, text in failed.items() if DEVICE in test and test not in both}
-    skipped = sum(1 for test, _ in done.skipped if DEVICE in name(test))
-    tests = done.testsRun // 2
-    print(f"{tests} tests, {skipped} skipped by PyTorch, {len(both)} fail on the CPU too, {len(own)} here only")
-    for test, text in sorted(own.items()):
-        print(f"  {test}: {text}")
-    if arguments.output is not None:
-        figures = {"tests": tests, "skipped": skipped, "both": both, "own": own}
-        document = {"torch": str(torch.__version__), **figures}
-        arguments.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if arguments.tests is None:
+        from benchmarks.rehearsal import generic_checks
+
+        generic_checks.main(arguments.output, rest)
+        return
+    if not (arguments.tests / "test_torch.py").is_file():
+        print(f"skipped: {arguments.tests} has no test_torch.py; name the folder `test` of a PyTorch source")
+        return
+    usual = HOST_FILES if arguments.host else FILES
+    measure(arguments, rest or [file for file in usual if (arguments.tests / file).is_file()])
 
 
-def name(test: unittest.TestCase) -> str:
-    """Return the test's name without its class, which is called after the device in capitals."""
-    case, _, method = test.id().rpartition(".")
-    family = case.rpartition(".")[2].removesuffix("CPU").removesuffix(DEVICE.upper()).removesuffix("PRIVATEUSE1")
-    return f"{family}.{method}"
+def measure(arguments: argparse.Namespace, files: list[str]) -> None:
+    """Run the files on both devices, print a line for each, and write what failed on the device only."""
+    folder = arguments.output or Path("generic-results")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def both(file: str) -> dict[str, Any]:
+        found = [outcomes(run(arguments, folder, file, target)) for target in ("", TARGET)]
+        return compared(file, *found)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        rows = []
+        for row in pool.map(both, files):
+            rows.append(row)
+            print_row(row)
+    (folder / "results.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def run(arguments: argparse.Namespace, folder: Path, file: str, target: str) -> Path:
+    """Run a file on a device, in a new process after each crash and each test that cannot be interrupted."""
+    kind = "host-" if arguments.host else ""
+    lines = folder / f"{file.removesuffix('.py').replace('/', '-')}-{kind}{target or 'cpu'}.jsonl"
+    lines.touch()
+    if arguments.again and target:
+        kept = [row for row in read(lines) if row["result"] in ("pass", "skip")]
+        lines.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+    if any(row["result"] == "finished" for row in read(lines)):
+        return lines
+    plan = {
+        "tests": str(arguments.tests.resolve()),
+        "file": file,
+        "target": target,
+        "host": arguments.host,
+        "lines": str(lines.resolve()),
+        "seconds": arguments.seconds,
+        "gib": arguments.gib,
+    }
+    while True:
+        before = lines.stat().st_size
+        with tempfile.TemporaryDirectory() as scratch:
+            status, errors = watched(plan, lines, scratch, arguments.seconds)
+        rows = read(lines)
+        if status == 0:
+            row = {"test": file, "result": "finished"}
+        elif rows and rows[-1]["result"] == "started":
+            row = {"test": rows[-1]["test"], "result": "fail", "why": f"the process ended with {status}"}
+        elif lines.stat().st_size == before:
+            row = {"test": file, "result": "finished", "why": errors.strip().rpartition("\n")[2]}
+        else:
+            continue
+        with open(lines, "a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        if row["result"] == "finished":
+            return lines
+
+
+def watched(plan: dict[str, Any], lines: Path, scratch: str, seconds: int) -> tuple[int, str]:
+    """Run the worker, and end it when nothing has been written for longer than a test may take."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        process = subprocess.Popen(
+            [sys.executable, str(WORKER), json.dumps(plan)],
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        size, since = -1, time.monotonic()
+        while not ended(process):
+            if lines.stat().st_size != size:
+                size, since = lines.stat().st_size, time.monotonic()
+            if time.monotonic() - since > seconds + 60:
+                os.killpg(process.pid, signal.SIGKILL)
+        errors.seek(0)
+        return process.wait(), errors.read()[-4000:]
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for a second, and say whether the process has ended."""
+    try:
+        process.wait(1)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a file's run."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def outcomes(path: Path) -> Outcomes:
+    """Return what each test came to, under the name that it has on the CPU."""
+    found = {}
+    for row in read(path):
+        if row["result"] != "started":
+            named = row["test"].replace("PRIVATEUSE1.", "CPU.").replace(f"{TARGET.upper()}.", "CPU.")
+            found[named.replace(f"_{TARGET}", "_cpu")] = row
+    return found
+
+
+def compared(file: str, cpu: Outcomes, device: Outcomes) -> dict[str, Any]:
+    """Return a file's figures and what failed on the device only."""
+    ended = device.pop(file, {}).get("why", "") or cpu.pop(file, {}).get("why", "")
+    count: Counter[str] = Counter()
+    own: dict[str, str] = {}
+    both: dict[str, str] = {}
+    for test, row in device.items():
+        theirs = cpu.get(test, {"result": "absent"})["result"]
+        if row["result"] == "fail":
+            (both if theirs == "fail" else own)[test] = row["why"]
+        count[row["result"]] += 1
+    return {
+        "file": file,
+        "not run": ended,
+        "tests": len(device),
+        "pass": count["pass"],
+        "skip": count["skip"],
+        "both": both,
+        "own": own,
+    }
+
+
+def print_row(row: dict[str, Any]) -> None:
+    """Print a file's figures."""
+    if row["not run"]:
+        print(f"{row['file']:36} not run: {row['not run']}", flush=True)
+        return
+    print(
+        f"{row['file']:36}{row['tests']:6} tests, {row['pass']:6} pass, {row['skip']:5} skipped,"
+        f" {len(row['both']):4} fail on the CPU too, {len(row['own']):4} here only",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

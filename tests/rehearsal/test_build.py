@@ -120,6 +120,78 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert "TORCHFERRY_CACHE" in out
 
 
+ALONE = ["unshare", "--user", "--map-root-user", "--mount"]
+"""Where a test may mount what it likes, and nobody else sees it."""
+
+
+def run_mounted(cache: Path, mount: str, cxx: Path) -> tuple[str, str]:
+    """As `run`, after the shell command `mount`, which finds the cache's folder in `$cache`."""
+    cache.mkdir(exist_ok=True)
+    if subprocess.run(
+        [*ALONE, "mount", "-t", "tmpfs", "tmpfs", str(cache)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("this machine lets nobody mount, not even in a namespace of their own")
+    values = {**os.environ, "TORCHFERRY_CACHE": str(cache), "CXX": str(cxx), "cache": str(cache)}
+    done = subprocess.run(
+        [*ALONE, "sh", "-ec", f'{mount}\nexec "$0" -c "$1"\n', sys.executable, SHOW],
+        env=values, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+BIG = 'head -c 200000 /dev/zero > "$out"'
+
+
+@pytest.mark.parametrize(
+    ("mount", "wanted"),
+    [
+        ('mount -t tmpfs -o size=64k tmpfs "$cache"', "No space left on device"),
+        ('mount -t tmpfs -o nr_inodes=2 tmpfs "$cache"', "No space left on device"),
+        ('mount -t tmpfs -o ro tmpfs "$cache"', "Read-only file system"),
+    ],
+    ids=["no room for the library", "no room for a folder", "read-only"],
+)
+def test_a_cache_that_is_full_or_read_only(tmp_path: Path, mount: str, wanted: str) -> None:
+    out, _ = run_mounted(tmp_path / "cache", mount, compiler(tmp_path, BIG))
+    assert out.startswith("ERROR cannot write in the cache")
+    assert wanted in out
+    assert "TORCHFERRY_CACHE" in out
+
+
+def test_a_build_beyond_a_limit_of_size_leaves_nothing(tmp_path: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+    writer = f'{sys.executable} -c \'open("\'"$out"\'", "wb").write(bytes(200000))\''
+    out, _ = run(tmp_path / "cache", compiler(tmp_path, writer), limit + SHOW)
+    assert out.startswith("ERROR cannot write in the cache")
+    assert "File too large" in out
+    assert [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()] == [".lock"]
+    out, _ = run(tmp_path / "cache", compiler(tmp_path, BIG))
+    assert Path(out.strip()).stat().st_size == 200000
+
+
+def test_a_read_only_cache_serves_what_it_has(tmp_path: Path) -> None:
+    cxx = compiler(tmp_path, BIG)
+    first, _ = run(tmp_path / "cache", cxx)
+    bind = 'mount --bind "$cache" "$cache"; mount -o remount,ro,bind "$cache"'
+    assert run_mounted(tmp_path / "cache", bind, cxx) == (first, "")
+
+
+def test_two_torch_versions_take_turns(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    cxx = compiler(tmp_path, f'echo "$(wc -l < "{calls}")" > "$out"; echo call >> "{calls}"')
+    calls.write_text("")
+    versions = ("2.13.0+cpu", "2.14.0+cpu", "2.13.0+cpu", "2.14.0+cpu")
+    paths = [
+        Path(run(tmp_path / "cache", cxx, f"import torch\ntorch.__version__ = {version!r}\n" + SHOW)[0].strip())
+        for version in versions
+    ]
+    assert paths[0] != paths[1]
+    assert paths[:2] == paths[2:]
+    assert [path.read_text().strip() for path in paths] == ["0", "1", "0", "1"]
+    assert "torch-2.13.0-" in str(paths[0])
+    assert "torch-2.14.0-" in str(paths[1])
+
+
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     cxx = compiler(tmp_path, 'echo built > "$out"')
     run(tmp_path / "cache", cxx)

@@ -286,3 +286,10 @@ def test_attention_holds_no_scores_of_all_positions(device: str, rehearsed: Any)
     before = rehearsed.namespace.memory_allocated()
     torch.nn.functional.scaled_dot_product_attention(query, query, query)
     assert rehearsed.namespace.max_memory_allocated() - before < 2048 * 2048
+
+
+def test_attention_in_double_precision_has_a_second_derivative(device: str) -> None:
+    query = torch.randn(1, 2, 3, 4, device=device, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(
+        lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q), (query,), fast_mode=True
+    )

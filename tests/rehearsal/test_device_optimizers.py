@@ -125,3 +125,16 @@ def test_averaged_weights_follow(device: str) -> None:
         module.weight.add_(2)
     average.update_parameters(module)
     torch.testing.assert_close(average.module.weight, module.weight - 1)
+
+
+@pytest.mark.parametrize("name", ["_foreach_addcmul", "_foreach_addcdiv", "_foreach_addcmul_", "_foreach_addcdiv_"])
+def test_numbers_for_a_list_of_tensors_are_read_on_the_cpu(device: str, name: str) -> None:
+    def updated(scalars: Any) -> Any:
+        values = [torch.full((3,), float(i), device=device) for i in (1, 2, 3)]
+        found = getattr(torch, name)(values, values, values, scalars=scalars)
+        return torch.stack(list(values if found is None else found)).cpu()
+
+    numbers = torch.tensor([1.0, 2.0, 3.0])
+    assert torch.equal(updated(numbers), updated(numbers.tolist()))
+    with pytest.raises(RuntimeError, match="Expected scalars to be on CPU"):
+        updated(numbers.to(device))

@@ -185,9 +185,10 @@ SURFACE = {
     ),
     "gcu": (
         "Event Stream ExternalStream GCUGraph GcuError DeferredGcuCallError gcuStatus topstx.range_push topstx.range "
-        "memory.GCUPluggableAllocator FloatStorage init set_sync_debug_mode profiler.profile amp.autocast",
-        "nvtx CUDAGraph CudaError OutOfMemoryError ipc_collect utilization comm nccl tunable GCUPluggableAllocator "
-        "profiler.start is_tf32_supported host_memory_stats change_current_allocator",
+        "memory.GCUPluggableAllocator FloatStorage init set_sync_debug_mode profiler.profile amp.autocast "
+        "tunable.enable",
+        "nvtx CUDAGraph CudaError OutOfMemoryError ipc_collect utilization comm nccl GCUPluggableAllocator "
+        "profiler.start is_tf32_supported host_memory_stats change_current_allocator tunable.tune_gemm_in_file",
     ),
 }
 

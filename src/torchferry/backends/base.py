@@ -103,6 +103,13 @@ class Backend:
     DEVICE_GENERATOR: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `torch.Generator(device=...)` works on the device."""
 
+    SHARES_TENSORS_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
+    """First plugin version that sends device tensors to other processes (`torch.multiprocessing`) as shared memory;
+    None for never."""
+
+    SHARES_EVENTS_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
+    """The same of its events."""
+
     DTYPES: ClassVar[dict[str, str]] = {}
     """Dtypes that do not behave as on CUDA: `missing`, `narrowed`, `emulated` or `limited`. A dtype that is
     absent is not known to differ."""

@@ -59,6 +59,18 @@ def modules() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+def questions() -> frozenset[str]:
+    """Return the names that ask whether there is CUDA, and answer no rather than raise where there is none."""
+    return frozenset(toml.load(DATA / "cuda" / "api.toml")["questions"])
+
+
+@lru_cache(maxsize=1)
+def idle() -> frozenset[str]:
+    """Return the functions that do nothing, and return nothing, where there is no CUDA."""
+    return frozenset(toml.load(DATA / "cuda" / "api.toml")["idle"])
+
+
+@lru_cache(maxsize=1)
 def packages() -> dict[str, Package]:
     """Return the distributions of the CUDA side by normalised name."""
     document = toml.load(DATA / "cuda" / "packages.toml")

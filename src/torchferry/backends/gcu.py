@@ -34,6 +34,8 @@ class Gcu(Backend):
     PREDICATE = "is_gcu"
     INTEGER_DEVICE = True
     DEVICE_GENERATOR = True
+    SHARES_TENSORS_SINCE = "2.10.0"
+    SHARES_EVENTS_SINCE = "2.10.0"
     DTYPES = {"float64": "narrowed", "int64": "narrowed"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
         "float64": Bilingual(
@@ -82,6 +84,8 @@ class Gcu(Backend):
         "PREDICATE": f"{_SOURCE}: torch_gcu/transfer_to_gcu.py:429",
         "INTEGER_DEVICE": "torch 2.13.0+cpu with a backend renamed as torch_gcu does: a number means it",
         "DEVICE_GENERATOR": f"{_SOURCE}: torch_gcu/gcu/random.py",
+        "SHARES_TENSORS_SINCE": f"{_SOURCE}: torch_gcu/gcu/reductions.py, storage.py; earlier versions were not read",
+        "SHARES_EVENTS_SINCE": f"{_SOURCE}: torch_gcu/gcu/reductions.py; earlier versions were not read",
         "DTYPES": f"{_SOURCE}: README.md",
         "DTYPE_NOTES": f"{_SOURCE}: README.md",
         "COLLECTIVE": f"{_SOURCE}: torch_gcu/__init__.py:96",

@@ -34,6 +34,8 @@ class Musa(Backend):
     MOVER = "musa"
     PREDICATE = "is_musa"
     DEVICE_GENERATOR = True
+    SHARES_TENSORS_SINCE = "1.2.1"
+    SHARES_EVENTS_SINCE = "1.2.1"
     DTYPES = {"float64": "limited", "bfloat16": "limited"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
         "float64": Bilingual(
@@ -80,6 +82,10 @@ class Musa(Backend):
         "MOVER": f"{_SOURCE}: torch_musa/core/tensor_attrs.py",
         "PREDICATE": f"{_SOURCE}: torch_musa/core/tensor_attrs.py:47",
         "DEVICE_GENERATOR": f"{_SOURCE}: torch_musa/core/random.py, csrc/core/Module.cpp:578",
+        "SHARES_TENSORS_SINCE": "torch_musa tags v1.2.1 to v2.7.1: csrc/core/StorageSharing.cpp, torch_patches",
+        "SHARES_EVENTS_SINCE": (
+            "torch_musa tags v1.2.1 to v2.7.1: torch_musa/core/reductions.py; its own tests of them are skipped"
+        ),
         "DTYPES": f"{_SOURCE}: README.md:43, torch_musa/core/device.py:193",
         "DTYPE_NOTES": f"{_SOURCE}: README.md:43, torch_musa/core/device.py:193",
         "COLLECTIVE": f"{_SOURCE}: README.md:66 (not on S80 and S3000: README.md:118)",

@@ -6,6 +6,7 @@ from torchferry.backends.base import Backend
 from torchferry.core.messages import Bilingual
 
 _WHEEL = "torch-npu 2.9.0, 2.13.0 and 2.14.0 wheels (PyPI)"
+_BRANCHES = "github.com/Ascend/pytorch branches"
 _DOCS = "github.com/Ascend/pytorch@9e73e708ab93 docs"
 
 
@@ -32,6 +33,8 @@ class Npu(Backend):
     MOVER = "npu"
     PREDICATE = "is_npu"
     DEVICE_GENERATOR = True
+    SHARES_TENSORS_SINCE = "2.6.0.post3"
+    SHARES_EVENTS_SINCE = "2.6.0.post5"
     DTYPES = {"float64": "limited"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
         "float64": Bilingual(
@@ -73,6 +76,12 @@ class Npu(Backend):
         "MOVER": f"{_WHEEL}: generate_methods_for_privateuse1_backend(for_module=True)",
         "PREDICATE": f"{_WHEEL}: torch_npu/utils/hif8_tensor.py:278",
         "DEVICE_GENERATOR": f"{_WHEEL}: torch_npu/npu/random.py",
+        "SHARES_TENSORS_SINCE": (
+            f"{_BRANCHES} v2.6.0-7.2.0 (2.6.0.post3) and later, v2.1.0-7.2.0 (2.1.0.post17) too: torch_npu/"
+            "multiprocessing/reductions.py; docs/zh/developer_notes/memory_management/memory_sharing_ipc.md: with HDK "
+            "25.3.RC1 and CANN 8.3.RC1 or later, and not on Ascend 950DT"
+        ),
+        "SHARES_EVENTS_SINCE": f"{_BRANCHES} v2.6.0-7.3.0 (2.6.0.post5) and later: torch_npu/csrc/npu/Event.cpp",
         "DTYPES": f"{_DOCS}: native_apis (operators with limits)",
         "DTYPE_NOTES": f"{_DOCS}: native_apis (operators with limits)",
         "COLLECTIVE": f"{_WHEEL}: register_backend (2.14.0: torch_npu/_init/registry/distributed.py)",

@@ -37,6 +37,8 @@ class Ptex(Backend):
     PREDICATE = None
     INTEGER_DEVICE = False
     DEVICE_GENERATOR = False
+    SHARES_TENSORS_SINCE = None
+    SHARES_EVENTS_SINCE = None
     DTYPES = {"float64": "narrowed", "int64": "narrowed"}  # noqa: RUF012
     DTYPE_NOTES = {  # noqa: RUF012
         "float64": Bilingual(
@@ -80,6 +82,10 @@ class Ptex(Backend):
         "PREDICATE": f"{_PLUGIN}: is_gcu is a method, not a property",
         "INTEGER_DEVICE": "torch 1.10: a number is an index of a CUDA device",
         "DEVICE_GENERATOR": f"{_MANUAL}: the vendor's own example passes None instead",
+        "SHARES_TENSORS_SINCE": (
+            "torch 1.10 torch/multiprocessing/reductions.py: storages of CPU and CUDA only; pytorch/xla issue 2103"
+        ),
+        "SHARES_EVENTS_SINCE": "torch 1.10 torch/multiprocessing/reductions.py knows torch.cuda.Event only",
         "DTYPES": f"{_RELEASE}: torch_gcu 1.10 casts Int64 and FP64 to 32 bits; a variable decides",
         "DTYPE_NOTES": _RELEASE,
         "COLLECTIVE": f"{_PLUGIN}: distributed/distributed_c10d.py:83",

@@ -137,7 +137,17 @@ class Target:
 
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
-        since = self.backend.AUTOLOAD_SINCE
+        return self._since(self.backend.AUTOLOAD_SINCE)
+
+    def shares_tensors(self) -> bool | Unknown:
+        """Whether device tensors go to other processes as shared memory."""
+        return self._since(self.backend.SHARES_TENSORS_SINCE)
+
+    def shares_events(self) -> bool | Unknown:
+        """Whether events of the device go to other processes."""
+        return self._since(self.backend.SHARES_EVENTS_SINCE)
+
+    def _since(self, since: str | None | Unknown) -> bool | Unknown:
         if isinstance(since, Unknown):
             return UNKNOWN
         if since is None:

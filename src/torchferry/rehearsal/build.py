@@ -6,6 +6,7 @@ hash of everything that could change it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -37,6 +38,10 @@ _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 _SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
 """With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
+
+
+_NO_ROOM = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""What compilers and linkers end a message with when the disk, the user's share of it, or a limit of size is full."""
 
 
 class MissingCompilerError(TorchferryError):
@@ -199,9 +204,10 @@ def _cache() -> Path:
     return folder
 
 
-def _unwritable(folder: Path, error: OSError) -> TorchferryError:
+def _unwritable(folder: Path, error: OSError | str) -> TorchferryError:
+    reason = (error.strerror or error) if isinstance(error, OSError) else error
     return TorchferryError(
-        say("cannot write in the cache {folder}: {error}", folder=folder, error=error.strerror or error),
+        say("cannot write in the cache {folder}: {error}", folder=folder, error=reason),
         say("name a folder with some MiB of room in TORCHFERRY_CACHE"),
     )
 
@@ -251,6 +257,9 @@ def _build(found: Recipe, path: Path) -> None:
 def _compile(found: Recipe, output: Path) -> None:
     done = subprocess.run(found.command(output), capture_output=True, text=True, check=False)
     if done.returncode != 0:
+        full = [line for line in done.stderr.splitlines() if line.rstrip(".").endswith(_NO_ROOM)]
+        if full:
+            raise _unwritable(output.parent, full[0])
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
         raise TorchferryError(
             say(

@@ -15,7 +15,7 @@ from torchferry.backends.target import Target
 from torchferry.rehearsal import events
 
 _NAME = "torch.nn.DataParallel"
-_KINDS = {"missing": "missing-api", "unknown": "unverified-api"}
+_KINDS = {"missing": "missing-api", "partial": "unverified-api", "unknown": "unverified-api"}
 
 
 def register(target: Target) -> None:

@@ -16,6 +16,7 @@ NATIVE = {
     11: "fault",
     12: "collective",
     13: "fork",
+    14: "sharing",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -57,6 +58,7 @@ FAILS_ON_CARD = frozenset(
         "out-of-memory",
         "mixed-devices",
         "fork",
+        "sharing",
         "missing-api",
         "cuda-remnant",
         "identity",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -210,6 +210,40 @@ class Native:
         """Limit a device to a fraction of its memory."""
         self._library.ferry_set_fraction(index, ctypes.c_double(fraction))
 
+    # --- other processes ---
+
+    def share(self, tensor: torch.Tensor) -> str:
+        """Return the handle under which another process receives the storage of a tensor; empty for no bytes.
+
+        The storage then lies in shared memory, and is kept until it was received and let go as often as it was sent.
+
+        Raises:
+            RuntimeError: the tensor came from another process itself, or work on it has not ended for a minute.
+        """
+        handle: str = torch.ops.torchferry_rehearsal.share(tensor)
+        return handle
+
+    def receive(
+        self, handle: str, device: int, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: int
+    ) -> torch.Tensor:
+        """Return a tensor on a storage that another process sent; the same storage each time, as long as it lives.
+
+        Raises:
+            RuntimeError: the process that sent it has ended.
+        """
+        tensor: torch.Tensor = torch.ops.torchferry_rehearsal.receive(
+            handle, device, dtype, list(size), list(stride), offset
+        )
+        return tensor
+
+    def collect_shared(self) -> None:
+        """Free what other processes held after the tensors had gone, and hold no longer."""
+        self._library.ferry_collect_shared()
+
+    def end_sharing(self) -> int:
+        """Say that this process ends; return how many storages that it sent are not released."""
+        return int(self._library.ferry_end_sharing())
+
     # --- after the run ---
 
     def operators_used(self) -> dict[str, int]:
@@ -246,6 +280,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_initialise": (number, []),
         "ferry_is_initialised": (number, []),
         "ferry_in_bad_fork": (number, []),
+        "ferry_collect_shared": (None, []),
+        "ferry_end_sharing": (whole, []),
         "ferry_memory": (None, [number, ctypes.POINTER(whole)]),
         "ferry_reset_peak": (None, [number]),
         "ferry_reset_accumulated": (None, [number]),

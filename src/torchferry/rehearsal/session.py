@@ -25,6 +25,7 @@ from torchferry.rehearsal import (
     faults,
     identity,
     remnants,
+    sharing,
     surface,
 )
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
@@ -120,6 +121,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     collectives.register(backend, profile.devices)
     if named_by_us:
         data_parallel.register(target)
+    sharing.register(target, native, namespace)
     if not profile.keeps_parameter_identity:
         identity.watch()
     faults.install(list(rehearsal.faults), native)
@@ -173,6 +175,7 @@ def _account(session: Session) -> dict[str, object]:
     native = session.native
     if native.in_bad_fork():
         return {}  # the counts are the parent's
+    sharing.end(native)
     used = native.operators_used()
     return {
         "device": session.backend.DEVICE_TYPE,

@@ -42,6 +42,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     "rank": (say("more ranks than devices"), say("start as many processes as there are devices")),
     "backend": (say("a collective backend that the card does not use"), say("use the target's own")),
     "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
+    "sharing": (
+        say("tensors between processes, where the card has them not or no longer"),
+        say("keep the process that sent a tensor until the receivers are done with it, or send copies on the CPU"),
+    ),
 }
 _COSTS: dict[str, Message] = {
     "cuda-question": say("questions to torch.cuda, answered no: what they decide is decided as without a card"),

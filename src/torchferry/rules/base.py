@@ -108,7 +108,7 @@ class PythonContext(Context):
         return any(
             isinstance(reference.node, ast.Attribute) and not isinstance(reference.node.ctx, ast.Load)
             for group, references in self.references.items()
-            if group not in ("backends", "version")
+            if group not in ("backends", "version", "accelerator")
             for reference in references
         )
 
@@ -173,6 +173,9 @@ class Rule:
 
     KINDS: ClassVar[tuple[Kind, ...]] = (Kind.PYTHON,)
     """Kinds of file that the rule looks at. Python rules see the cells of notebooks too."""
+
+    BINDS: ClassVar[bool] = False
+    """Whether what the rule finds fails, or answers no, where there is no CUDA: conditions around it go with it."""
 
     CHINESE: ClassVar[str] = ""
     """The rule's page in Chinese."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Location
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -20,6 +20,7 @@ from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file.unused_suppression import UnusedSuppression
 from torchferry.rules.groups import settle_groups, without_overlaps
+from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
 from torchferry.rules.references import api_means_cuda
@@ -63,6 +64,7 @@ class Engine:
         self.selection = selection
         self.project = project
         self.account = account
+        self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
         self._words: dict[Kind, dict[bytes, dict[bytes, list[Rule]]]] = {}
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
@@ -194,8 +196,11 @@ class Engine:
             if context.shell is not None and Kind.SHELL in rule.KINDS:
                 found += rule.check(context.shell)
         comments = suppressions(context.source)
+        staying: dict[str, Message] = {}
+        if isinstance(context, PythonContext) and found:
+            found, staying = bind(context, found, self._binding)
         unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
-        return tuple(sorted(settle_groups(found + unused, comments, self.selection), key=_order))
+        return tuple(sorted(settle_groups(found + unused, comments, self.selection, staying), key=_order))
 
     def _rewrite(
         self, entry: Entry, data: bytes, document: Document, remaining: tuple[Finding, ...], examined: Examined

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, say
@@ -12,13 +13,20 @@ from torchferry.source.suppress import Suppression
 _WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}
 
 
-def settle_groups(findings: list[Finding], comments: list[Suppression], selection: Selection) -> list[Finding]:
+def settle_groups(
+    findings: list[Finding],
+    comments: list[Suppression],
+    selection: Selection,
+    staying: Mapping[str, Message] = MappingProxyType({}),
+) -> list[Finding]:
     """Leave out what the user does not want to hear of, and make each group as cautious as its worst member.
 
     A group with a member that cannot be changed, or that the user keeps from being changed, is not changed at
-    all; nor is what needs it.
+    all; nor is what needs it. A group of which a part stays on purpose stays whole, and asks for no decision.
     """
+    resting = dict(staying)
     blocked: dict[str, Message] = {}
+    doubted: dict[str, Message] = {}
     grades: dict[str, Grade] = {}
     wanted: list[Finding] = []
     for finding in findings:
@@ -30,10 +38,13 @@ def settle_groups(findings: list[Finding], comments: list[Suppression], selectio
             wanted.append(finding)
         if finding.group and (kept or finding.grade is Grade.MANUAL):
             blocked.setdefault(finding.group, _blocking(finding, kept))
+        if finding.group and finding.grade is Grade.UNSAFE:
+            doubted.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
         if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
             grades[finding.group] = finding.grade
     _spread(findings, blocked)
-    return [_settled(finding, blocked, grades) for finding in wanted if finding.message is not LINK]
+    _spread(findings, resting)
+    return [_settled(finding, blocked, resting, doubted, grades) for finding in wanted if finding.message is not LINK]
 
 
 def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
@@ -57,18 +68,29 @@ def _blocking(finding: Finding, kept: bool) -> Message:
     return say("line {line} changes with it and cannot", line=line)
 
 
-def _settled(finding: Finding, blocked: dict[str, Message], grades: dict[str, Grade]) -> Finding:
+def _settled(
+    finding: Finding,
+    blocked: dict[str, Message],
+    resting: dict[str, Message],
+    doubted: dict[str, Message],
+    grades: dict[str, Grade],
+) -> Finding:
     if not finding.edits:
         return finding
     groups = (finding.group, *finding.needs)
-    for group in groups:
-        if group in blocked:
-            message = say("{message} ({reason})", message=finding.message, reason=blocked[group])
-            return finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message)
-    grade = finding.grade
-    for group in groups:
-        grade = max(grade, grades.get(group, grade), key=_WORSE.__getitem__)
-    return finding._replace(grade=grade)
+    for reasons, worst in ((resting, Grade.NOTE), (blocked, Grade.MANUAL)):
+        reason = next((reasons[group] for group in groups if group in reasons), None)
+        if reason is not None:
+            return finding._replace(grade=worst, edits=(), imports=(), message=_because(finding, reason))
+    grade = max((grades.get(group, finding.grade) for group in groups), key=_WORSE.__getitem__)
+    if _WORSE[grade] <= _WORSE[finding.grade]:
+        return finding
+    reason = next((doubted[group] for group in groups if group in doubted), None)
+    return finding._replace(grade=grade, message=finding.message if reason is None else _because(finding, reason))
+
+
+def _because(finding: Finding, reason: Message) -> Message:
+    return say("{message} ({reason})", message=finding.message, reason=reason)
 
 
 def without_overlaps(findings: Iterable[Finding]) -> list[Finding]:

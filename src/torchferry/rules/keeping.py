@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.rules.kernel_guards import chooses_kernel
@@ -17,37 +17,88 @@ CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt"
 """Modules that drive a CUDA card by themselves: a branch that uses one runs nowhere else."""
 
 
+class Kept(NamedTuple):
+    """Why a place stays.
+
+    Attributes:
+        reason: Why, for the user.
+        owner: The statement or expression that the reason is about; None for the whole file.
+        included: Whether the place holds for the target too, which is named beside it.
+    """
+
+    reason: Message
+    owner: ast.AST | None = None
+    included: bool = False
+
+
 def reason_to_keep(context: PythonContext, node: ast.AST) -> Message | None:
     """Return why a CUDA site is left as it is, or None when it is to be rewritten."""
+    found = kept(context, node)
+    return found.reason if found is not None else None
+
+
+def kept(context: PythonContext, node: ast.AST) -> Kept | None:
+    """Return why a CUDA site is left as it is and what else that concerns, or None when it is to be rewritten."""
     if context.patches_cuda:
-        return say("this file replaces functions of `torch.cuda` itself")
+        return Kept(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
-        return say("this is a build script, where it decides whether CUDA kernels are compiled")
-    if _has_target_branch(context, node):
-        return say("there is a branch for {target} beside it already", target=context.target.title)
-    module = _cuda_only_branch(context, node)
-    if module:
-        return say("this branch runs on `{module}`, which drives CUDA cards only", module=module)
+        return Kept(say("this is a build script, where it decides whether CUDA kernels are compiled"))
+    beside = say("there is a branch for {target} beside it already", target=context.target.title)
+    branch = _target_branch(context, node)
+    if branch is not None:
+        return Kept(beside, branch)
+    container = _target_container(context, node)
+    if container is not None:
+        return Kept(beside, container, _includes(context, container, node))
+    only = _cuda_only_branch(context, node)
+    if only is not None:
+        module, owner = only
+        return Kept(say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner)
     if chooses_kernel(context, node):
-        return say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen")
+        owner = node
+        while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
+            owner = context.file.parents[owner]
+        return Kept(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
     return None
 
 
-def _has_target_branch(context: PythonContext, node: ast.AST) -> bool:
-    """Whether a branch of the same ladder, or an item of the same list, is for the target."""
+def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:
+    """Return the branch around `node` beside which there is one for the target, or None."""
     if not context.mentions_target:
-        return False
+        return None
     words = target_words(context.target.name, context.target.backend.PLUGIN)
-    file = context.file
     child: ast.AST = node
-    parent = file.parents.get(child)
+    parent = context.file.parents.get(child)
     while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         if isinstance(parent, (ast.If, ast.IfExp)):
             if any(words.search(text) for text in _branches_beside(context, parent, child)):
-                return True
-        child, parent = parent, file.parents.get(parent)
+                return parent
+        child, parent = parent, context.file.parents.get(parent)
+    return None
+
+
+def _target_container(context: PythonContext, node: ast.AST) -> ast.AST | None:
+    """Return the list or chain of conditions around `node` of which another item is for the target, or None."""
+    if not context.mentions_target:
+        return None
+    words = target_words(context.target.name, context.target.backend.PLUGIN)
     container = _container(context, node)
-    return container is not None and words.search(file.text(container)) is not None
+    return container if container is not None and words.search(context.file.text(container)) is not None else None
+
+
+def _includes(context: PythonContext, container: ast.AST, node: ast.AST) -> bool:
+    """Whether what holds `node` holds for the target as well: `cuda or npu`, `not cuda and not npu`, a list of both."""
+    if not isinstance(container, ast.BoolOp):
+        return True
+    positive = True
+    child = node
+    while child is not container:
+        child = context.file.parents[child]
+        if isinstance(child, ast.UnaryOp) and isinstance(child.op, ast.Not):
+            positive = not positive
+        if isinstance(child, ast.Compare) and isinstance(child.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot)):
+            positive = not positive
+    return isinstance(container.op, ast.Or) == positive
 
 
 def _branches_beside(context: PythonContext, branch: ast.If | ast.IfExp, child: ast.AST) -> list[str]:
@@ -95,20 +146,20 @@ def target_words(*words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])(?:{alternatives})(?![a-z])", re.IGNORECASE)
 
 
-def _cuda_only_branch(context: PythonContext, node: ast.AST) -> str:
-    """Return the CUDA-only module that a branch around `node` uses, or the empty string.
+def _cuda_only_branch(context: PythonContext, node: ast.AST) -> tuple[str, ast.AST] | None:
+    """Return the CUDA-only module that a branch around `node` uses and what the branch is of, or None.
 
     A branch is the body of a condition or a whole function; a module imported at the top of the file says
     nothing by itself, its uses do.
     """
     branches = context.cuda_only_branches
     if not branches:
-        return ""
+        return None
     child: ast.AST = node
     parent = context.file.parents.get(child)
     while parent is not None:
         module = branches.get(child)
         if module is not None:
-            return module
+            return module, parent
         child, parent = parent, context.file.parents.get(parent)
-    return ""
+    return None

@@ -13,7 +13,6 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.names import Reference
-from torchferry.source.python import PythonFile
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
 """Words of which one is in every file that names something of `torch.cuda`, however it imports it."""
@@ -21,6 +20,8 @@ CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
 
 class ReferenceRule(Rule):
     """Finds uses of the names of some groups of `cuda/api.toml` and rewrites them by the target's table."""
+
+    BINDS = True
 
     GROUPS: ClassVar[tuple[str, ...]]
     """Groups of names that the rule covers."""
@@ -47,10 +48,11 @@ class ReferenceRule(Rule):
             yield self.finding(context, span, message, Grade.NOTE)
             return
         row = context.target.api(reference.name)
-        group = conditional_group(context.file, reference.node)
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
-            yield self.finding(context, span, missing(context, reference.name, row), Grade.MANUAL, group=group)
+            idle = row.status == "missing" and reference.name in cuda.idle()
+            message = resting(context, reference.name) if idle else missing(context, reference.name, row)
+            yield self.finding(context, span, message, Grade.NOTE if idle else Grade.MANUAL)
             return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
@@ -59,22 +61,7 @@ class ReferenceRule(Rule):
         grade = Grade.NOTE if not edits else Grade.UNSAFE if row.status == "unknown" else Grade.SAFE
         # What names its module in full does not depend on the import that bound the old name.
         needs = () if imports else binding_groups(context, reference)
-        yield self.finding(context, span, message, grade, edits, imports=imports, group=group, needs=needs)
-
-
-def conditional_group(file: PythonFile, node: ast.AST) -> str:
-    """Return a group for the parts of a conditional expression; empty outside one.
-
-    Of `"cuda" if torch.cuda.is_available() else "cpu"`, only the literal rewritten means that the program silently
-    runs on the CPU; only the test rewritten means that it fails. So all parts change or none does.
-    """
-    outermost = None
-    current: ast.AST | None = node
-    while current is not None and not isinstance(current, ast.stmt):
-        if isinstance(current, ast.IfExp):
-            outermost = current
-        current = file.parents.get(current)
-    return f"conditional:{outermost.lineno}:{outermost.col_offset}" if outermost is not None else ""
+        yield self.finding(context, span, message, grade, edits, imports=imports, needs=needs)
 
 
 def binding_groups(context: PythonContext, reference: Reference) -> tuple[str, ...]:
@@ -124,6 +111,15 @@ def missing(context: PythonContext, found: str, row: Row) -> Message:
         found=found,
         plugin=context.target.backend.PLUGIN,
         advice=advice,
+    )
+
+
+def resting(context: PythonContext, name: str) -> Message:
+    """Say that a name has no counterpart and that the call can stay."""
+    return say(
+        "`{found}` has no counterpart in {plugin}; the call can stay, since it does nothing without CUDA",
+        found=name,
+        plugin=context.target.backend.PLUGIN,
     )
 
 

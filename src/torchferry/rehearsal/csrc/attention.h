@@ -29,6 +29,9 @@ inline int64_t choose(const Tensor& query, const Tensor& key, const Tensor& valu
   if (mask.has_value() && mask->requires_grad()) {
     return kMath;  // the fused kernel has no gradient of the mask
   }
+  if (query.scalar_type() == at::kDouble) {
+    return kMath;  // as on CUDA, whose fused kernels lack it (aten/.../cuda/sdp_utils.cpp): a second derivative exists
+  }
   const int64_t chosen = at::_ops::_fused_sdp_choice::redispatch(  // it looks at shapes and dtypes alone
       c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout, causal, scale, grouped);
   return chosen == kFlash ? kOverrideable : kMath;

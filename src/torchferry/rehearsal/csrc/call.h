@@ -38,11 +38,13 @@ class Call {
   // The CPU tensor to compute with in place of `tensor`, argument number `index`.
   at::Tensor to_cpu(const at::Tensor& tensor, size_t index, bool writes) {
     if (C10_LIKELY(on_device(tensor))) {
+      TORCH_CHECK(static_cast<int>(index) != op_.from_host, "Expected scalars to be on CPU, got ", tensor.device(),
+                  " instead.");
       return from_device(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
       // Indices may be on the CPU; what they index, and what is put there, may not.
-      const bool welcome = op_.any_device && (!op_.indexes || index == 1);
+      const bool welcome = (op_.any_device && (!op_.indexes || index == 1)) || static_cast<int>(index) == op_.from_host;
       if (!welcome && (tensor.dim() != 0 || writes) && stray_ < 0) {
         stray_ = static_cast<int>(index);
       }
@@ -222,7 +224,7 @@ class Call {
     auto* device = original->unsafe_storage().unsafeGetStorageImpl();
     if (C10_UNLIKELY(!lent_by(*device, host))) {
       original->set_storage_keep_dtype(device_storage(host, original->device().index()));
-    } else if (device->nbytes() != host->nbytes() || device->data_ptr().get() != host->data_ptr().get()) {
+    } else if (was_resized(*device, *host)) {
       device->set_data_ptr_noswap(adopt(StoragePtr::reclaim_copy(host), device->device().index()));
       device->set_nbytes(host->nbytes());
     }

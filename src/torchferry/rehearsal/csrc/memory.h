@@ -18,10 +18,9 @@
 #include <utility>
 
 #include "settings.h"
+#include "twin.h"
 
 namespace ferry {
-
-using StoragePtr = c10::intrusive_ptr<c10::StorageImpl>;
 
 // A caching allocator hands out blocks of 512 bytes and reserves segments of 2 MiB (c10/cuda/CUDACachingAllocator).
 constexpr int64_t kBlock = 512;
@@ -68,6 +67,9 @@ inline std::string readable(int64_t bytes) {
 // Fault: the allocation with this number, counted from 1, runs out of memory; 0 is none.
 inline std::atomic<int64_t> failing_allocation{0};
 
+// Give back what other processes held when its tensors went, and hold no longer; whether there was any (sharing.h).
+inline bool collect_shared();
+
 [[noreturn]] inline void out_of_memory(c10::DeviceIndex device, int64_t wanted, int64_t used, int64_t limit,
                                        bool injected) {
   auto& a = account(device);
@@ -89,7 +91,7 @@ inline std::atomic<int64_t> failing_allocation{0};
 inline void charge(c10::DeviceIndex device, int64_t bytes) {
   auto& a = account(device);
   const int64_t number = a.allocations.fetch_add(1, std::memory_order_relaxed) + 1;
-  const int64_t used = a.allocated.fetch_add(bytes) + bytes;
+  int64_t used = a.allocated.fetch_add(bytes) + bytes;
   const int64_t capacity = settings().capacity.load(std::memory_order_relaxed);
   if (C10_UNLIKELY(number == failing_allocation.load(std::memory_order_relaxed))) {
     a.allocated.fetch_sub(bytes);
@@ -97,6 +99,9 @@ inline void charge(c10::DeviceIndex device, int64_t bytes) {
   }
   if (capacity != 0) {
     const auto limit = static_cast<int64_t>(static_cast<double>(capacity) * a.fraction.load());
+    if (C10_UNLIKELY(used > limit) && collect_shared()) {
+      used = a.allocated.load();
+    }
     if (C10_UNLIKELY(used > limit)) {
       a.allocated.fetch_sub(bytes);
       out_of_memory(device, bytes, used - bytes, limit, false);
@@ -114,23 +119,41 @@ inline void release(c10::DeviceIndex device, int64_t bytes) {
   a.frees.fetch_add(1, std::memory_order_relaxed);
 }
 
+struct SharedBytes;  // of a buffer that another process can see (sharing.h)
+inline void forget(SharedBytes* shared);
+
 // What a device storage owns.
 struct Buffer {
-  StoragePtr twin;
+  Buffer(StoragePtr storage, int64_t bytes, c10::DeviceIndex index)
+      : twin(std::move(storage)), charged(bytes), device(index) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { forget(shared.load()); }
+
+  Twin twin;
   int64_t charged;
   c10::DeviceIndex device;
+  std::atomic<SharedBytes*> shared{nullptr};
 };
+
+inline void use(const SharedBytes& shared);
+inline void retire(const Buffer& buffer, const SharedBytes& shared);
+inline const void* address_of(const SharedBytes& shared);
 
 inline void delete_buffer(void* context) {
   std::unique_ptr<Buffer> buffer(static_cast<Buffer*>(context));
-  release(buffer->device, buffer->charged);
+  if (const auto* shared = buffer->shared.load(std::memory_order_acquire); C10_UNLIKELY(shared != nullptr)) {
+    retire(*buffer, *shared);
+  } else {
+    release(buffer->device, buffer->charged);
+  }
 }
 
 inline int64_t cost(size_t bytes) { return rounded(static_cast<int64_t>(bytes), kBlock); }
 
 inline c10::DataPtr owned(StoragePtr twin, c10::DeviceIndex device, int64_t charged) {
   void* data = twin->mutable_data();
-  auto buffer = std::make_unique<Buffer>(Buffer{std::move(twin), charged, device});
+  auto buffer = std::make_unique<Buffer>(std::move(twin), charged, device);
   return {data, buffer.release(), &delete_buffer, c10::Device(settings().type, device)};
 }
 
@@ -165,7 +188,11 @@ inline StoragePtr twin_of(const c10::Storage& storage) {
   auto* implementation = storage.unsafeGetStorageImpl();
   const c10::DataPtr& data = implementation->data_ptr();
   if (C10_LIKELY(data.get_deleter() == &delete_buffer)) {
-    return static_cast<Buffer*>(data.get_context())->twin;
+    const auto& buffer = *static_cast<Buffer*>(data.get_context());
+    if (const auto* shared = buffer.shared.load(std::memory_order_acquire); C10_UNLIKELY(shared != nullptr)) {
+      use(*shared);
+    }
+    return buffer.twin.lend();
   }
   return c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(implementation->nbytes()),
@@ -175,7 +202,20 @@ inline StoragePtr twin_of(const c10::Storage& storage) {
 // Whether `host` is the memory behind a device storage, not another's; borrowed bytes have no twin that lasts.
 inline bool lent_by(const c10::StorageImpl& device, const c10::StorageImpl* host) {
   const c10::DataPtr& data = device.data_ptr();
-  return data.get_deleter() != &delete_buffer || static_cast<Buffer*>(data.get_context())->twin.get() == host;
+  return data.get_deleter() != &delete_buffer || static_cast<Buffer*>(data.get_context())->twin.is(host);
+}
+
+// Whether a kernel gave `host`, which is lent by `device`, other bytes.
+inline bool was_resized(const c10::StorageImpl& device, const c10::StorageImpl& host) {
+  const c10::DataPtr& data = device.data_ptr();
+  const void* address = data.get();
+  if (data.get_deleter() == &delete_buffer) {
+    const auto& buffer = *static_cast<Buffer*>(data.get_context());
+    if (const auto* shared = buffer.shared.load(std::memory_order_acquire); C10_UNLIKELY(shared != nullptr)) {
+      address = address_of(*shared);
+    }
+  }
+  return device.nbytes() != host.nbytes() || address != host.data_ptr().get();
 }
 
 class Allocator final : public c10::DeviceAllocator {
@@ -231,6 +271,7 @@ inline Allocator* allocator() {
 
 inline void resize_storage(const c10::Storage& storage, size_t bytes) {
   auto* implementation = storage.unsafeGetStorageImpl();
+  TORCH_CHECK(implementation->resizable(), "Trying to resize storage that is not resizable");
   auto old = twin_of(storage);
   auto grown = new_twin(bytes);
   if (const size_t kept = std::min(bytes, old->nbytes()); kept != 0) {

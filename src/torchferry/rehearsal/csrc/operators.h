@@ -36,6 +36,7 @@ struct Operator {
   bool any_device = false;    // the operator itself takes tensors of several devices
   bool moves_only = false;    // bytes are moved or looked at, nothing is computed
   bool synchronises = false;  // the host waits for the result
+  int from_host = -1;         // the argument that PyTorch reads on the CPU: numbers in a tensor, for a list of tensors
   bool indexes = false;       // a boolean index makes the host wait for a count
   bool widens = false;        // computed in float32 where the input is half
   bool integers_widen = false;
@@ -134,6 +135,9 @@ class Operators {
       made.writes.push_back(alias != nullptr && alias->isWrite());
       if (arguments[i].type()->str().find("Generator") != std::string::npos) {
         made.generator = static_cast<int>(i);
+      }
+      if (arguments[i].name() == "scalars" && arguments[i].type()->kind() == c10::TypeKind::TensorType) {
+        made.from_host = static_cast<int>(i);
       }
     }
     made.any_device = names::kAnyDevice.count(made.base) != 0;

@@ -19,6 +19,7 @@
 #include "factories.h"
 #include "guard.h"
 #include "hot_operators.h"
+#include "sharing.h"
 
 namespace ferry {
 
@@ -147,6 +148,11 @@ TORCH_LIBRARY(torchferry_rehearsal, m) {
         [](const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
           ferry::add_collectives(group, name);
         });
+  m.def("share(Tensor tensor) -> str", [](const at::Tensor& tensor) { return ferry::share(tensor); });
+  m.def("receive(str handle, int device, ScalarType dtype, int[] size, int[] stride, int offset) -> Tensor",
+        [](const std::string& handle, int64_t device, at::ScalarType dtype, c10::IntArrayRef size,
+           c10::IntArrayRef stride,
+           int64_t offset) { return ferry::receive(handle, device, dtype, size, stride, offset); });
   // The host's view of a device tensor, for comparison tools and tests.
   m.def("host_view(Tensor tensor) -> Tensor", [](const at::Tensor& tensor) { return ferry::host_tensor(tensor); });
 }
@@ -260,6 +266,12 @@ FERRY_API int ferry_initialise() {
   }));
 }
 FERRY_API int ferry_in_bad_fork() { return ferry::in_bad_fork().load() ? 1 : 0; }
+
+FERRY_API void ferry_collect_shared() { ferry::collect_shared(); }
+// Tell the processes that received tensors of this one that it ends; returns how many tensors they have not released.
+FERRY_API int64_t ferry_end_sharing() {
+  return guarded([] { return ferry::SharedFile::used() ? ferry::SharedFile::own().end() : int64_t{0}; });
+}
 
 // allocated, peak, reserved, peak reserved, allocations, frees, out of memory, capacity
 FERRY_API void ferry_memory(int device, int64_t* out) {

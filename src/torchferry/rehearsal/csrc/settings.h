@@ -56,6 +56,7 @@ enum class Event : int {
   kFault = 11,
   kCollective = 12,
   kForked = 13,
+  kShared = 14,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);

@@ -28,8 +28,9 @@ def implementations(context: Context) -> dict[str, object]:
         return mode
 
     def ipc_collect() -> None:
-        """Collect memory shared with processes that are gone: there is none."""
+        """Free what other processes held after its tensors had gone, and hold no longer."""
         context.initialize()
+        context.native.collect_shared()
 
     return {
         "set_sync_debug_mode": set_sync_debug_mode,

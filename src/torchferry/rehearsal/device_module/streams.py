@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 from torchferry.rehearsal.device_module.context import Context, DeviceLike
+
+_EVENT_HANDLE = b"torchferry event".ljust(64, b"\0")
+"""Nothing in it tells events apart: what an event waits for is over when it is recorded. A card's has this size."""
 
 
 def implementations(context: Context) -> dict[str, object]:
@@ -83,8 +86,12 @@ def _event_class(context: Context) -> type[torch.Event]:
 
         _recorded: float | None = None
         _timing: bool = False
+        _interprocess: bool = False
+        _sent_from: torch.device | None = None
 
         def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+            if interprocess and enable_timing:
+                raise RuntimeError("An event that is shared between processes cannot have enable_timing=True.")
             event = super().__new__(
                 cls,
                 device=torch.device(context.name),
@@ -93,7 +100,14 @@ def _event_class(context: Context) -> type[torch.Event]:
                 interprocess=interprocess,
             )
             event._timing = enable_timing
+            event._interprocess = interprocess
             return event
+
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            """The device whose stream recorded the event."""
+            own: torch.device = super().device
+            return self._sent_from or own
 
         def record(self, stream: torch.Stream | None = None) -> None:
             """Record the event in `stream`, by default the current one."""
@@ -121,13 +135,25 @@ def _event_class(context: Context) -> type[torch.Event]:
             return (end_event._recorded - self._recorded) * 1e3
 
         @classmethod
-        def from_ipc_handle(cls, device: DeviceLike, ipc_handle: bytes) -> NoReturn:
-            """Share events between processes, which is not rehearsed."""
-            raise NotImplementedError(f"{context.namespace}.Event.from_ipc_handle is not rehearsed")
+        def from_ipc_handle(cls, device: DeviceLike, ipc_handle: bytes) -> Event:
+            """Return the event that another process shares: like every event here, it has already happened."""
+            context.initialize()
+            if ipc_handle != _EVENT_HANDLE:
+                raise RuntimeError(f"this is no handle of an event of {context.name}")
+            event = cls(interprocess=True)
+            event._sent_from = torch.device(context.name, context.existing(device))
+            return event
 
-        def ipc_handle(self) -> NoReturn:
-            """Share events between processes, which is not rehearsed."""
-            raise NotImplementedError(f"{context.namespace}.Event.ipc_handle is not rehearsed")
+        def ipc_handle(self) -> bytes:
+            """Return what another process makes this event of.
+
+            Raises:
+                RuntimeError: the event was made without `interprocess=True`.
+            """
+            context.initialize()
+            if not self._interprocess:
+                raise RuntimeError("Only an event that was made with interprocess=True has a handle.")
+            return _EVENT_HANDLE
 
         def __repr__(self) -> str:
             state = "uninitialized" if self._recorded is None else f"{self.event_id:#x}"

@@ -29,6 +29,7 @@ class AutocastState(ReferenceRule):
     """Finds autocast state functions that mean CUDA."""
 
     CODE = "AMP103"
+    BINDS = False
     CHINESE = """针对 CUDA 查询或设置 autocast 状态。
 
 不带设备类型的 `torch.get_autocast_gpu_dtype()`、`torch.set_autocast_gpu_dtype()` 与
@@ -48,6 +49,8 @@ class AutocastState(ReferenceRule):
             return
         if context.target.backend.AUTOCAST is False:
             return  # AMP104
+        if context.target.api(reference.name).status == "equivalent":
+            return  # the plugin's own speaks of its device
         device = context.target.backend.DEVICE_TYPE
         message = say(
             '`{found}` speaks of CUDA; on {target} it is `torch.{function}("{device}"...)`',

@@ -24,6 +24,7 @@ class CudaNamespace(Rule):
     """Finds `torch.cuda` used as a value."""
 
     CODE = "CUD107"
+    BINDS = True
     CHINESE = """把 `torch.cuda` 模块当作值使用。
 
 `getattr(torch.cuda, name)`、`hasattr(torch.cuda, "memory_stats")`、`backend = torch.cuda`：向它索取什么要到运行时才

@@ -34,7 +34,7 @@ class CudaPatched(Rule):
         stores = [
             reference.node
             for group, references in context.references.items()
-            if group not in ("backends", "version")
+            if group not in ("backends", "version", "accelerator")
             for reference in references
             if isinstance(reference.node, ast.Attribute) and not isinstance(reference.node.ctx, ast.Load)
         ]

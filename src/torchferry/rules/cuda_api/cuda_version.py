@@ -19,6 +19,7 @@ class CudaVersion(Rule):
     """Finds reads of `torch.version.cuda`."""
 
     CODE = "CUD109"
+    BINDS = True
     CHINESE = """torch 构建所用的 CUDA 版本。
 
 `torch.version.cuda` 在没有 CUDA 的 torch 中为 None：显示它无妨，拆分或比较它会报错。

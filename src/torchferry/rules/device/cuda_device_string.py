@@ -21,7 +21,6 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
-from torchferry.rules.references import conditional_group
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -30,6 +29,7 @@ class CudaDeviceString(Rule):
     """Finds device strings that were followed to a device."""
 
     CODE = "DEV101"
+    BINDS = True
     CHINESE = """指明 CUDA 设备的字符串。
 
 `"cuda"`、`"cuda:0"`、`f"cuda:{rank}"`、`"cuda:%d" % i` 等，凡是能到达设备的地方：参数、默认值、选项、配置值、比较的
@@ -65,7 +65,7 @@ class CudaDeviceString(Rule):
             edits = word_edits(context, node, cuda.DEVICE_TYPE, device)
         except ValueError:
             return self.finding(context, span, message, Grade.MANUAL)
-        return self.finding(context, span, message, Grade.SAFE, edits, group=conditional_group(context.file, node))
+        return self.finding(context, span, message, Grade.SAFE, edits)
 
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:

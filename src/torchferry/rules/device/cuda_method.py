@@ -26,6 +26,7 @@ class CudaMethod(Rule):
     """Finds calls of `.cuda()`."""
 
     CODE = "DEV103"
+    BINDS = True
     CHINESE = """张量或模块的 `.cuda()`。
 
 没有 CUDA 时它会报错。插件有自己的方法名；没有时改为 `.to(...)`。项目自己定义的同名方法保持不变。

@@ -24,6 +24,7 @@ class CudaStringUntraced(Rule):
     """Finds device strings that could not be followed to a device or to something else."""
 
     CODE = "DEV102"
+    BINDS = True
     CHINESE = """可能是设备、但未能追踪到底的字符串。
 
 它的写法像设备，用途却没有查清。是设备就必须改，不是就不能改：请看一眼，或用 `--unsafe-fixes` 一并改写。

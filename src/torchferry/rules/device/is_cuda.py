@@ -27,6 +27,7 @@ class IsCuda(Rule):
     """Finds reads of `.is_cuda`."""
 
     CODE = "DEV104"
+    BINDS = True
     CHINESE = """张量的 `.is_cuda`。
 
 它在目标平台的张量上为 False，其后的代码被静默跳过。改为插件自己的属性；没有时改为比较 `.device.type`。

@@ -15,7 +15,6 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
-from torchferry.rules.references import conditional_group
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
 
@@ -24,6 +23,7 @@ class NcclBackendString(Rule):
     """Finds strings that name NCCL as the backend."""
 
     CODE = "DST101"
+    BINDS = True
     CHINESE = """以字符串指明的集合通信后端 `nccl`。
 
 `init_process_group("nccl")`、`backend="nccl"`、选项的默认值或可选值、配置值、与 `dist.get_backend()` 的比较。
@@ -61,4 +61,4 @@ class NcclBackendString(Rule):
         except ValueError:
             return self.finding(context, span, message, Grade.MANUAL)
         grade = Grade.SAFE if trace.verdict is Verdict.YES else Grade.UNSAFE
-        return self.finding(context, span, message, grade, edits, group=conditional_group(context.file, node))
+        return self.finding(context, span, message, grade, edits)

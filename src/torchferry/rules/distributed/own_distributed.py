@@ -21,6 +21,7 @@ class OwnDistributed(ReferenceRule):
     """Finds uses of torch names, other than CUDA's, that have another name on the target."""
 
     CODE = "DST106"
+    BINDS = False
     CHINESE = """目标平台用自己的实现代替的 torch 函数或类。
 
 有些插件自带一份 `torch.distributed`、`DistributedDataParallel`、采样器或分析器，torch 原有的与之不能配合

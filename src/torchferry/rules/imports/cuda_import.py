@@ -153,6 +153,8 @@ def import_path(context: PythonContext, found: str) -> str | None:
     if found == cuda.NAMESPACE:
         return backend.IMPORT_NAMESPACE or None
     row = context.target.api(found)
+    if row.extra.get("as_call"):  # only a call of it can be written otherwise
+        return None
     use = row.use if row.status in REWRITTEN else guess(context, found) if row.status == "unknown" else ""
     if not use:
         return None

@@ -22,6 +22,7 @@ class CudaLibrarySwitch(ReferenceRule):
     """Finds switches of the CUDA libraries, set or read."""
 
     CODE = "BKD101"
+    BINDS = False  # a switch that stays raises nothing
     CHINESE = """CUDA 库的开关：`torch.backends.cudnn.benchmark`、`torch.backends.cuda.matmul.allow_tf32`。
 
 大多数可以保留：该属性在每个 torch 中都存在，没有 CUDA 时不起作用。麻烦也正在于此：程序允许 TF32 或要求确定性卷积，

@@ -9,6 +9,7 @@ import functools
 
 import torch
 
+from torch_gcu import _tunable
 from torchferry.backends.base import Backend
 from torchferry.rehearsal import vendor_package
 from torchferry.rehearsal.surface import Namespace, make_importable, submodule
@@ -59,6 +60,7 @@ def complete(namespace: Namespace, backend: type[Backend]) -> None:
     profiler = submodule(namespace, "profiler")
     profiler.__dict__.update({name: getattr(torch.profiler, name) for name in (*_PROFILER, "ProfilerActivity")})
     profiler.__dict__["profile"] = torch.profiler.profile
+    submodule(namespace, "tunable").__dict__.update(_tunable.functions())
     efficient = submodule(namespace, "efficient")
     efficient.__dict__.update(vendor_package.stubs("torch.gcu.efficient", ["gcu_index"]))
     make_importable(namespace, backend)

@@ -10,8 +10,9 @@ import importlib
 from collections.abc import Callable
 
 import torch
+from torch.multiprocessing import reductions
 
-from torchferry.rehearsal import vendor_package
+from torchferry.rehearsal import sharing, vendor_package
 from torchferry.rehearsal.surface import Namespace, Plugin
 
 _STUBS = """
@@ -47,12 +48,22 @@ def complete(namespace: Namespace, plugin: Plugin, autoload: Callable[[], None])
 
     torch.backends.mudnn = mudnn.mudnn
     torch.random.fork_rng = namespace.__dict__["fork_rng"]
+    _share_as_cuda_does()
     if plugin.at_least("2.7.0"):
         _speak_of_this_device()
     namespace.mccl.__dict__.update(vendor_package.stubs("torch.musa.mccl", ["version"]))
     vendor_package.add_profiler_activity("MUSA")
     torch.version.musa = None  # the version of a toolkit that is not here
     torch.distributed.is_mccl_available = lambda: True  # in the vendor's build of torch
+
+
+def _share_as_cuda_does() -> None:
+    """Let torch's own functions for CUDA tensors in other processes serve this device: the vendor's torch sends so."""
+    reductions.rebuild_cuda_tensor = sharing.rebuild_tensor
+    untyped = torch.UntypedStorage
+    untyped._share_cuda_, untyped._new_shared_cuda = untyped._share_musa_, untyped._new_shared_musa
+    is_shared = untyped.is_shared
+    untyped.is_shared = lambda self: self.device.type == "musa" or is_shared(self)
 
 
 def _speak_of_this_device() -> None:

@@ -35,6 +35,8 @@ globals().update(
         [*_operators.ALWAYS, *(_operators.SINCE_2_13 if _plugin.at_least("2.13.0") else ())],
     )
 )
+if _plugin.target.shares_tensors() is True:
+    from torch_npu import multiprocessing as multiprocessing
 globals().update(_fused.OPERATORS)
 globals().update(_vendor_package.stubs(__name__, ["erase_stream", "matmul_checksum"]))
 

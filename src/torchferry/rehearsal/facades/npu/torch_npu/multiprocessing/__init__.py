@@ -1,0 +1,1 @@
+"""`torch_npu.multiprocessing`: device tensors in other processes."""

@@ -1,0 +1,93 @@
+"""A use of `torch.accelerator`, the current accelerator whatever it is, on a target that it does not find.
+
+`torch.accelerator.current_accelerator()` is the device of a plugin that extends torch under its own name
+(PrivateUse1), from torch 2.6 on. It knows no device of torch's other types, and an older torch does not have it:
+there the program fails, or takes the CPU and says nothing. What the plugin has instead is written in its place; some
+functions ask more of a plugin than its name, and are reported where it is not known to give it.
+
+Where the function works on the target nothing is said: such code needs no migration.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Options, PythonContext
+from torchferry.rules.device.expressions import device_expression, quoted_for
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import ReferenceRule, missing, replaced
+from torchferry.source.names import Reference
+
+_CURRENT = "torch.accelerator.current_accelerator"
+
+
+class Accelerator(ReferenceRule):
+    """Finds uses of `torch.accelerator` that do not work on the target as they are."""
+
+    CODE = "DEV110"
+    CHINESE = """在找不到设备的目标平台上使用 `torch.accelerator`（当前加速器）。
+
+`torch.accelerator.current_accelerator()` 返回以自有名称（PrivateUse1）扩展 torch 的插件的设备，torch 2.6 起才有。
+它不认识 torch 的其他设备类型，更早的 torch 没有该模块：程序会失败，或不加提示地使用 CPU。插件有对应项时改用对应项；
+有些函数对插件另有要求，未知是否满足时予以报告。
+
+该函数在目标平台上可用时不作任何提示：这样的代码无需迁移。
+"""
+    WORDS = ("accelerator",)
+    GROUPS = ("accelerator",)
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Nothing on a target where all of it works."""
+        names = cuda.groups("api")["accelerator"].names
+        return self.WORDS if any(target.api(name).status != "same" for name in names) else ()
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use, and for each import of what is not there; other imports are `IMP102`'s."""
+        yield from super().check_python(context)
+        for reference in context.references.get("accelerator", ()):
+            row = context.target.api(reference.name)
+            if reference.is_import and row.status == "missing" and reason_to_keep(context, reference.node) is None:
+                message = missing(context, reference.name, row)
+                yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield what the target's table says of one use, where it is not the same there."""
+        row = context.target.api(reference.name)
+        if row.status == "same":
+            return
+        if row.status == "unknown":
+            if reason_to_keep(context, reference.node) is None:
+                message = say(
+                    "whether `{found}` works on {target} is UNKNOWN; try it on the card",
+                    found=reference.name,
+                    target=context.target.title,
+                )
+                yield self.finding(context, context.file.span(reference.node), message, Grade.NOTE)
+            return
+        if reference.name == _CURRENT and row.status != "missing":
+            yield self._current(context, reference)
+            return
+        yield from super().check_reference(context, reference)
+
+    def _current(self, context: PythonContext, reference: Reference) -> Finding:
+        """Write the device itself in place of the question which it is."""
+        call = context.file.parents.get(reference.node)
+        span = context.file.span(reference.node)
+        kept = reason_to_keep(context, reference.node)
+        if kept is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+            return self.finding(context, span, message, Grade.NOTE)
+        message = replaced(context, reference.name, context.target.api(reference.name))
+        device, imports = device_expression(context)
+        written = quoted_for(context, reference.node, device)
+        called = isinstance(call, ast.Call) and call.func is reference.node and not call.args and not call.keywords
+        if not called or written is None:
+            return self.finding(context, span, message, Grade.MANUAL)
+        assert isinstance(call, ast.Call)
+        whole = context.file.span(call)
+        return self.finding(context, whole, message, Grade.SAFE, [Edit(*whole, written)], imports=imports)

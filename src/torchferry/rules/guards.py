@@ -1,0 +1,306 @@
+"""What a condition guards: condition and guarded code change together, or neither does.
+
+Of `if torch.cuda.is_available(): torch.cuda.Stream()`, the condition rewritten alone lets the program fail where it
+would have gone another way; the stream rewritten alone is skipped in silence. A condition need not stand at the code
+that it decides about: it is kept in a variable or attribute, returned by a function, left early from (`if not ...:
+return`), or the first part of `a and b`.
+
+Only what stands directly under a condition belongs to it. Code under a second condition of its own is held by that
+one, which stays false on the target and so keeps it from being run; then the outer one is free.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext
+from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
+from torchferry.rules.keeping import kept
+from torchferry.source.python import PythonFile
+
+
+class Bound(NamedTuple):
+    """Findings with their groups.
+
+    Attributes:
+        findings: What the rules found, in the same order.
+        staying: Groups that stay on purpose, with the reason.
+    """
+
+    findings: list[Finding]
+    staying: dict[str, Message]
+
+
+def bind(context: PythonContext, found: Sequence[Finding], binding: frozenset[str]) -> Bound:
+    """Put each condition and what it guards into one group.
+
+    Args:
+        context: The file.
+        found: What the rules found in it.
+        binding: Codes of the rules whose places fail, or answer no, where there is no CUDA.
+    """
+    return _Guards(context, found, binding).bound()
+
+
+class _Guards:
+    def __init__(self, context: PythonContext, found: Sequence[Finding], binding: frozenset[str]) -> None:
+        self.context = context
+        self.file = context.file
+        self.found = found
+        self.staying: dict[str, Message] = {}
+        self._parents: dict[str, str] = {}  # group -> a group that it was united with
+        self._needs: dict[str, set[str]] = {}  # group -> groups of conditions that it was made from
+        self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost first
+        self._guarded: dict[str, list[ast.AST]] = {}
+        self._named: set[str] = set()  # groups of conditions that are kept under a name
+        self._conditions: dict[ast.AST, str] = {}
+        self.nodes: dict[int, ast.AST] = {}
+        self.binding: set[int] = set()
+        for index, finding in enumerate(found):
+            node = node_at(self.file, _span(context, finding))
+            if node is not None:
+                bound = finding.code in binding or context.names.qualified(node) in cuda.questions()
+                if bound or finding.edits:
+                    self.nodes[index] = node
+                    if bound and not _includes_target(context, finding, node):
+                        self.binding.add(index)
+
+    def bound(self) -> Bound:
+        """Return the findings with their groups."""
+        for index in sorted(self.binding):
+            self._conditional(self.nodes[index])
+        asked = [(index, condition_of(self.context, self.nodes[index])) for index in sorted(self.binding)]
+        conditions = [(index, condition) for index, condition in asked if condition is not None]
+        for _, condition in conditions:
+            self._conditions.setdefault(condition.top, _name("guard", condition.top))
+        for _, condition in conditions:
+            self._spread(condition, self._conditions[condition.top])
+        for condition in {condition.top: condition for _, condition in conditions}.values():
+            self._roots.setdefault(condition.top, []).insert(0, self._conditions[condition.top])
+        self._stay({index for index, _ in conditions})
+        findings = [self._grouped(index, finding) for index, finding in enumerate(self.found)]
+        self._leave_idle({index for index, _ in conditions}, findings)
+        return Bound(_with_imports(findings), {self._group(name): why for name, why in self.staying.items()})
+
+    # --- what belongs together ---
+
+    def _conditional(self, node: ast.AST) -> None:
+        """Make a group of a conditional expression: of `"cuda" if available() else "cpu"` all parts change or none."""
+        outermost = None
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.stmt):
+            if isinstance(current, ast.IfExp):
+                outermost = current
+            current = self.file.parents.get(current)
+        if outermost is not None and outermost not in self._roots:
+            self._roots[outermost] = [_name("conditional", outermost)]
+
+    def _spread(self, condition: Condition, group: str) -> None:
+        """Follow a condition to the code that it decides about."""
+        top, positive = condition.top, condition.positive
+        expression = self._outermost(top)
+        if expression is not None:
+            self._unite(group, self._roots[expression][-1])
+        self._mark(followers(self.file, top, positive), group)
+        for use in stored_uses(self.context, top):
+            self._named.add(group)
+            self._use(use, positive, group)
+
+    def _use(self, use: ast.expr, positive: bool, group: str, depth: int = 0) -> None:
+        """Follow one use of a name that holds the answer."""
+        condition = condition_of(self.context, use, answer=True)
+        if condition is None or depth > _DEPTH:
+            return
+        why = kept(self.context, use)
+        if why is not None and not why.included:
+            self.staying.setdefault(group, _goes_with(use, why.reason))
+        top = condition.top
+        positive = positive == condition.positive
+        own = self._conditions.get(top)
+        if own is not None and condition.needed:
+            self._needs.setdefault(own, set()).add(group)
+            return
+        if own is not None:
+            self._unite(own, group)
+        expression = self._outermost(top)
+        if expression is not None:
+            self._unite(group, self._roots[expression][-1])
+        self._roots.setdefault(top, []).insert(0, group)
+        self._mark(followers(self.file, top, positive), group)
+        for further in stored_uses(self.context, top):
+            self._named.add(group)
+            self._use(further, positive, group, depth + 1)
+
+    def _outermost(self, node: ast.AST) -> ast.AST | None:
+        """Return the outermost conditional expression around a condition, if it holds anything of CUDA's."""
+        found = None
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.stmt):
+            if current in self._roots and isinstance(current, ast.IfExp):
+                found = current
+            current = self.file.parents.get(current)
+        return found
+
+    def _mark(self, nodes: Iterable[ast.AST], group: str) -> None:
+        for node in nodes:
+            self._roots.setdefault(node, []).insert(0, group)
+            self._guarded.setdefault(group, []).append(node)
+
+    def _unite(self, one: str, other: str) -> None:
+        one, other = self._group(one), self._group(other)
+        if one != other:
+            self._parents[max(one, other)] = min(one, other)
+
+    def _group(self, name: str) -> str:
+        while name in self._parents:
+            name = self._parents[name]
+        return name
+
+    # --- what stays ---
+
+    def _stay(self, asking: set[int]) -> None:
+        """Find the groups of which a part stays on purpose."""
+        branches = self.context.cuda_only_branches
+        for group, nodes in self._guarded.items():
+            for node in nodes:
+                if node in branches:
+                    reason = say("this branch runs on `{module}`, which drives CUDA cards only", module=branches[node])
+                    self.staying.setdefault(group, _goes_with(node, reason))
+        for index in sorted(self.binding):
+            finding, node = self.found[index], self.nodes[index]
+            if finding.edits or finding.grade is not Grade.NOTE:
+                continue
+            why = kept(self.context, node)
+            if why is not None:
+                for group in self._chain(node, why.owner):
+                    self.staying.setdefault(group, _goes_with(node, why.reason))
+            elif index in asking and self._answers_no(node):
+                reason = say("without CUDA it answers no")
+                for group in self._chain(node)[:1]:
+                    self.staying.setdefault(group, _goes_with(node, reason))
+
+    def _answers_no(self, node: ast.AST) -> bool:
+        """Whether a question stays CUDA's own on the target."""
+        name = self.context.names.qualified(node)
+        return name in cuda.questions() and self.context.target.api(name).use == name
+
+    def _leave_idle(self, asking: set[int], findings: list[Finding]) -> None:
+        """Let conditions stay that guard nothing but calls which do nothing without CUDA."""
+        for index in asking:
+            group = findings[index].group
+            nodes = [node for name, nodes in self._guarded.items() if self._group(name) == group for node in nodes]
+            named = any(self._group(name) == group for name in self._named)
+            if nodes and not named and all(map(self._is_idle, nodes)):
+                self.staying.setdefault(group, say("what it guards does nothing without CUDA"))
+
+    def _is_idle(self, node: ast.AST) -> bool:
+        value = node.value if isinstance(node, ast.Expr) else node
+        if not isinstance(value, ast.Call):
+            return False
+        name = self.context.names.qualified(value.func)
+        return name in cuda.idle() and self.context.target.api(name).status == "missing"
+
+    # --- the groups of a place ---
+
+    def _chain(self, node: ast.AST, owner: ast.AST | None = None) -> list[str]:
+        """Return the groups that a place belongs to, innermost first: those of conditions within `owner`, if given."""
+        chain: list[str] = []
+        current: ast.AST | None = node
+        while current is not None and not (current is owner and isinstance(current, ast.stmt)):
+            chain += (group for group in map(self._group, self._roots.get(current, ())) if group not in chain)
+            if current is owner:
+                break
+            current = self.file.parents.get(current)
+        return chain
+
+    def _grouped(self, index: int, finding: Finding) -> Finding:
+        node = self.nodes.get(index)
+        if node is None:
+            return finding
+        chain = self._chain(node)
+        if not chain:
+            return finding
+        binds = index in self.binding and not finding.group
+        if binds and len(chain) > 1 and chain[0].startswith("conditional:"):
+            chain = chain[1:]  # its test asks for nothing of CUDA's: the condition around it decides
+        needs = [*finding.needs, *(chain[1:] if binds else chain)]
+        for group in chain:
+            needs += (
+                self._group(need) for name, of in self._needs.items() if self._group(name) == group for need in of
+            )
+        first = chain[0] if binds else finding.group
+        return finding._replace(group=first, needs=tuple(dict.fromkeys(need for need in needs if need != first)))
+
+
+_DEPTH = 8
+"""How many names are followed from one to the next."""
+
+
+def node_at(file: PythonFile, span: tuple[int, int]) -> ast.AST | None:
+    """Return the innermost node that holds a span of offsets, or None where the file has none."""
+    node: ast.AST = file.tree
+    while True:
+        inner = next((child for child in _children(node) if _holds(file, child, span)), None)
+        if inner is None:
+            return None if node is file.tree else node
+        node = inner
+
+
+def _children(node: ast.AST) -> Iterable[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
+            yield child
+        else:  # arguments, comprehensions, cases: their parts have places, they themselves have none to rely on
+            yield from _children(child)
+
+
+def _holds(file: PythonFile, node: ast.AST, span: tuple[int, int]) -> bool:
+    try:
+        start, end = file.span(node)
+    except ValueError:
+        return False
+    return start <= span[0] and span[1] <= end
+
+
+def _span(context: PythonContext, finding: Finding) -> tuple[int, int]:
+    starts = context.source.starts
+    place = finding.location
+    return starts[place.line - 1] + place.column - 1, starts[place.end_line - 1] + place.end_column - 1
+
+
+def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) -> bool:
+    """Whether a place stays because the target is named beside it, so that it holds for the target too."""
+    if finding.edits or finding.grade is not Grade.NOTE:
+        return False
+    why = kept(context, node)
+    return why is not None and why.included
+
+
+def _goes_with(node: ast.AST, reason: Message) -> Message:
+    line = node.lineno  # type: ignore[attr-defined]
+    return say("line {line} goes with it and stays: {reason}", line=line, reason=reason)
+
+
+def _name(kind: str, node: ast.AST) -> str:
+    return f"{kind}:{node.lineno}:{node.col_offset}"  # type: ignore[attr-defined]
+
+
+def _with_imports(findings: list[Finding]) -> list[Finding]:
+    """Let an import need the groups of what it binds: a use that stays would otherwise mean something else."""
+    wanted: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.group.startswith(("guard:", "conditional:")):
+            for need in finding.needs:
+                wanted.setdefault(need, set()).add(finding.group)
+    imports = {finding.group for finding in findings if finding.group.startswith(("alias:", "Import"))}
+    return [
+        finding._replace(needs=(*finding.needs, *sorted(wanted[finding.group] - {finding.group})))
+        if finding.group in imports and finding.group in wanted
+        else finding
+        for finding in findings
+    ]
