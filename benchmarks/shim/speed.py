@@ -33,11 +33,13 @@ from torchferry.shim import enable
 KEYWORDS = ("device", "device_type", "map_location", "device_id", "device_ids")
 """Keyword arguments that transfer_to_npu looks at."""
 
-FACTORIES = """logspace randint hann_window rand full_like ones_like rand_like randperm arange frombuffer normal
-empty_strided empty_like scalar_tensor tril_indices bartlett_window ones sparse_coo_tensor randn kaiser_window tensor
-triu_indices as_tensor zeros randint_like full eye empty blackman_window zeros_like range sparse_csr_tensor randn_like
-from_file linspace hamming_window empty_quantized load""".split()
-METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros to pin_memory".split()
+FACTORIES = """
+logspace randint hann_window rand full_like ones_like rand_like randperm arange frombuffer normal empty_strided
+empty_like scalar_tensor tril_indices bartlett_window ones sparse_coo_tensor randn kaiser_window tensor triu_indices
+as_tensor zeros randint_like full eye empty blackman_window zeros_like range sparse_csr_tensor randn_like from_file
+linspace hamming_window empty_quantized load
+"""
+METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros to pin_memory"
 
 
 class Block(nn.Module):
@@ -57,7 +59,8 @@ class Block(nn.Module):
         scores = (parts[0] @ parts[1].transpose(-2, -1)) * (width // self.heads) ** -0.5
         mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ parts[2]
         x = x + self.project(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.feed(self.norms[1](x))
+        fed: torch.Tensor = self.feed(self.norms[1](x))
+        return x + fed
 
 
 class Gpt(nn.Module):
@@ -71,7 +74,8 @@ class Gpt(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         places = torch.arange(0, x.shape[1], dtype=torch.long, device=x.device)
-        return self.head(self.blocks(self.tokens(x) + self.places(places)))
+        scores: torch.Tensor = self.head(self.blocks(self.tokens(x) + self.places(places)))
+        return scores
 
 
 class Residual(nn.Module):
@@ -88,7 +92,7 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         inner = self.norms[1](self.second(functional.relu(self.norms[0](self.first(x)))))
-        return functional.relu(inner + self.short(x))
+        return torch.relu(inner + self.short(x))
 
 
 def resnet18() -> nn.Module:
@@ -112,7 +116,7 @@ def stepper(model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, device
         x, y = inputs.to(device, non_blocking=True), labels.to(device, non_blocking=True)
         loss = functional.cross_entropy(model(x).flatten(0, -2), y.flatten())
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return time.perf_counter() - began
 
@@ -143,8 +147,8 @@ def wrap_every_factory(card: str) -> Callable[[], None]:
 
         return call
 
-    for owner, names in ((torch, FACTORIES), (torch.Tensor, METHODS), (nn.Module, ["to", "to_empty"])):
-        for name in names:
+    for owner, names in ((torch, FACTORIES), (torch.Tensor, METHODS), (nn.Module, "to to_empty")):
+        for name in names.split():
             taken.append((owner, name, vars(owner).get(name)))
             setattr(owner, name, wrapped(getattr(owner, name)))
 

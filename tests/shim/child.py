@@ -21,8 +21,8 @@ def run(code: str) -> str:
     with contextlib.redirect_stdout(written), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
-            exec(compile(code, "program.py", "exec"), module.__dict__)  # noqa: S102 - the tests' own programs
-        except Exception as error:  # noqa: BLE001 - it is what the test asks for
+            exec(compile(code, "program.py", "exec"), module.__dict__)
+        except Exception as error:
             print(f"{type(error).__name__}: {error}")
         for warning in seen:
             if "torchferry" in str(warning.message):

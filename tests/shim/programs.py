@@ -24,104 +24,171 @@ class Program(NamedTuple):
 NPU, MUSA, SDAA, GCU, PTEX = "npu", "musa", "sdaa", "gcu", "ptex"
 
 UNCHANGED = [
-    Program("a path with the word in it", """
+    Program(
+        "a path with the word in it",
+        """
 import os, tempfile, torch
 folder = tempfile.mkdtemp()
 path = os.path.join(folder, "model_cuda.pt")
 torch.save(torch.ones(2), path)
 print(torch.load(path).tolist(), os.listdir(folder))
-""", "[1.0, 1.0] ['model_cuda.pt']"),
-    Program("a CPU tensor stays one", """
+""",
+        "[1.0, 1.0] ['model_cuda.pt']",
+    ),
+    Program(
+        "a CPU tensor stays one",
+        """
 import torch
 x = torch.ones(2)
 print(x.device, x.is_cuda, x.type(), x.to(torch.float64).dtype, x.cpu() is x, x.to("cpu") is x)
-""", "cpu False torch.FloatTensor torch.float64 True True"),
-    Program("the meta device", """
+""",
+        "cpu False torch.FloatTensor torch.float64 True True",
+    ),
+    Program(
+        "the meta device",
+        """
 import torch
 print(torch.empty(3, device="meta").device, torch.ones(2, device="meta").to("meta").is_cuda)
-""", "meta False"),
-    Program("a dictionary's key", """
+""",
+        "meta False",
+    ),
+    Program(
+        "a dictionary's key",
+        """
 print({"cuda": 1}["cuda"], "cuda".upper())
-""", "1 CUDA"),
-    Program("a device that is no device", """
+""",
+        "1 CUDA",
+    ),
+    Program(
+        "a device that is no device",
+        """
 import torch
 torch.ones(1).to("cudaa")
-""", "...RuntimeError: Expected one of cpu, cuda"),
-    Program("gloo stays gloo", """
+""",
+        "...RuntimeError: Expected one of cpu, cuda",
+    ),
+    Program(
+        "gloo stays gloo",
+        """
 import os, tempfile, torch.distributed as dist
 dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
 print(dist.get_backend(), dist.is_backend_available("gloo"))
 dist.destroy_process_group()
-""", "gloo True", {PTEX: "...eccl"}),
-    Program("what torch was built for is said as it is", """
+""",
+        "gloo True",
+        {PTEX: "...eccl"},
+    ),
+    Program(
+        "what torch was built for is said as it is",
+        """
 import torch
 print(torch.version.cuda, torch.backends.cudnn.is_available())
-""", "None False"),
-    Program("torch.device is what it was", """
+""",
+        "None False",
+    ),
+    Program(
+        "torch.device is what it was",
+        """
 import pickle, torch
 device = torch.device("cuda:1")
 print(type(device) is torch.device, device, device.type, device.index, pickle.loads(pickle.dumps(device)) == device)
-""", "True cuda:1 cuda 1 True"),
+""",
+        "True cuda:1 cuda 1 True",
+    ),
 ]
 
 DEVICES = [
     Program("is there one", "import torch; print(torch.cuda.is_available(), torch.cuda.device_count())", "True 2"),
-    Program("the usual line", """
+    Program(
+        "the usual line",
+        """
 import torch
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 x = torch.zeros(2, 3, device=device)
 print(device.type == x.device.type, x.device, x.is_cuda, x.get_device(), x.type())
-""", "True cuda:0 True 0 torch.cuda.FloatTensor"),
-    Program("compared as CUDA's", """
+""",
+        "True cuda:0 True 0 torch.cuda.FloatTensor",
+    ),
+    Program(
+        "compared as CUDA's",
+        """
 import torch
 x = torch.ones(2).cuda()
 print(x.device == torch.device("cuda:0"), x.device.type == "cuda", str(x.device), f"{x.device}")
-""", "True True cuda:0 cuda:0"),
-    Program("a move to where it is gives itself", """
+""",
+        "True True cuda:0 cuda:0",
+    ),
+    Program(
+        "a move to where it is gives itself",
+        """
 import torch
 x = torch.ones(2, device="cuda")
 print(x.to("cuda") is x, x.cuda() is x, x.to(x.device) is x, x.to(torch.device("cuda", 0)) is x, x.cuda(0) is x)
-""", "True True True True True"),
-    Program("the second device", """
+""",
+        "True True True True True",
+    ),
+    Program(
+        "the second device",
+        """
 import torch
 x = torch.ones(1, device="cuda:1")
 print(x.device, x.to("cuda:0").device, x.to(0).device, torch.ones(1).cuda(1).device)
 torch.cuda.set_device("cuda:1")
 print(torch.cuda.current_device(), torch.ones(1, device="cuda").device)
 torch.cuda.set_device(0)
-""", "cuda:1 cuda:0 cuda:0 cuda:1\n1 cuda:1"),
-    Program("device contexts", """
+""",
+        "cuda:1 cuda:0 cuda:0 cuda:1\n1 cuda:1",
+    ),
+    Program(
+        "device contexts",
+        """
 import torch
 with torch.cuda.device(1):
     print(torch.cuda.current_device(), torch.ones(1).cuda().device)
 with torch.cuda.device(torch.device("cuda:1")):
     print(torch.cuda.current_device())
 print(torch.cuda.current_device())
-""", "1 cuda:1\n1\n0"),
-    Program("a context of torch", """
+""",
+        "1 cuda:1\n1\n0",
+    ),
+    Program(
+        "a context of torch",
+        """
 import torch
 with torch.device("cuda"):
     x = torch.arange(3)
     layer = torch.nn.Linear(2, 2)
 print(x.device, layer.weight.device, torch.ones(1).device)
-""", "cuda:0 cuda:0 cpu"),
-    Program("the default device", """
+""",
+        "cuda:0 cuda:0 cpu",
+    ),
+    Program(
+        "the default device",
+        """
 import torch
 torch.set_default_device("cuda")
 x = torch.ones(2)
 print(x.device, torch.get_default_device())
 torch.set_default_device(None)
 print(torch.ones(2).device)
-""", "cuda:0 cuda:0\ncpu"),
-    Program("a module", """
+""",
+        "cuda:0 cuda:0\ncpu",
+    ),
+    Program(
+        "a module",
+        """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
 print({p.device.type for p in model.to("cuda").parameters()}, {b.is_cuda for b in model.buffers()})
 print({p.device.type for p in model.cpu().parameters()}, {p.device.type for p in model.cuda().parameters()})
 print(next(torch.nn.Linear(2, 2, device="cuda").parameters()).device)
 print(torch.nn.Linear(2, 2, device="meta").to_empty(device="cuda").weight.device)
-""", "{'cuda'} {True}\n{'cpu'} {'cuda'}\ncuda:0\ncuda:0"),
-    Program("factories", """
+""",
+        "{'cuda'} {True}\n{'cpu'} {'cuda'}\ncuda:0\ncuda:0",
+    ),
+    Program(
+        "factories",
+        """
 import torch
 made = [torch.zeros(1, device="cuda"), torch.arange(2, device="cuda"), torch.tensor([1], device="cuda"),
         torch.as_tensor([1.0], device="cuda"), torch.asarray([1.0], device="cuda"), torch.eye(2, device="cuda"),
@@ -132,69 +199,117 @@ made = [torch.zeros(1, device="cuda"), torch.arange(2, device="cuda"), torch.ten
         torch.hann_window(4, device="cuda"), torch.empty_strided((2, 2), (2, 1), device="cuda"),
         torch.normal(0.0, 1.0, (2,), device="cuda")]
 print({x.device.type for x in made}, len(made))
-""", "{'cuda'} 19"),
-    Program("a name taken early", """
+""",
+        "{'cuda'} 19",
+    ),
+    Program(
+        "a name taken early",
+        """
 import torch
 from torch import zeros
 to = torch.Tensor.to
 print(zeros(2, device="cuda").device, to(torch.ones(1), "cuda").device)
-""", "cuda:0 cuda:0"),
-    Program("types by name", """
+""",
+        "cuda:0 cuda:0",
+    ),
+    Program(
+        "types by name",
+        """
 import torch
 x = torch.ones(2).type("torch.cuda.HalfTensor")
 print(x.dtype, x.device, x.type())
-""", "torch.float16 cuda:0 torch.cuda.HalfTensor"),
-    Program("generators", """
+""",
+        "torch.float16 cuda:0 torch.cuda.HalfTensor",
+    ),
+    Program(
+        "generators",
+        """
 import torch
 g = torch.Generator(device="cuda").manual_seed(3)
 a = torch.randn(3, generator=g, device="cuda")
 b = torch.randn(3, generator=torch.Generator("cuda").manual_seed(3), device="cuda")
 print(torch.equal(a, b), g.device, isinstance(g, torch.Generator), isinstance(torch.default_generator, torch.Generator))
 print(torch.Generator().device)
-""", "True cuda:0 True True\ncpu", {PTEX: "...NotImplementedError: torchferry: Enflame T20 has no generator"}),
-    Program("storages", """
+""",
+        "True cuda:0 True True\ncpu",
+        {PTEX: "...NotImplementedError: torchferry: Enflame T20 has no generator"},
+    ),
+    Program(
+        "storages",
+        """
 import torch
 s = torch.ones(2, device="cuda").untyped_storage()
 print(s.device, s.is_cuda, torch.ones(2).untyped_storage().cuda().device)
-""", "cuda:0 True cuda:0", {PTEX: "...XLA device module is not loaded"}),
-    Program("pinning", """
+""",
+        "cuda:0 True cuda:0",
+        {PTEX: "...XLA device module is not loaded"},
+    ),
+    Program(
+        "pinning",
+        """
 import torch
 x = torch.ones(4).pin_memory()
 print(x.is_pinned(), x.to("cuda", non_blocking=True).sum().item())
-""", "True 4.0", {PTEX: "...RuntimeError: Cannot access accelerator device"}),
-    Program("a loader that pins", """
+""",
+        "True 4.0",
+        {PTEX: "...RuntimeError: Cannot access accelerator device"},
+    ),
+    Program(
+        "a loader that pins",
+        """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 data = TensorDataset(torch.arange(4.0))
 loader = DataLoader(data, batch_size=2, pin_memory=True, num_workers=1)
 print([batch[0].cuda(non_blocking=True).sum().item() for batch in loader])
-""", "[1.0, 5.0]"),
-    Program("indices and mixing", """
+""",
+        "[1.0, 5.0]",
+    ),
+    Program(
+        "indices and mixing",
+        """
 import torch
 x = torch.ones(2, device="cuda")
 x + torch.ones(2)
-""", "...RuntimeError: Expected all tensors to be on the same device"),
-    Program("no numpy of a device tensor", """
+""",
+        "...RuntimeError: Expected all tensors to be on the same device",
+    ),
+    Program(
+        "no numpy of a device tensor",
+        """
 import torch
 torch.ones(2, device="cuda").numpy()
-""", "...TypeError: can't convert"),
+""",
+        "...TypeError: can't convert",
+    ),
 ]
 
 NAMESPACE = [
-    Program("seeds", """
+    Program(
+        "seeds",
+        """
 import torch
 torch.cuda.manual_seed_all(7); a = torch.rand(2, device="cuda")
 torch.manual_seed(7); b = torch.rand(2, device="cuda")
 print(torch.equal(a, b))
-""", "True"),
-    Program("memory", """
+""",
+        "True",
+    ),
+    Program(
+        "memory",
+        """
 import torch
 torch.cuda.empty_cache()
 before = torch.cuda.memory_allocated()
 x = torch.zeros(1024, device="cuda")
 print(torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() >= 4096)
-""", "4096 True", {PTEX: "...has no `torch.cuda.empty_cache`"}),
-    Program("streams and events", """
+""",
+        "4096 True",
+        {PTEX: "...has no `torch.cuda.empty_cache`"},
+    ),
+    Program(
+        "streams and events",
+        """
 import torch
 stream = torch.cuda.Stream()
 with torch.cuda.stream(stream):
@@ -203,12 +318,22 @@ torch.cuda.current_stream().wait_stream(stream)
 start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 start.record(); end.record(); torch.cuda.synchronize()
 print(x.sum().item(), isinstance(stream, torch.cuda.Stream), start.elapsed_time(end) >= 0)
-""", "6.0 True True", {PTEX: "...has no `torch.cuda.Stream`"}),
-    Program("a stream on a named device", """
+""",
+        "6.0 True True",
+        {PTEX: "...has no `torch.cuda.Stream`"},
+    ),
+    Program(
+        "a stream on a named device",
+        """
 import torch
 print(torch.cuda.Stream(device="cuda:1").device_index, torch.cuda.current_stream("cuda:1").device_index)
-""", "1 1", {PTEX: "...has no `torch.cuda.Stream`"}),
-    Program("amp", """
+""",
+        "1 1",
+        {PTEX: "...has no `torch.cuda.Stream`"},
+    ),
+    Program(
+        "amp",
+        """
 import torch
 layer = torch.nn.Linear(4, 4).cuda()
 x = torch.ones(2, 4, device="cuda")
@@ -217,8 +342,12 @@ with torch.cuda.amp.autocast():
 with torch.cuda.amp.autocast(enabled=False):
     print(layer(x).dtype)
 print(layer(x).dtype)
-""", "torch.float16\ntorch.float32\ntorch.float32"),
-    Program("torch.autocast", """
+""",
+        "torch.float16\ntorch.float32\ntorch.float32",
+    ),
+    Program(
+        "torch.autocast",
+        """
 import torch
 layer = torch.nn.Linear(4, 4).cuda()
 x = torch.ones(2, 4, device="cuda")
@@ -227,8 +356,12 @@ for kind in (torch.autocast, torch.amp.autocast):
         print(layer(x).dtype, torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled())
 with torch.autocast("cpu", dtype=torch.bfloat16):
     print(layer(x).dtype, torch.is_autocast_enabled("cpu"))
-""", "torch.float16 True True\ntorch.float16 True True\ntorch.float32 True"),
-    Program("a scaler trains", """
+""",
+        "torch.float16 True True\ntorch.float16 True True\ntorch.float32 True",
+    ),
+    Program(
+        "a scaler trains",
+        """
 import torch
 torch.manual_seed(0)
 layer = torch.nn.Linear(4, 1).cuda()
@@ -240,19 +373,32 @@ for step in range(3):
         loss = layer(x).float().pow(2).mean()
     optimizer.zero_grad(); scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
 print(scaler.is_enabled(), scaler.get_scale() > 1, loss.item() < 1)
-""", "True True True"),
-    Program("torch.amp.GradScaler", """
+""",
+        "True True True",
+    ),
+    Program(
+        "torch.amp.GradScaler",
+        """
 import torch
 print(torch.amp.GradScaler().is_enabled(), torch.amp.GradScaler("cuda").is_enabled())
-""", "True True"),
-    Program("state of the generator", """
+""",
+        "True True",
+    ),
+    Program(
+        "state of the generator",
+        """
 import torch
 state = torch.cuda.get_rng_state()
 a = torch.rand(2, device="cuda")
 torch.cuda.set_rng_state(state)
 print(torch.equal(a, torch.rand(2, device="cuda")))
-""", "True", {PTEX: "...has no `torch.cuda.get_rng_state`"}),
-    Program("fork_rng", """
+""",
+        "True",
+        {PTEX: "...has no `torch.cuda.get_rng_state`"},
+    ),
+    Program(
+        "fork_rng",
+        """
 import torch
 torch.cuda.manual_seed(1); torch.manual_seed(1)
 with torch.random.fork_rng():
@@ -260,99 +406,162 @@ with torch.random.fork_rng():
 a = torch.rand(2, device="cuda")
 torch.cuda.manual_seed(1); torch.manual_seed(1)
 print(torch.equal(a, torch.rand(2, device="cuda")))
-""", "True", {PTEX: "..."}),
-    Program("imported by name", """
+""",
+        "True",
+        {PTEX: "..."},
+    ),
+    Program(
+        "imported by name",
+        """
 from torch.cuda import is_available, synchronize
 from torch.cuda.amp import autocast, GradScaler
 import torch.cuda.amp as amp
 synchronize()
 print(is_available(), amp.autocast is autocast)
-""", "True True"),
-    Program("an error of memory", """
+""",
+        "True True",
+    ),
+    Program(
+        "an error of memory",
+        """
 import torch
 try:
     torch.empty(1 << 50, device="cuda")
 except torch.cuda.OutOfMemoryError:
     print("out of memory")
-""", "out of memory", {PTEX: "..."}),
-    Program("properties", """
+""",
+        "out of memory",
+        {PTEX: "..."},
+    ),
+    Program(
+        "properties",
+        """
 import torch
 p = torch.cuda.get_device_properties(0)
 print(p.total_memory > 0, isinstance(p.name, str), torch.cuda.get_device_name() == p.name)
-""", "True True True", {PTEX: "...has no `torch.cuda.get_device_properties`"}),
-    Program("checkpointing", """
+""",
+        "True True True",
+        {PTEX: "...has no `torch.cuda.get_device_properties`"},
+    ),
+    Program(
+        "checkpointing",
+        """
 import torch
 from torch.utils.checkpoint import checkpoint
 layer = torch.nn.Linear(3, 3).cuda()
 x = torch.ones(2, 3, device="cuda", requires_grad=True)
 checkpoint(layer, x, use_reentrant=False).sum().backward()
 print(x.grad.shape, x.grad.device)
-""", "torch.Size([2, 3]) cuda:0", {PTEX: "...has no attribute 'xla'"}),
+""",
+        "torch.Size([2, 3]) cuda:0",
+        {PTEX: "...has no attribute 'xla'"},
+    ),
 ]
 
 COMPILERS = [
-    Program("tracing", """
+    Program(
+        "tracing",
+        """
 import torch
 layer = torch.nn.Linear(2, 2).cuda()
 traced = torch.jit.trace(layer, torch.ones(1, 2, device="cuda"))
 print(torch.equal(traced(torch.ones(1, 2, device="cuda")), layer(torch.ones(1, 2, device="cuda"))))
-""", "True"),
-    Program("a scripted module", """
+""",
+        "True",
+    ),
+    Program(
+        "a scripted module",
+        """
 import torch
 model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())).cuda()
 print(model(torch.ones(1, 2, device="cuda")).device)
-""", "cuda:0"),
-    Program("symbolic tracing", """
+""",
+        "cuda:0",
+    ),
+    Program(
+        "symbolic tracing",
+        """
 import torch, torch.fx
 class M(torch.nn.Module):
     def forward(self, x):
         return x + torch.ones(2, device="cuda") + torch.zeros_like(x)
 print(torch.fx.symbolic_trace(M())(torch.ones(2, device="cuda")).tolist())
-""", "[2.0, 2.0]"),
-    Program("compiling", """
+""",
+        "[2.0, 2.0]",
+    ),
+    Program(
+        "compiling",
+        """
 import torch
 @torch.compile(backend="aot_eager")
 def f(x):
     return x * 2 + torch.ones(x.shape[0], device="cuda") + torch.arange(x.shape[0], device=x.device)
 print(f(torch.ones(2, device="cuda")).tolist())
-""", "[3.0, 4.0]", {PTEX: "...has no `torch.compile`"}),
-    Program("compiling what holds a device", """
+""",
+        "[3.0, 4.0]",
+        {PTEX: "...has no `torch.compile`"},
+    ),
+    Program(
+        "compiling what holds a device",
+        """
 import torch
 device = torch.device("cuda")
 @torch.compile(backend="aot_eager")
 def f(x):
     return x.to(device) + torch.ones(2).cuda()
 print(f(torch.ones(2, device="cuda")).tolist())
-""", "[2.0, 2.0]", {PTEX: "...has no `torch.compile`"}),
-    Program("exporting", """
+""",
+        "[2.0, 2.0]",
+        {PTEX: "...has no `torch.compile`"},
+    ),
+    Program(
+        "exporting",
+        """
 import torch
 class M(torch.nn.Module):
     def forward(self, x):
         return x + torch.arange(2, device=x.device) + torch.ones(2, device="cuda")
 print(torch.export.export(M(), (torch.ones(2, device="cuda"),)).module()(torch.ones(2, device="cuda")).tolist())
-""", "[2.0, 3.0]", {PTEX: "..."}),
-    Program("pickling and copying", """
+""",
+        "[2.0, 3.0]",
+        {PTEX: "..."},
+    ),
+    Program(
+        "pickling and copying",
+        """
 import copy, pickle, torch
 x = torch.ones(2, device="cuda")
 y = pickle.loads(pickle.dumps(x))
 print(y.device, copy.deepcopy(x).device, copy.deepcopy(torch.nn.Linear(2, 2).cuda()).weight.device)
-""", "cuda:0 cuda:0 cuda:0"),
-    Program("vmap and grad", """
+""",
+        "cuda:0 cuda:0 cuda:0",
+    ),
+    Program(
+        "vmap and grad",
+        """
 import torch
 from torch.func import grad, vmap
 print(vmap(grad(lambda x: (x ** 2).sum()))(torch.ones(2, 3, device="cuda")).device)
-""", "cuda:0"),
-    Program("fake tensors", """
+""",
+        "cuda:0",
+    ),
+    Program(
+        "fake tensors",
+        """
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 with FakeTensorMode():
     x = torch.ones(2, device="cuda")
     print((x + torch.zeros(2, device="cuda")).shape)
-""", "torch.Size([2])"),
+""",
+        "torch.Size([2])",
+    ),
 ]
 
 FILES = [
-    Program("map_location", """
+    Program(
+        "map_location",
+        """
 import io, torch
 b = io.BytesIO(); torch.save({"w": torch.ones(2, device="cuda")}, b)
 def load(**options):
@@ -361,31 +570,48 @@ def load(**options):
 print(load(), load(map_location="cpu"), load(map_location="cuda"), load(map_location=torch.device("cuda:1")))
 print(load(map_location={"cuda:0": "cuda:1"}), load(map_location=lambda storage, location: storage))
 print(load(map_location=lambda storage, location: storage.cuda(1)))
-""", "cuda:0 cpu cuda:0 cuda:1\ncuda:1 cpu\ncuda:1", {PTEX: "...don't know how to restore data location"}),
-    Program("state dicts", """
+""",
+        "cuda:0 cpu cuda:0 cuda:1\ncuda:1 cpu\ncuda:1",
+        {PTEX: "...don't know how to restore data location"},
+    ),
+    Program(
+        "state dicts",
+        """
 import io, torch
 model = torch.nn.Linear(2, 2).cuda()
 b = io.BytesIO(); torch.save(model.state_dict(), b); b.seek(0)
 other = torch.nn.Linear(2, 2).cuda()
 other.load_state_dict(torch.load(b, map_location="cuda", weights_only=True))
 print(torch.equal(model.weight, other.weight))
-""", "True", {PTEX: "...don't know how to restore data location"}),
+""",
+        "True",
+        {PTEX: "...don't know how to restore data location"},
+    ),
 ]
 
 SWITCHES = [
-    Program("the switch of TF32 says where it goes", """
+    Program(
+        "the switch of TF32 says where it goes",
+        """
 import torch
 torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cuda.matmul.allow_tf32 = False
-""", "warning at line 3", {GCU: "", PTEX: ""}),
-    Program("cudnn's settings can stay", """
+""",
+        "warning at line 3",
+        {GCU: "", PTEX: ""},
+    ),
+    Program(
+        "cudnn's settings can stay",
+        """
 import torch
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.deterministic = False
 torch.backends.cudnn.enabled = True
 print(torch.backends.cuda.is_built())
-""", "True"),
+""",
+        "True",
+    ),
 ]
 
 ALL = [*UNCHANGED, *DEVICES, *NAMESPACE, *COMPILERS, *FILES, *SWITCHES]

@@ -36,7 +36,9 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         for module in (torch, torch.amp, torch.amp.autocast_mode):
             patches.set_view(module, "autocast", own, viewers)
     scaler = torch.amp.grad_scaler.GradScaler
-    patches.set(scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device"))
+    patches.set(
+        scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device")
+    )
     for name in ("custom_fwd", "custom_bwd"):
         patched = _typed(getattr(torch.amp, name), devices)
         for module in (torch.amp, torch.amp.autocast_mode):

@@ -17,6 +17,7 @@ from torchferry.shim.sites import Sites
 MOST = 64
 """Devices of one machine that a device string may number."""
 
+
 class Devices:
     """The devices of the card and the names that the program has for them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -41,9 +42,15 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         else:
             _redirect(patches, resolver, viewers, module, row)
     for owner, rows in later.items():
-        patches.when_imported(
-            owner, lambda module, rows=rows: [_redirect(patches, resolver, viewers, module, row) for row in rows]
-        )
+        patches.when_imported(owner, _step(patches, resolver, viewers, rows))
+
+
+def _step(patches: Patches, resolver: Resolver, viewers: Viewers, rows: list[Row]) -> Callable[[ModuleType], None]:
+    def step(module: ModuleType) -> None:
+        for row in rows:
+            _redirect(patches, resolver, viewers, module, row)
+
+    return step
 
 
 def _loaded(path: str) -> Any:

@@ -17,7 +17,7 @@ def autoload() -> None:
         from torchferry.shim import launched
 
         launched.begin()
-    except BaseException as error:  # noqa: BLE001 - torch would be left half imported
+    except BaseException as error:
         import sys
 
         print(f"torchferry: the redirect did not begin: {error!r}", file=sys.stderr, flush=True)

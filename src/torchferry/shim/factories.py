@@ -30,9 +30,10 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     for owner, name in found():
         original = getattr(owner, name)
         patched = with_device(original, devices)
-        builtin = _builtins._find_builtin(original)
+        builtin = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
         if builtin is not None:
-            patches.set_item(_builtins._builtin_table, id(patched), builtin)
+            table: Any = _builtins._builtin_table
+            patches.set_item(table, id(patched), builtin)
         patches.set(owner, name, patched)
 
 
@@ -55,7 +56,8 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
 
     @functools.wraps(asked)
     def get_default_device() -> torch.device:
-        return shown(asked())
+        device: torch.device = shown(asked())
+        return device
 
     patches.set(torch, "get_default_device", get_default_device)
 

@@ -22,7 +22,7 @@ def patch(patches: Patches, devices: Devices) -> None:
     if torch.backends.cuda.is_built.__module__ == "torch.backends.cuda" and torch._C._has_cuda:
         return
     for key in KEYS:
-        library = Library("_", "IMPL", key)
+        library: Any = Library("_", "IMPL", key)  # type: ignore[no-untyped-call]
         library.fallback(_again(devices), key)
         patches.at_end(library._destroy)
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from torchferry.core.messages import say
-from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.tensors import shown_device

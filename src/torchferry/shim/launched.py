@@ -45,7 +45,9 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         if report is not None:
             report.write_text(collect(Path(folder), target, Path.cwd()), encoding="utf-8")
         if target != cuda.DEVICE_TYPE and not mark.exists():
-            print(f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr)
+            print(
+                f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
+            )
     return code
 
 

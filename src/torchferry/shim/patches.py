@@ -98,7 +98,7 @@ class Patches:
         self._undo.append(undo)
 
     def when_imported(self, name: str, step: Callable[[ModuleType], None]) -> None:
-        """Run `step` on a module now, or as soon as it is imported: importing it for the patch alone would cost time."""
+        """Run `step` on a module now, or as soon as it is imported; importing it just for this would cost time."""
         if name in sys.modules:
             step(sys.modules[name])
             return

@@ -11,7 +11,7 @@ from torch.autograd import profiler as autograd_profiler
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.shim.patches import Patches
-from torchferry.shim.resolve import NotThere, Resolver, find
+from torchferry.shim.resolve import NotThereError, Resolver, find
 
 
 def patch(patches: Patches, resolver: Resolver) -> None:
@@ -24,9 +24,9 @@ def patch(patches: Patches, resolver: Resolver) -> None:
             patches.set(torch.profiler, "profile", _own_profile(own, activity))
         else:
             for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
-                patches.set(kind, "__init__", _with_activities(kind.__init__, activity, position=1))
-    kind = autograd_profiler.profile
-    patches.set(kind, "__init__", _with_device(kind.__init__, resolver.devices.card))
+                patches.set(kind, "__init__", _with_activities(kind.__init__, activity))
+    older = autograd_profiler.profile
+    patches.set(older, "__init__", _with_device(older.__init__, resolver.devices.card))
 
 
 def _activity(resolver: Resolver) -> Any:
@@ -36,7 +36,7 @@ def _activity(resolver: Resolver) -> Any:
         return None
     try:
         return find(row.use)
-    except NotThere:
+    except NotThereError:
         return None
 
 
@@ -50,14 +50,13 @@ def _translated(activities: Any, activity: Any) -> Any:
     return [theirs.get(one, one) for one in activities]
 
 
-def _with_activities(original: Callable[..., Any], activity: Any, position: int) -> Callable[..., Any]:
+def _with_activities(original: Callable[..., Any], activity: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def init(*args: Any, **kwargs: Any) -> None:
         if "activities" in kwargs:
             kwargs["activities"] = _translated(kwargs["activities"], activity)
         original(*args, **kwargs)
 
-    del position
     return init
 
 

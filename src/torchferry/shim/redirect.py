@@ -182,7 +182,7 @@ def _refuse_others(target: Target, instead_of: str) -> None:
 
 
 def _check_torch(version: str) -> None:
-    found = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+    found = tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".")[:2])
     if found < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise TorchferryError(
@@ -220,5 +220,3 @@ def _advice(target: Target, error: Exception) -> Message:
     if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
         return say("{install}; `torchferry doctor` says what else is missing", install=target.install)
     return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
-
-

@@ -18,7 +18,8 @@ from torchferry.shim.devices import Devices
 from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import ABSENT
 
-class NotThere(LookupError):
+
+class NotThereError(LookupError):
     """The plugin that is installed does not have what the table says."""
 
 
@@ -26,22 +27,22 @@ def find(path: str) -> Any:
     """Return the object at a dotted path; modules on the way are imported.
 
     Raises:
-        NotThere: there is no such thing.
+        NotThereError: there is no such thing.
     """
     parts = path.split(".")
     try:
         found: Any = importlib.import_module(parts[0])
     except ImportError as error:
-        raise NotThere(path) from error
+        raise NotThereError(path) from error
     for position, part in enumerate(parts[1:], 2):
         owner, found = found, getattr(found, part, ABSENT)
         if found is ABSENT:
             if not isinstance(owner, ModuleType):
-                raise NotThere(path)
+                raise NotThereError(path)
             try:
                 found = importlib.import_module(".".join(parts[:position]))
             except ImportError:
-                raise NotThere(path) from None
+                raise NotThereError(path) from None
     return found
 
 
@@ -74,7 +75,7 @@ class Resolver:
             return self.refusal(name, row, original)
         try:
             return self._adapted(row, find(use), original, quiet)
-        except NotThere:
+        except NotThereError:
             return self.refusal(name, row, original, absent=True)
 
     def _when_used(self, row: Row, use: str, original: Any) -> Any:
@@ -84,7 +85,7 @@ class Resolver:
         def found() -> Any:
             try:
                 return self._adapted(row, find(use), original, quiet=True)
-            except NotThere:
+            except NotThereError:
                 return self.refusal(row.name, row, original, absent=True)
 
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -40,10 +40,11 @@ def _graphs(made: Any) -> Iterator[Any]:
         yield made.graph
     elif isinstance(made, torch.jit.ScriptModule):
         for module in made.modules():
-            script = getattr(module, "_c", None)
+            script: Any = getattr(module, "_c", None)
             for name in script._method_names() if script is not None else ():
                 yield script._get_method(name).graph
-    for function in torch.jit._state._python_cu.get_functions():
+    functions: Any = torch.jit._state._python_cu.get_functions  # its type stub gives it no result
+    for function in functions():
         yield function.graph
 
 

@@ -43,7 +43,7 @@ def _load(original: Callable[..., Any], devices: Devices, position: int) -> Call
 
 
 def _location(location: Any, devices: Devices) -> Any:
-    """Return `map_location` for the card: a device, or a table in which files of CUDA and of the card are both found."""
+    """Return `map_location` for the card: a device, or a table that serves files of CUDA and of the card."""
     if isinstance(location, dict):
         there = {key: str(devices.of(value)) for key, value in location.items()}
         return {**{str(devices.of(key)): value for key, value in there.items()}, **there}

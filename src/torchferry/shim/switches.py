@@ -11,7 +11,7 @@ import torch.backends.cudnn
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.patches import Patches
-from torchferry.shim.resolve import NotThere, Resolver, find, warn_user
+from torchferry.shim.resolve import NotThereError, Resolver, find, warn_user
 
 SETTINGS = {
     "torch.backends.cuda.matmul.allow_tf32": (type(torch.backends.cuda.matmul), "allow_tf32"),
@@ -57,7 +57,7 @@ class _Setting:
         owner, _, name = self._row.use.rpartition(".")
         try:
             return (find(owner), name) if owner else None
-        except NotThere:
+        except NotThereError:
             return None
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:

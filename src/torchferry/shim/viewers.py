@@ -1,4 +1,4 @@
-"""Who sees what: the program sees a CUDA device; torch, libraries that know the card and CUDA's own kernels see the card.
+"""Who sees what: the program sees a CUDA device; torch, libraries that know the card and CUDA's kernels see the card.
 
 A library that knows the card chooses it by itself; told that CUDA is available as well, it would take its CUDA path,
 and answers that contradict each other are how a redirect confuses it. So each question is answered by who asks: the
@@ -53,6 +53,7 @@ class Viewers:
         return found
 
     def decide(self, name: str) -> bool:
+        """Whether the module `name` sees the card; the answer is kept in `by_module`."""
         seen = self.by_module[name] = self.knows(name.partition(".")[0])
         return seen
 
@@ -79,4 +80,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-

@@ -1,7 +1,8 @@
-"""Started by torch in every process of `torchferry run`."""
+"""Started by torch in every process of `torchferry run`, also in an environment that has no torchferry."""
 
 
-def start():
+def start() -> None:
+    """Begin the redirect, or end the process with the reason: without it the program would run on the CPU."""
     try:
         from torchferry.shim import entry
     except ImportError as error:
@@ -10,5 +11,5 @@ def start():
         raise SystemExit(
             f"torchferry: {sys.executable} has no torchferry ({error}); "
             "install it in the environment that runs the command, or torch.cuda is not redirected"
-        )
+        ) from None
     entry.autoload()
