@@ -131,6 +131,8 @@ def _leaf_difference(right: Any, value: Any, device: str, values: bool = True, s
         return f"{type(value).__name__} instead of {type(right).__name__}"
     if right.device.type == "cpu" and value.device.type != device:
         return f"on {value.device}"
+    if right.layout == torch.sparse_coo and right.is_coalesced() != value.is_coalesced():
+        return f"coalesced is {value.is_coalesced()}"
     if strides and right.layout == torch.strided and _significant(right) != _significant(value):
         return f"strides {tuple(value.stride())} instead of {tuple(right.stride())}"
     return _value_difference(right.detach(), value.detach().cpu()) if values else ""

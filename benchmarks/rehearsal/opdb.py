@@ -20,10 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-MODES = ("forward", "backward", "inplace", "out", "noncontiguous")
+DENSE_MODES = ("forward", "backward", "inplace", "out", "noncontiguous")
+SPARSE_MODES = ("coo", "coo-backward", "csr", "csr-backward", "csc", "bsr", "bsc")
+MODES = (*DENSE_MODES, *SPARSE_MODES)
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "uint8", "bool", "complex64", "complex128")
 BY_DEFAULT = [
     *((mode, "float32") for mode in MODES),
+    *((mode, "int64") for mode in ("coo", "csr")),
     *((mode, dtype) for dtype in ("float16", "bfloat16") for mode in ("forward", "backward", "out")),
     *(("forward", dtype) for dtype in ("int64", "bool", "complex64")),
     ("backward", "complex64"),

@@ -23,6 +23,15 @@ from torch.utils._pytree import tree_map
 import torchferry.rehearsal
 from benchmarks.rehearsal.comparison import Leaves, Mover, difference, leaves, loss, not_further, tensors_in
 
+LAYOUTS = {
+    "coo": torch.sparse_coo,
+    "csr": torch.sparse_csr,
+    "csc": torch.sparse_csc,
+    "bsr": torch.sparse_bsr,
+    "bsc": torch.sparse_bsc,
+}
+"""Modes with sparse inputs."""
+
 UNINITIALISED = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
 """Their elements are whatever was there, on any device."""
 
@@ -144,6 +153,8 @@ MODES: dict[str, Callable[[Any, Any, Mover], Leaves]] = {
     "inplace": in_place,
     "out": out,
     "noncontiguous": forward,
+    **dict.fromkeys(LAYOUTS, forward),
+    **{f"{layout}-backward": backward for layout in LAYOUTS},
 }
 
 
@@ -151,17 +162,36 @@ def applies(op: Any, mode: str, dtype: torch.dtype) -> bool:
     """Whether the operator has such a mode for the dtype on the CPU."""
     if dtype not in op.dtypes:
         return False
-    if mode == "backward":
+    if mode.endswith("backward"):
         return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
     if mode == "out":
         return bool(op.supports_out)
     return mode != "inplace" or op.inplace_variant is not None
 
 
+def sparse_samples(op: Any, layout: torch.layout, dtype: torch.dtype, *, requires_grad: bool) -> Iterator[Any]:
+    """Yield the database's own sparse inputs; for an operator that takes such and has none, dense ones made sparse."""
+    if not op.supports_sparse_layout(layout):
+        return
+    try:
+        yield from op.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=requires_grad)
+    except NotImplementedError:
+        block = (1, 1) if layout in {torch.sparse_bsr, torch.sparse_bsc} else None
+        for sample in op.sample_inputs("cpu", dtype):
+            if isinstance(sample.input, torch.Tensor) and (layout == torch.sparse_coo or sample.input.dim() == 2):
+                sample.input = sample.input.to_sparse(layout=layout, blocksize=block).requires_grad_(requires_grad)
+                yield sample
+
+
 def samples(op: Any, mode: str, dtype: torch.dtype, most: int) -> Iterator[Any]:
     """Yield inputs on the CPU."""
     torch.manual_seed(0)
-    for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=mode == "backward")):
+    layout, _, direction = mode.partition("-")
+    if layout in LAYOUTS:
+        made = sparse_samples(op, LAYOUTS[layout], dtype, requires_grad=direction == "backward")
+    else:
+        made = op.sample_inputs("cpu", dtype, requires_grad=mode == "backward")
+    for number, sample in enumerate(made):
         if number == most:
             return
         yield sample.noncontiguous() if mode == "noncontiguous" else sample

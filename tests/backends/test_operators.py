@@ -29,6 +29,8 @@ GOOD = """
     [operators]
     registered = ["add.Tensor", "relu", "acme_fused"]
     autograd = ["softmax.int"]
+    sparse = ["_coalesce", "add.Tensor"]
+    nested = []
     [[forced_fallback]]
     card = "Acme X1"
     names = ["relu"]
@@ -79,7 +81,7 @@ def acme(folder: Path, text: str | None, name: str = "ops.toml") -> type[Backend
         ('"add.Tensor", "relu"', '"add.Tensor", "aten::relu"', "`aten::relu` is not an operator's name"),
         ('"add.Tensor", "relu"', '"relu", "relu"', "stands twice"),
         ('"add.Tensor", "relu"', '"relu", 3', "not a list of texts"),
-        ("autograd", "autogard", "`autogard` is none of autograd, registered"),
+        ("autograd", "autogard", "`autogard` is none of autograd, nested, registered, sparse, sparse_compressed"),
         ('card = "Acme X1"', "", "`card` and `names`"),
         ('names = ["relu"]', 'names = ["add.Tensor"]', "stands twice"),
         ("[[forced_fallback]]", "[forced_fallback]", ""),
@@ -118,6 +120,11 @@ def test_a_user_s_backend_brings_its_own_file(tmp_path: Path) -> None:
     assert table.fallback_switched == "error"
     assert table.registered == frozenset({"add.Tensor", "relu", "acme_fused"})
     assert table.autograd == frozenset({"softmax.int"})
+    assert table.layouts == {
+        "sparse": frozenset({"_coalesce", "add.Tensor"}),
+        "sparse_compressed": UNKNOWN,
+        "nested": frozenset(),
+    }
     assert table.forced_on("Acme X1") == {"relu"}
     assert table.sometimes_forced_on("Acme X1") == {"add.Tensor": "alpha is not 1"}
     assert table.forced_on("Acme X2") == frozenset()
@@ -189,6 +196,32 @@ def test_a_list_that_nobody_knows_stays_unknown(target: str) -> None:
     assert table.registered is UNKNOWN
     assert table.autograd is UNKNOWN
     assert table.fallback == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("target", "layout", "has", "lacks"),
+    [
+        ("npu", "sparse", "_coalesce", "addmm"),
+        ("npu", "sparse_compressed", "addmm", "addmm.out"),
+        ("npu", "nested", "to_padded_tensor", "add.Tensor"),
+        ("musa", "sparse", "_coalesce", "_to_dense"),
+        ("musa", "sparse_compressed", "crow_indices", "_to_dense"),
+        ("musa", "nested", "split_with_sizes", "_nested_tensor_size"),
+        ("gcu", "sparse", "", "_coalesce"),
+        ("gcu", "sparse_compressed", "", "values"),
+        ("gcu", "nested", "", "values"),
+    ],
+)
+def test_what_is_known_of_tensors_that_are_not_dense(target: str, layout: str, has: str, lacks: str) -> None:
+    names = load_operators(registry.load(target)).layouts[layout]
+    assert not isinstance(names, Unknown)
+    assert has in names if has else not names
+    assert lacks not in names
+
+
+@pytest.mark.parametrize("target", ["ptex", "sdaa"])
+def test_a_card_of_which_nothing_is_known_may_have_every_layout(target: str) -> None:
+    assert set(load_operators(registry.load(target)).layouts.values()) == {UNKNOWN}
 
 
 def test_what_a_card_sends_to_the_cpu() -> None:

@@ -312,9 +312,3 @@ def test_dlpack_shares_memory(device: str) -> None:
     assert (other + values).tolist() == [14, 2, 4]
     with pytest.raises(ValueError, match="Unknown device type"):
         torch.from_dlpack(values)  # torch 2.13 asks for a type by name here, and knows no plugin's
-
-
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-def test_sparse_tensors_are_refused(device: str, layout: Any) -> None:
-    with pytest.raises((NotImplementedError, RuntimeError), match=r"strided|[Ss]parse"):
-        torch.eye(3, device=device).to_sparse(layout=layout)

@@ -283,6 +283,30 @@ def test_a_vendor_without_any_data_is_rehearsed_as_far_as_it_goes(tmp_path: Path
     assert Profile.from_json(made.to_json()) == made
 
 
+@pytest.mark.parametrize(
+    ("lists", "told"),
+    [
+        ("", True),
+        ("sparse = []\nnested = []", True),
+        ('sparse = ["add.Tensor"]\nsparse_compressed = []\nnested = []', False),
+    ],
+)
+def test_layouts_that_nobody_knows_are_named_beside_a_known_list(tmp_path: Path, lists: str, told: bool) -> None:
+    text = f"""version = "1"
+torch = "2.13.0"
+source = "S"
+fallback = "error"
+[sources]
+S = "s"
+[operators]
+registered = ["add.Tensor"]
+{lists}
+"""
+    made = make_profile(Target(acme(tmp_path, text, "ops.toml")))
+    assert ("which operators are missing for sparse and nested tensors" in made.unknown) == told
+    assert made.nested == (frozenset() if "nested" in lists else None)
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_card_of_every_backend_goes_through_json(name: str) -> None:
     for card in cards(registry.load(name)):
@@ -312,6 +336,9 @@ PROFILES = st.builds(
     fallback=st.text(),
     missing_operators=NAMES,
     registered=st.none() | NAMES,
+    sparse=st.none() | NAMES,
+    sparse_compressed=st.none() | NAMES,
+    nested=st.none() | NAMES,
     operators_version=st.text(),
     operators_torch=st.text(),
     forced_fallback=NAMES,

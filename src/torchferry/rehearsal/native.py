@@ -34,6 +34,9 @@ DTYPE_CODES: Mapping[str, int] = {
 }
 """The number of each dtype in `c10::ScalarType` (torch/headeronly/core/ScalarType.h)."""
 
+LAYOUTS: Mapping[str, int] = {"dense": 0, "sparse": 1, "sparse_compressed": 2, "nested": 3}
+"""The number of each kind of tensor in `csrc/operators.h`."""
+
 MODES = {"native": 0, "missing": 1, "fallback": 2}
 FAULTS = {"noise": 1, "nan": 2, "stride": 3, "slow": 4, "die": 5, "hang": 6, "raise": 7}
 
@@ -66,14 +69,23 @@ class Native:
         self._sink: Any = None
         self._rounding = (0, 0)
 
-    def start(self, key: str, devices: int, visible_variable: str, keeps_identity: bool, leave: Iterable[str]) -> int:
+    def start(
+        self,
+        key: str,
+        devices: int,
+        visible_variable: str,
+        keeps_identity: bool,
+        leave: Mapping[str, Iterable[str]],
+    ) -> int:
         """Register the device under a dispatch key, PrivateUse1 or torch's own for lazy devices; count the operators.
 
         `visible_variable` is the environment variable that may list the devices that a process sees; it is read until
-        the device is first used. `leave` names operators, with overload, that PyTorch is to compose of others.
+        the device is first used. `leave` names, for each of `LAYOUTS`, operators with overload that are not registered:
+        PyTorch composes them of others, or has them for no such tensor.
         """
-        for name in leave:
-            self._library.ferry_leave_to_composition(name.encode())
+        for layout, names in leave.items():
+            for name in names:
+                self._library.ferry_leave_out(name.encode(), LAYOUTS[layout])
         count = int(
             self._library.ferry_start(
                 key.encode(),
@@ -128,9 +140,12 @@ class Native:
         """Say whether operators of other libraries, such as torchvision's, run on the CPU instead."""
         self._library.ferry_set_others_fall_back(int(yes))
 
-    def set_mode(self, operator: str, mode: str) -> None:
-        """Make an operator (`aten::erf`, with or without overload) `native`, `missing` or a CPU `fallback`."""
-        self._library.ferry_set_mode(operator.encode(), MODES[mode])
+    def set_mode(self, operator: str, mode: str, *, every_layout: bool = False) -> None:
+        """Make an operator (`aten::erf`, with or without overload) `native`, `missing` or a CPU `fallback`.
+
+        It is so for dense tensors, and with `every_layout` for sparse and nested ones too.
+        """
+        self._library.ferry_set_mode(operator.encode(), MODES[mode], int(every_layout))
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`."""
@@ -263,7 +278,7 @@ def _load(path: Path) -> ctypes.CDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
-        "ferry_leave_to_composition": (None, [text]),
+        "ferry_leave_out": (None, [text, number]),
         "ferry_start": (whole, [text, text, text, text, number, number]),
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),
@@ -271,7 +286,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
         "ferry_set_others_fall_back": (None, [number]),
-        "ferry_set_mode": (None, [text, number]),
+        "ferry_set_mode": (None, [text, number, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),
         "ferry_fail_allocation": (None, [whole]),
         "ferry_device_count": (number, []),

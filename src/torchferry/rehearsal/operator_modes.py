@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,24 +29,34 @@ class Modes:
         composed: Full names (`aten::addmv`) that PyTorch composes of others, because the plugin does not register them.
         fallback: Names that the plugin runs on the CPU.
         missing: Names that raise.
+        taken: Those of `missing` that the user took away, which raise for sparse and nested tensors too.
         unknown: Names of operators newer than the torch that the plugin was made for.
+        layouts: For the kinds of tensors that are not dense, names that the plugin does not register for them.
     """
 
     composed: frozenset[str] = frozenset()
     fallback: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
+    layouts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> Mapping[str, frozenset[str]]:
+        """What the device does not register either, by kind of tensor."""
+        return {"dense": self.composed, **self.layouts}
 
 
 def modes(profile: Profile) -> Modes:
     """Return the modes for a profile; where the plugin's list is not known, every operator is taken to be there."""
     taken = frozenset(f"aten::{name}" for name in profile.missing_operators)
+    newer = _newer_than(profile.operators_torch)
+    layouts = {layout: _absent(names, key, newer) - taken for layout, names, key in _of_layouts(profile)}
     if profile.registered is None:
-        return Modes(missing=taken)
+        return Modes(missing=taken, taken=taken, layouts=layouts)
     composed: set[str] = set()
     lacking: set[str] = set()
     unknown: set[str] = set()
-    newer = _newer_than(profile.operators_torch)
     written_out = {name.partition(".")[0] for name in profile.registered}
     for name in _operators():
         if name in taken or name in _OVERRIDDEN or name.removeprefix("aten::") in profile.registered:
@@ -65,7 +76,31 @@ def modes(profile: Profile) -> Modes:
         composed=frozenset(composed),
         fallback=frozenset((lacking if known and not fails else set()) | forced) - taken,
         missing=frozenset(lacking if fails else set()) | taken,
+        taken=taken,
         unknown=frozenset(unknown if known else unknown | lacking),
+        layouts=layouts,
+    )
+
+
+def _of_layouts(profile: Profile) -> list[tuple[str, frozenset[str] | None, str]]:
+    """The kinds of tensors that are not dense: name, what the plugin registers for them, the CPU's dispatch key."""
+    return [
+        ("sparse", profile.sparse, "SparseCPU"),
+        ("sparse_compressed", profile.sparse_compressed, "SparseCsrCPU"),
+        ("nested", profile.nested, "NestedTensorCPU"),
+    ]
+
+
+def _absent(registered: frozenset[str] | None, key: str, newer: frozenset[str]) -> frozenset[str]:
+    """Return the operators with a kernel for `key` that are not `registered`; `newer` ones get the benefit of doubt."""
+    if registered is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name in _operators()
+        if name.removeprefix("aten::") not in registered
+        and name.removeprefix("aten::").partition(".")[0] not in newer
+        and _has(name, key)
     )
 
 

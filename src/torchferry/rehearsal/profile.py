@@ -58,6 +58,7 @@ _UNKNOWN: dict[str, Message] = {
     "memory": say("the memory of a device"),
     "capability": say("the capability of a device"),
     "registered": say("which operators are missing"),
+    "layouts": say("which operators are missing for sparse and nested tensors"),
     "fallback": say("what happens with a missing operator"),
     "conditions": say("operators that run on the CPU for some arguments only"),
     "identity": say("whether moving a module keeps its Parameter objects"),
@@ -82,6 +83,9 @@ class Profile:
         fallback: What happens with an operator that the plugin lacks: `error`, `warn`, `silent` or `unknown`.
         missing_operators: Operators that the user's file takes away.
         registered: Operators that the plugin registers, without `aten::`; None when nobody knows the list.
+        sparse: Those that it registers for sparse COO tensors; None when nobody knows.
+        sparse_compressed: For CSR and its relatives.
+        nested: For nested tensors of strided layout; those of jagged layout are made of dense ones.
         operators_version: Plugin version that this list was read from.
         operators_torch: torch version that it is for; newer operators are in no list.
         forced_fallback: Registered operators that this card runs on the CPU nonetheless.
@@ -103,6 +107,9 @@ class Profile:
     fallback: str = "unknown"
     missing_operators: frozenset[str] = frozenset()
     registered: frozenset[str] | None = None
+    sparse: frozenset[str] | None = None
+    sparse_compressed: frozenset[str] | None = None
+    nested: frozenset[str] | None = None
     operators_version: str = ""
     operators_torch: str = ""
     forced_fallback: frozenset[str] = frozenset()
@@ -129,7 +136,7 @@ class Profile:
         names = {entry.name for entry in fields(Profile)}
         if not isinstance(values, dict) or values.keys() != names:
             raise ValueError(f"a profile has the keys {', '.join(sorted(names))}")
-        for name in ("missing_operators", "registered", "forced_fallback"):
+        for name in ("missing_operators", "registered", "sparse", "sparse_compressed", "nested", "forced_fallback"):
             values[name] = None if values[name] is None else frozenset(values[name])
         for name in ("capability", "property_names", "unknown"):
             values[name] = None if values[name] is None else tuple(values[name])
@@ -171,6 +178,9 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     memory = known("memory", base.memory, 0)
     capability = known("capability", base.capability, None)
     registered = known("registered", table.registered, None)
+    layouts = {name: None if isinstance(fact, Unknown) else fact for name, fact in table.layouts.items()}
+    if registered is not None and None in layouts.values():
+        unknown.append(_UNKNOWN["layouts"].template)
     fallback = own.get("fallback", table.fallback)
     if fallback == "unknown":
         unknown.append(_UNKNOWN["fallback"].template)
@@ -191,6 +201,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         fallback=fallback,
         missing_operators=own.get("missing", frozenset()),
         registered=registered,
+        **layouts,
         operators_version=table.version,
         operators_torch=table.torch,
         forced_fallback=table.forced_on(base.name),

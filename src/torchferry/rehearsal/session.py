@@ -105,7 +105,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     found = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
-    native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.composed)
+    native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.left_out)
     _imitate(native, profile, found, backend)
     autocast.register(native)
     native.set_sink(events.receive)
@@ -152,7 +152,7 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
     native.set_fallback_warns(profile.fallback != "silent")
     native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
     for name in found.missing:
-        native.set_mode(name, "missing")
+        native.set_mode(name, "missing", every_layout=name in found.taken)
     lacking = "missing" if _fallback_is_off(backend) else "fallback"
     for name in found.fallback:
         native.set_mode(name, lacking)

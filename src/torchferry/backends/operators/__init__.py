@@ -16,6 +16,9 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     [operators]                         # absent where nobody knows the list
     registered = ["add.Tensor", ...]    # dispatcher names without `aten::`
     autograd = ["softmax.int", ...]     # those registered for autograd on the device
+    sparse = ["add.Tensor", ...]        # for sparse COO tensors; [] where there are none
+    sparse_compressed = []              # for CSR, CSC, BSR and BSC
+    nested = []                         # for nested tensors of strided layout
 
     [[forced_fallback]]                 # registered, and yet run on the CPU
     card = "X1"
@@ -47,6 +50,9 @@ from torchferry.core.messages import Bilingual
 FALLBACKS = ("error", "warn", "silent", "unknown")
 """What a plugin does with an operator it lacks: raise, run it on the CPU with a warning or without a word."""
 
+LAYOUTS = ("sparse", "sparse_compressed", "nested")
+"""Kinds of tensors that are not dense."""
+
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)?")
 """An operator's name with its overload, as the dispatcher spells it without `aten::`."""
 
@@ -65,6 +71,10 @@ class OperatorTable:
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
         autograd: Names registered for autograd on the device.
+        sparse: Names registered for sparse COO tensors. Without a list for such tensors, what the plugin registers
+            for them is UNKNOWN; where it is known, what is not in it raises: no plugin has a fallback for them.
+        sparse_compressed: Names registered for CSR and its relatives.
+        nested: Names registered for nested tensors of strided layout.
         forced_fallback: By card (as in `cards.toml`), the names that run on the CPU although they are
             registered, each with the condition under which they do; an empty condition means always.
         notes: Limits of single operators or torch functions.
@@ -79,8 +89,16 @@ class OperatorTable:
     fallback_switched: str = "unknown"
     registered: frozenset[str] | Unknown = UNKNOWN
     autograd: frozenset[str] | Unknown = UNKNOWN
+    sparse: frozenset[str] | Unknown = UNKNOWN
+    sparse_compressed: frozenset[str] | Unknown = UNKNOWN
+    nested: frozenset[str] | Unknown = UNKNOWN
     forced_fallback: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: Mapping[str, Bilingual] = field(default_factory=dict)
+
+    @property
+    def layouts(self) -> Mapping[str, frozenset[str] | Unknown]:
+        """What is registered for tensors that are not dense, by kind."""
+        return {name: getattr(self, name) for name in LAYOUTS}
 
     def forced_on(self, card: str) -> frozenset[str]:
         """Return the registered names that always run on the CPU on `card`."""
@@ -107,7 +125,7 @@ def _read(path: Path) -> OperatorTable:
     top = file.document
     file.known(top, _TOP, "top")
     operators = file.table("operators")
-    file.known(operators, frozenset({"registered", "autograd"}), "[operators]")
+    file.known(operators, frozenset({"registered", "autograd", *LAYOUTS}), "[operators]")
     version, torch = file.text(top, "version", "top"), file.text(top, "torch", "top")
     if "registered" in operators and not (version and torch):
         raise file.wrong("a list of operators needs `version` and `torch`: the versions it was made for")
@@ -124,6 +142,7 @@ def _read(path: Path) -> OperatorTable:
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
         registered=_names(file, operators, "registered"),
         autograd=_names(file, operators, "autograd"),
+        **{name: _names(file, operators, name) for name in LAYOUTS},
         forced_fallback=_forced(file),
         notes=_notes(file),
     )

@@ -13,9 +13,16 @@ constexpr auto kMathBits =
 
 inline bool on_device(const at::Tensor& tensor) { return tensor.device().type() == settings().type; }
 
+constexpr auto kMadeOfParts =
+    c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::NestedTensor});
+
+// Whether a tensor is made of other tensors, and has no memory of its own: sparse and nested ones.
+inline bool is_made(const at::Tensor& tensor) { return tensor.key_set().has_any(kMadeOfParts); }
+
 inline void require_strided(const at::Tensor& tensor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided, "the rehearsal of ", settings().name,
-                              " has strided tensors only, not ", tensor.layout());
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_made(tensor), "a tensor on ", settings().name,
+                              " is sparse or nested where a dense one is needed: make it dense first (to_dense, "
+                              "to_padded_tensor)");
 }
 
 // Without autograd keys the alias needs no version counter; it never leaves the kernels below autograd.
@@ -40,8 +47,9 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
 // The same as a tensor in its own right, which may leave the call: collectives work on it in a thread of theirs.
 inline at::Tensor host_tensor(const at::Tensor& tensor) {
   require_strided(tensor);
-  auto host = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(twin_of(tensor.storage())),
-                                                       c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  auto host = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(twin_of(tensor.storage())),
+      c10::DispatchKeySet(c10::DispatchKey::CPU) | (tensor.key_set() & kMathBits), tensor.dtype());
   host.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   return host;
 }

@@ -57,7 +57,7 @@ class BoxedCall {
     redispatch();
   }
 
-  void redispatch() { handle_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_); }
+  void redispatch() { handle_.redispatchBoxed(call_.op().host, stack_); }
 
   void push_arguments() {
     for (size_t i = 0; i < count_; i++) {

@@ -14,6 +14,8 @@
 
 namespace ferry {
 
+using Parts = c10::SmallVector<at::Tensor, 3>;  // of a sparse or nested tensor
+
 class Call {
  public:
   explicit Call(Operator& op) : op_(op), device_(settings().type, current_device()) {
@@ -40,7 +42,7 @@ class Call {
     if (C10_LIKELY(on_device(tensor))) {
       TORCH_CHECK(static_cast<int>(index) != op_.from_host, "Expected scalars to be on CPU, got ", tensor.device(),
                   " instead.");
-      return from_device(tensor, writes);
+      return C10_LIKELY(!is_made(tensor)) ? from_device(tensor, writes) : made_to_cpu(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
       // Indices may be on the CPU; what they index, and what is put there, may not.
@@ -51,6 +53,18 @@ class Call {
       operands_.push_back({tensor, tensor, at::Tensor(), false});  // so that it is known when it is returned
     }
     return tensor;
+  }
+
+  // An argument that the kernel gets as it is.
+  void place(const at::Tensor& tensor, size_t index) {
+    if (!tensor.defined()) {
+      return;
+    }
+    if (on_device(tensor)) {
+      place_beside(tensor.device());
+    } else if (tensor.device().type() == c10::kCPU && tensor.dim() != 0 && !op_.any_device && stray_ < 0) {
+      stray_ = static_cast<int>(index);
+    }
   }
 
   // After the last argument: whether they may stand together.
@@ -69,6 +83,7 @@ class Call {
   // Start again with float32 copies of half arguments; the results are rounded back.
   void widen() {
     operands_.clear();
+    made_.clear();
     shared_.clear();
     stray_ = -1;
     widen_ = true;
@@ -91,12 +106,20 @@ class Call {
           follow(operand);
         }
       }
+      for (const auto& made : made_) {
+        if (made.writes) {
+          follow_made(made);
+        }
+      }
     }
   }
 
   at::Tensor to_device(at::Tensor result) {
     if (!result.defined()) {
       return result;
+    }
+    if (C10_UNLIKELY(is_made(result))) {
+      return made_to_device(result);
     }
     auto* implementation = result.unsafeGetTensorImpl();
     for (auto& operand : operands_) {
@@ -112,8 +135,6 @@ class Call {
       result = result.to(narrow_);
       implementation = result.unsafeGetTensorImpl();
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(result.layout() == c10::kStrided, "the rehearsal of ", settings().name,
-                                " has strided tensors only; ", op_.name, " makes one of layout ", result.layout());
     refuse_missing_dtype(result.scalar_type());
     if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(result.scalar_type())) &&
         !op_.moves_only) {
@@ -140,20 +161,19 @@ class Call {
     at::Tensor wide;
     bool writes;
   };
+  struct Made {  // of parts, which are operands from number `first` on
+    at::Tensor original;
+    at::Tensor alias;
+    size_t first;
+    bool writes;
+  };
   struct Shared {
     c10::StorageImpl* host;
     c10::Storage device;
   };
 
   at::Tensor from_device(const at::Tensor& tensor, bool writes) {
-    require_strided(tensor);
-    const c10::Device device = tensor.device();
-    if (!placed_) {
-      device_ = device;
-      placed_ = true;
-    } else if (C10_UNLIKELY(device != device_) && (!op_.any_device || op_.indexes)) {
-      differ(device);
-    }
+    place_beside(tensor.device());
     const auto dtype = tensor.scalar_type();
     const bool narrow =
         dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
@@ -161,7 +181,9 @@ class Call {
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
     }
-    auto alias = cpu_alias(tensor, twin_of(tensor.storage()));
+    // A kernel of a sparse tensor may keep what it is given as a part of its result.
+    auto alias =
+        C10_LIKELY(op_.layout == Layout::kDense) ? cpu_alias(tensor, twin_of(tensor.storage())) : host_tensor(tensor);
     writes_ |= writes;
     if (C10_UNLIKELY(widen_) && narrow) {
       narrow_ = dtype;
@@ -177,6 +199,20 @@ class Call {
     }
     return alias;
   }
+
+  void place_beside(c10::Device device) {
+    if (!placed_) {
+      device_ = device;
+      placed_ = true;
+    } else if (C10_UNLIKELY(device != device_) && (!op_.any_device || op_.indexes)) {
+      differ(device);
+    }
+  }
+
+  // In layouts.h.
+  at::Tensor made_to_cpu(const at::Tensor& tensor, bool writes);
+  at::Tensor made_to_device(const at::Tensor& result);
+  void follow_made(const Made& made);
 
   at::Tensor wrap(at::Tensor result, c10::TensorImpl* implementation) {
     auto* host = result.storage().unsafeGetStorageImpl();
@@ -398,6 +434,7 @@ class Call {
   int stray_ = -1;
   c10::ScalarType narrow_ = at::kHalf;
   c10::SmallVector<Operand, 6> operands_;
+  std::vector<Made> made_;
   c10::SmallVector<Shared, 2> shared_;
 };
 

@@ -30,8 +30,10 @@ class Placement {
 inline c10::ScalarType checked_options(std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
                                        std::optional<bool> pinned) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pinned), "Only dense CPU tensors can be pinned");
-  TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided, "the rehearsal of ", settings().name,
-                              " has strided tensors only, not ", c10::layout_or_default(layout));
+  TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided,
+                              "a dense tensor was asked for in the "
+                              "layout ",
+                              c10::layout_or_default(layout));
   const auto wanted = c10::dtype_or_default(dtype);
   refuse_missing_dtype(wanted);
   return wanted;
@@ -121,7 +123,7 @@ inline at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor&
 // (PyTorch's own list of dense backends does not have PrivateUse1).
 inline bool compatible_shallow_copy(const at::Tensor& self, const at::Tensor& from) {
   const auto dense = [](const at::Tensor& tensor) {
-    return tensor.layout() == c10::kStrided && (tensor.device().type() == c10::kCPU || on_device(tensor));
+    return !is_made(tensor) && (tensor.device().type() == c10::kCPU || on_device(tensor));
   };
   return (dense(self) && dense(from)) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }

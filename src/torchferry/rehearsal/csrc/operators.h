@@ -19,6 +19,9 @@
 
 namespace ferry {
 
+// What tensors are made of; `native.py` has the same list.
+enum class Layout : int { kDense = 0, kSparse = 1, kCompressed = 2, kNested = 3 };
+
 enum class Mode : int { kNative = 0, kMissing = 1, kFallback = 2 };
 enum class FaultKind : int { kNone = 0, kNoise = 1, kNan = 2, kStride = 3, kSlow = 4, kDie = 5, kHang = 6, kRaise = 7 };
 
@@ -29,8 +32,11 @@ struct Fault {
 };
 
 struct Operator {
-  std::string name;  // "aten::add.Tensor"
+  std::string name;  // "aten::add.Tensor", and "aten::add.Tensor (sparse)" where it is called with such a tensor
+  std::string full;  // without that
   std::string base;  // "aten::add"
+  Layout layout = Layout::kDense;
+  c10::DispatchKeySet host{c10::DispatchKey::CPU};  // whose kernel is run
   std::vector<bool> writes;
   int generator = -1;         // index of the generator argument
   bool any_device = false;    // the operator itself takes tensors of several devices
@@ -53,9 +59,19 @@ namespace names {
 
 // These take CPU tensors beside device tensors, as on CUDA.
 inline const std::unordered_set<std::string> kAnyDevice = {
-    "aten::copy_",     "aten::_copy_from",    "aten::_copy_from_and_resize",
-    "aten::index",     "aten::index_put_",    "aten::_index_put_impl_",
-    "aten::index_put", "aten::_unsafe_index", "aten::_unsafe_index_put",
+    "aten::copy_",
+    "aten::_copy_from",
+    "aten::_copy_from_and_resize",
+    "aten::index",
+    "aten::index_put_",
+    "aten::_index_put_impl_",
+    "aten::index_put",
+    "aten::_unsafe_index",
+    "aten::_unsafe_index_put",
+    "aten::copy_sparse_to_sparse_",
+    "aten::_to_copy",
+    "aten::_nested_view_from_buffer",
+    "aten::_nested_from_padded",
 };
 inline const std::unordered_set<std::string> kMovesOnly = {
     "aten::copy_",         "aten::_copy_from",   "aten::_to_copy",
@@ -68,6 +84,7 @@ inline const std::unordered_set<std::string> kMovesOnly = {
 // The size of the result, or a Python number, depends on the data.
 inline const std::unordered_set<std::string> kSynchronises = {"aten::_local_scalar_dense",
                                                               "aten::nonzero",
+                                                              "aten::_coalesce",
                                                               "aten::masked_select",
                                                               "aten::equal",
                                                               "aten::_unique",
@@ -118,9 +135,10 @@ class Operators {
     return *operators;
   }
 
-  Operator& of(const c10::OperatorHandle& handle) {
+  Operator& of(const c10::OperatorHandle& handle, Layout layout = Layout::kDense, const char* word = "") {
     const auto& id = handle.operator_name();
-    std::string name = id.overload_name.empty() ? id.name : id.name + "." + id.overload_name;
+    const std::string full = id.overload_name.empty() ? id.name : id.name + "." + id.overload_name;
+    std::string name = layout == Layout::kDense ? full : full + " (" + word + ")";
     const std::lock_guard<std::mutex> guard(mutex_);
     auto found = by_name_.find(name);
     if (found != by_name_.end()) {
@@ -128,6 +146,8 @@ class Operators {
     }
     Operator& made = all_.emplace_back();
     made.name = name;
+    made.full = full;
+    made.layout = layout;
     made.base = id.name;
     const auto& arguments = handle.schema().arguments();
     for (size_t i = 0; i < arguments.size(); i++) {
@@ -142,15 +162,15 @@ class Operators {
     }
     made.any_device = names::kAnyDevice.count(made.base) != 0;
     made.moves_only = names::kMovesOnly.count(made.base) != 0;
-    made.synchronises = names::kSynchronises.count(made.base) != 0 || name == "aten::repeat_interleave.Tensor";
+    made.synchronises = names::kSynchronises.count(made.base) != 0 || full == "aten::repeat_interleave.Tensor";
     made.indexes = names::kIndexes.count(made.base) != 0;
     // in place too: "aten::addmm_"
     made.widens = names::kWidens.count(made.base.back() == '_' ? made.base.substr(0, made.base.size() - 1) : made.base);
     made.convolves = made.base.rfind("aten::convolution", 0) == 0;
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
-    for (const auto* key : {&made.base, &made.name}) {
-      if (auto mode = modes_.find(*key); mode != modes_.end()) {
-        made.mode = mode->second;
+    for (const auto* key : {&made.base, &made.full}) {
+      if (auto mode = modes_.find(*key); mode != modes_.end() && (layout == Layout::kDense || mode->second.every)) {
+        made.mode = mode->second.mode;
       }
       if (auto fault = faults_.find(*key); fault != faults_.end()) {
         made.fault = fault->second;
@@ -176,12 +196,12 @@ class Operators {
     strike(name, fault);
   }
 
-  // By full name or by name without overload; also for operators met later.
-  void set_mode(const std::string& name, Mode mode) {
+  // By full name or by name without overload; also for operators met later. For dense tensors only, unless `every`.
+  void set_mode(const std::string& name, Mode mode, bool every) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    modes_[name] = mode;
+    modes_[name] = {mode, every};
     for (auto& each : all_) {
-      if (each.name == name || each.base == name) {
+      if ((each.full == name || each.base == name) && (each.layout == Layout::kDense || every)) {
         each.mode = mode;
       }
     }
@@ -191,7 +211,7 @@ class Operators {
     const std::lock_guard<std::mutex> guard(mutex_);
     faults_[name] = fault;
     for (auto& each : all_) {
-      if (each.name == name || each.base == name) {
+      if (each.full == name || each.base == name) {
         each.fault = fault;
         each.faulty = fault.kind != FaultKind::kNone;
       }
@@ -211,10 +231,15 @@ class Operators {
   }
 
  private:
+  struct Wanted {
+    Mode mode;
+    bool every;
+  };
+
   std::mutex mutex_;
   std::deque<Operator> all_;
   std::unordered_map<std::string, Operator*> by_name_;
-  std::unordered_map<std::string, Mode> modes_;
+  std::unordered_map<std::string, Wanted> modes_;
   std::unordered_map<std::string, Fault> faults_;
   std::unordered_map<std::string, int64_t> collectives_;
 };

@@ -19,6 +19,7 @@
 #include "factories.h"
 #include "guard.h"
 #include "hot_operators.h"
+#include "layouts.h"
 #include "sharing.h"
 
 namespace ferry {
@@ -35,10 +36,11 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Operators that Python asked not to register: the plugin leaves them to PyTorch's composition of others.
-std::unordered_set<std::string>& left_to_composition() {
-  static auto* names = new std::unordered_set<std::string>;
-  return *names;
+// Operators that Python asked not to register: the plugin leaves them to PyTorch's composition of others, and where
+// there is none, to nobody.
+std::unordered_set<std::string>& left_out(Layout layout) {
+  static auto* names = new std::array<std::unordered_set<std::string>, 4>;
+  return names->at(static_cast<size_t>(layout));
 }
 
 void register_factories(torch::Library& aten, std::unordered_set<std::string>& done) {
@@ -81,12 +83,46 @@ struct Quiet final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
+torch::CppFunction swapped(Operator& op) {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op));
+}
+torch::CppFunction as_is(Operator& op, bool missing = false) {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<layouts::AsItIs>(op, missing));
+}
+
+template <size_t index>
+void register_layout() {
+  const auto& kind = layouts::kKinds[index];
+  const auto key = kind.on_device();
+  library("_", key).fallback(torch::CppFunction::makeFromBoxedFunction<&layouts::refuse_boxed<index>>());
+  if (!kind.possible()) {
+    return;
+  }
+  auto& aten = library("aten", key);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const std::string full = full_name(name);
+    const auto handle = dispatcher.findSchema(name);
+    if (full.rfind("aten::", 0) != 0 || !handle || !handle->hasKernelForDispatchKey(kind.host) ||
+        handle->hasKernelForDispatchKey(key) || layouts::kOnHostOnly.count(full) != 0) {
+      continue;
+    }
+    const bool missing = left_out(kind.layout).count(full) != 0;
+    if (missing && layouts::kCannotBeRefused.count(full) == 0) {
+      continue;
+    }
+    auto& op = Operators::instance().of(*handle, kind.layout, kind.word);
+    op.host = c10::DispatchKeySet(kind.host);
+    aten.impl(full.substr(6).c_str(), kind.reaches_into_memory(op) ? swapped(op) : as_is(op, missing));
+  }
+}
+
 int64_t register_operators() {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
   library("_", settings().key).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
   auto& aten = library("aten", settings().key);
-  std::unordered_set<std::string> done = left_to_composition();
+  std::unordered_set<std::string> done = left_out(Layout::kDense);
   register_factories(aten, done);
   register_hot_operators(aten, done);
   // Composites that take detours on a device of a plugin.
@@ -107,9 +143,12 @@ int64_t register_operators() {
       continue;
     }
     auto& op = Operators::instance().of(*handle);
-    aten.impl(full.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
+    aten.impl(full.substr(6).c_str(), layouts::kMakers.count(op.base) != 0 ? as_is(op) : swapped(op));
     done.insert(full);
   }
+  register_layout<0>();
+  register_layout<1>();
+  register_layout<2>();
   if (settings().key != c10::DispatchKey::PrivateUse1) {
     // Torch has collective kernels for a few keys, this one not among them: take those of PrivateUse1.
     auto& c10d = library("c10d", settings().key);
@@ -180,7 +219,9 @@ FERRY_API const char* ferry_error() { return last_error().c_str(); }
 
 FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std::memory_order_release); }
 
-FERRY_API void ferry_leave_to_composition(const char* name) { ferry::left_to_composition().insert(name); }
+FERRY_API void ferry_leave_out(const char* name, int layout) {
+  ferry::left_out(static_cast<ferry::Layout>(layout)).insert(name);
+}
 
 FERRY_API int64_t ferry_start(const char* key, const char* name, const char* title, const char* visible_variable,
                               int devices, int keeps_identity) {
@@ -238,8 +279,8 @@ FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
 }
 FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
 FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
-FERRY_API void ferry_set_mode(const char* name, int mode) {
-  ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode));
+FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
+  ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode), every_layout != 0);
 }
 FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t after) {
   ferry::Operators::instance().set_fault(name, {static_cast<ferry::FaultKind>(kind), scale, after});
