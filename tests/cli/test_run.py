@@ -1,0 +1,191 @@
+"""`torchferry run`: unchanged CUDA programs, their children and their launchers, on a simulated card."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import torchferry
+from torchferry.core import env
+
+pytest.importorskip("torch")
+
+CACHE = {"TORCHFERRY_CACHE": str(env.cache_folder()), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+
+TRAIN = """
+import sys, torch
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    loss = model(torch.ones(2, 4).cuda()).pow(2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+print(device, next(model.parameters()).is_cuda, sys.argv[1:])
+"""
+
+CHILDREN = """
+import torch, torch.multiprocessing as mp
+def work(index, queue):
+    queue.put((index, torch.cuda.is_available(), str(torch.ones(1).cuda().device)))
+if __name__ == "__main__":
+    for way in ("fork", "spawn"):
+        context = mp.get_context(way)
+        queue = context.Queue()
+        workers = [context.Process(target=work, args=(i, queue)) for i in range(2)]
+        [w.start() for w in workers]
+        print(way, sorted(queue.get(timeout=120) for _ in workers))
+        [w.join() for w in workers]
+"""
+
+RANKS = """
+import os, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+assert dist.is_nccl_available()
+dist.init_process_group(BACKEND)
+x = torch.full((2,), float(rank + 1), device="cuda")
+dist.all_reduce(x)
+model = DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_ids=[rank], output_device=rank)
+model(torch.ones(1, 2, device=f"cuda:{rank}")).sum().backward()
+objects = [None, None]
+dist.all_gather_object(objects, rank)
+if rank == 0:
+    print(dist.get_backend(), x.tolist(), objects, model.module.weight.grad.device)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def rehearsed(target: str, *command: str, cwd: Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a command under the redirect on a simulated card."""
+    again = [sys.executable, "-m", "torchferry", "run", "-t", target, *options, "--"]
+    return torchferry("rehearse", "-t", target, "--devices", 2, "--", *again, *command, cwd=cwd, env=CACHE)
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "title"),
+    [
+        ("npu", "Huawei Ascend (`npu`)"),
+        ("musa", "Moore Threads (`musa`)"),
+        ("sdaa", "Tecorigin (`sdaa`)"),
+        ("gcu", "Enflame S60 (`gcu`)"),
+        ("ptex", "Enflame T20 (`xla`)"),
+    ],
+)
+def test_an_unchanged_program_runs_on_the_card(target: str, title: str, tmp_path: Path) -> None:
+    done = rehearsed(target, "python", program(tmp_path, TRAIN), "--epochs", "1", cwd=tmp_path)
+    assert done.stdout.strip() == "cuda True ['--epochs', '1']", done.stderr
+    assert f"torch.cuda of this program runs on {title}" in done.stderr
+    assert "nothing was seen that would fail on the card" in done.stderr
+
+
+def test_forked_and_spawned_children_are_redirected(tmp_path: Path) -> None:
+    done = rehearsed("musa", "python", program(tmp_path, CHILDREN), cwd=tmp_path)
+    expected = "[(0, True, 'cuda:0'), (1, True, 'cuda:0')]"
+    assert done.stdout.splitlines() == [f"fork {expected}", f"spawn {expected}"], done.stderr
+    assert done.stderr.count("torch.cuda of this program runs on") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "backend", "told"),
+    [
+        ("npu", "nccl", "nccl"),
+        ("musa", "nccl", "nccl"),
+        ("sdaa", "nccl", "nccl"),
+        ("gcu", "nccl", "nccl"),
+        ("npu", "cpu:gloo,cuda:nccl", "custom"),
+    ],
+)
+def test_ranks_meet_over_the_cards_library(target: str, backend: str, told: str, tmp_path: Path) -> None:
+    path = program(tmp_path, RANKS.replace("BACKEND", repr(backend)))
+    done = rehearsed(target, "torchrun", "--standalone", "--nproc_per_node", "2", path, cwd=tmp_path)
+    assert f"{told} [3.0, 3.0] [0, 1] cuda:0" in done.stdout or told == "custom", done.stderr
+    assert "[3.0, 3.0] [0, 1] cuda:0" in done.stdout, done.stderr
+
+
+def test_launchers_can_start_it_as_a_module(tmp_path: Path) -> None:
+    path = program(tmp_path, RANKS.replace("BACKEND", repr("nccl")))
+    done = torchferry(
+        "rehearse", "-t", "npu", "--devices", 2, "--",
+        "torchrun", "--standalone", "--nproc_per_node", "2", "-m", "torchferry.run", path,
+        cwd=tmp_path, env=CACHE,
+    )  # fmt: skip
+    assert "nccl [3.0, 3.0] [0, 1] cuda:0" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("way", [["program.py"], ["-m", "program"], ["--target", "npu", "program.py"]])
+def test_python_runs_it_as_it_would_without_us(way: list[str], tmp_path: Path) -> None:
+    program(tmp_path, "print(__name__, __import__('sys').argv[1:])\n" + TRAIN)
+    done = torchferry(
+        "rehearse", "-t", "npu", "--", "python", "-m", "torchferry.run", *way, "-x", "1", cwd=tmp_path, env=CACHE
+    )
+    assert done.stdout.splitlines() == ["__main__ ['-x', '1']", "cuda True ['-x', '1']"], done.stderr
+
+
+def test_without_a_card_the_program_does_not_run_on_the_cpu(tmp_path: Path) -> None:
+    done = torchferry("run", "--", "python", program(tmp_path, TRAIN), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no accelerator's plugin is installed, and there is no CUDA device" in done.stderr
+    assert "RuntimeError: torchferry: no accelerator's plugin is installed" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_plugin_that_does_not_import_is_shown_whole(tmp_path: Path) -> None:
+    (tmp_path / "torch_npu.py").write_text("raise OSError('libascendcl.so: cannot open shared object file')")
+    done = torchferry("run", "--", "python", program(tmp_path, TRAIN), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "the plugin `torch_npu` of Huawei Ascend fails to import: OSError: libascendcl.so" in done.stderr
+    assert "torchferry doctor --target npu" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
+    done = torchferry("run", "-t", "npu", "--", "python", "-c", "print(1)", cwd=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, "1")
+    assert "NOTHING WAS REDIRECTED: no process of the command loaded torch" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "message"),
+    [
+        (["-t", "nppu", "--", "python", "x.py"], {}, "unknown target `nppu`"),
+        (["--", "nothing-of-this-name"], {}, "there is no command `nothing-of-this-name`"),
+        (["--", "python"], {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, "keeps torch from loading the redirect"),
+    ],
+)
+def test_wrong_use(arguments: list[str], settings: dict[str, str], message: str, tmp_path: Path) -> None:
+    done = torchferry("run", *arguments, cwd=tmp_path, env=settings)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_the_commands_exit_code_is_kept(tmp_path: Path) -> None:
+    done = torchferry("run", "-t", "cuda", "--", "python", "-c", "raise SystemExit(7)", cwd=tmp_path)
+    assert done.returncode == 7
+
+
+def test_the_report_has_the_lines_that_went_through(tmp_path: Path) -> None:
+    path = program(tmp_path, TRAIN)
+    done = rehearsed("npu", "python", path, cwd=tmp_path, options=("--report", "seen.json"))
+    report = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert [(site["path"], site["line"], site["name"]) for site in report["sites"]] == [
+        ("program.py", 3, "torch.cuda.is_available"),
+        ("program.py", 5, "cuda"),
+        ("program.py", 8, "torch.Tensor.cuda"),
+        ("program.py", 10, "torch.Tensor.is_cuda"),
+    ], done.stderr
+    assert [site["times"] for site in report["sites"]] == [1, 2, 3, 1]
+    assert list(report["files"]) == ["program.py"]
