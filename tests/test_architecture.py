@@ -20,23 +20,42 @@ FACADES = SOURCE / "rehearsal" / "facades"
 """Packages under the vendors' own names, each importable only where a session puts its folder on the path."""
 
 WITH_TORCH = {
-    f"torchferry.rehearsal.{name}"
-    for name in (
-        "autocast",
-        "collectives",
-        "data_parallel",
-        "extension_build",
-        "device_module",
-        "identity",
-        "native",
-        "operator_modes",
-        "remnants",
-        "session",
-        "surface",
-        "vendor_package",
-    )
+    *(
+        f"torchferry.device.{name}"
+        for name in (
+            "detect",
+            "dtypes",
+            "manager",
+            "memory",
+            "names",
+            "precision",
+            "profiling",
+            "randomness",
+            "ranks",
+            "required",
+            "weights",
+        )
+    ),
+    *(
+        f"torchferry.rehearsal.{name}"
+        for name in (
+            "autocast",
+            "collectives",
+            "data_parallel",
+            "extension_build",
+            "device_module",
+            "identity",
+            "native",
+            "operator_modes",
+            "remnants",
+            "session",
+            "sharing",
+            "surface",
+            "vendor_package",
+        )
+    ),
 }
-"""Modules that run inside the rehearsed program, and the room they are in."""
+"""Modules that run inside a program that has torch, and the room they are in."""
 
 MAY_IMPORT = {
     "core": set(),
@@ -46,7 +65,8 @@ MAY_IMPORT = {
     "migration": {"core", "backends", "source", "rules"},
     "report": {"core", "backends", "source", "rules", "migration"},
     "rehearsal": {"core", "backends"},
-    "cli": {"core", "backends", "source", "rules", "migration", "report", "rehearsal"},
+    "device": {"core", "backends"},
+    "cli": {"core", "backends", "source", "rules", "migration", "report", "rehearsal", "device"},
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and no vendor."""
 

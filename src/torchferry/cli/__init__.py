@@ -20,6 +20,7 @@ _COMMANDS = {
     "scan": "Say what a CUDA project needs in order to run on another accelerator.",
     "migrate": "Rewrite a CUDA project for another accelerator; every byte can be put back.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
+    "device": "Show the device of this machine, or write the device manager into a project.",
     "undo": "Put back every byte that the last migration changed.",
     "api": "Say what a CUDA-side name is on a target.",
     "backend": "Show the targets and what is known about them.",

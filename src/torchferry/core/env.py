@@ -9,6 +9,8 @@ VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
     "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
     "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
+    "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; without it, the first that is there",
+    "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`, as in DeviceManager(fallback=)",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
