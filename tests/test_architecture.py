@@ -20,23 +20,68 @@ FACADES = SOURCE / "rehearsal" / "facades"
 """Packages under the vendors' own names, each importable only where a session puts its folder on the path."""
 
 WITH_TORCH = {
-    f"torchferry.rehearsal.{name}"
-    for name in (
-        "autocast",
-        "collectives",
-        "data_parallel",
-        "extension_build",
-        "device_module",
-        "identity",
-        "native",
-        "operator_modes",
-        "remnants",
-        "session",
-        "surface",
-        "vendor_package",
-    )
+    *(
+        f"torchferry.device.{name}"
+        for name in (
+            "detect",
+            "dtypes",
+            "manager",
+            "memory",
+            "names",
+            "precision",
+            "profiling",
+            "randomness",
+            "ranks",
+            "required",
+            "weights",
+        )
+    ),
+    *(
+        f"torchferry.shim.{name}"
+        for name in (
+            "accelerator",
+            "amp",
+            "auto",  # redirects when it is imported
+            "collectives",
+            "devices",
+            "elsewhere",
+            "factories",
+            "fallback",
+            "families",
+            "generators",
+            "loading",
+            "namespace",
+            "parameters",
+            "profiling",
+            "properties",
+            "resolve",
+            "scripting",
+            "serialization",
+            "storages",
+            "switches",
+            "tensors",
+        )
+    ),
+    *(
+        f"torchferry.rehearsal.{name}"
+        for name in (
+            "autocast",
+            "collectives",
+            "data_parallel",
+            "extension_build",
+            "device_module",
+            "identity",
+            "native",
+            "operator_modes",
+            "remnants",
+            "session",
+            "sharing",
+            "surface",
+            "vendor_package",
+        )
+    ),
 }
-"""Modules that run inside the rehearsed program, and the room they are in."""
+"""Modules that run inside a program that has torch, and the room they are in."""
 
 MAY_IMPORT = {
     "core": set(),
@@ -45,8 +90,10 @@ MAY_IMPORT = {
     "rules": {"core", "backends", "source"},
     "migration": {"core", "backends", "source", "rules"},
     "report": {"core", "backends", "source", "rules", "migration"},
-    "rehearsal": {"core", "backends"},
-    "cli": {"core", "backends", "source", "rules", "migration", "report", "rehearsal"},
+    "shim": {"core", "backends"},
+    "rehearsal": {"core", "backends", "shim"},
+    "device": {"core", "backends"},
+    "cli": {"core", "backends", "source", "rules", "migration", "report", "shim", "rehearsal", "device"},
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and no vendor."""
 

@@ -170,7 +170,19 @@ def _value(value: object, lang: str) -> str:
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
     yield f"# {HEADS[lang]['commands']}\n\n{HEADS[lang]['made']}"
-    for verb in ("", "scan", "migrate", "undo", "rehearse", "api", "backend", "rule"):
+    for verb in (
+        "",
+        "scan",
+        "migrate",
+        "undo",
+        "rehearse",
+        "device",
+        "device show",
+        "device vendor",
+        "api",
+        "backend",
+        "rule",
+    ):
         command = [sys.executable, "-m", "torchferry", *verb.split(), "--help"]
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         yield f"\n## torchferry {verb}".rstrip() + f"\n\n```text\n{shown.rstrip()}\n```"

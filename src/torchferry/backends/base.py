@@ -91,6 +91,9 @@ class Backend:
     DEVICE_FACTORY: ClassVar[str] = ""
     """Function of the plugin that makes a device in place of `torch.device`; empty for torch's own."""
 
+    RUN_PENDING: ClassVar[str] = ""
+    """Function of the plugin that runs what a lazy device has put off; empty for a device that puts nothing off."""
+
     MOVER: ClassVar[str | None | Unknown] = UNKNOWN
     """Method of tensors and modules in place of `.cuda()`; None when there is none (`.to` is used)."""
 

@@ -33,6 +33,7 @@ class Ptex(Backend):
     DISPATCH_KEY = "XLA"
     NAMESPACE = ""
     DEVICE_FACTORY = "ptex.device"
+    RUN_PENDING = "torch_gcu.sync_lived_tensor"
     MOVER = None
     PREDICATE = None
     INTEGER_DEVICE = False
@@ -78,6 +79,7 @@ class Ptex(Backend):
         "DISPATCH_KEY": f"{_MANUAL}: its devices are of torch's own type xla",
         "NAMESPACE": f"{_PLUGIN}: functions stand at the top level of torch_gcu",
         "DEVICE_FACTORY": f'{_MANUAL}: ptex.device("xla")',
+        "RUN_PENDING": f"{_PLUGIN}: core/model.py, every tensor that is alive on the device",
         "MOVER": f"{_PLUGIN}: no such method",
         "PREDICATE": f"{_PLUGIN}: is_gcu is a method, not a property",
         "INTEGER_DEVICE": "torch 1.10: a number is an index of a CUDA device",

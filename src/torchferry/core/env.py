@@ -11,6 +11,8 @@ VARIABLES = {
     "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
     "TORCHFERRY_SHIM": "when 1, `import torch` redirects torch.cuda to the accelerator that is installed",
     "TORCHFERRY_SHIM_TARGET": "where the redirect goes: a target, or `auto`, which is the default",
+    "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; without it, the first that is there",
+    "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`, as in DeviceManager(fallback=)",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""

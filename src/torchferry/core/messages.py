@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from torchferry.core.env import language
 
@@ -46,7 +46,7 @@ class Message(NamedTuple):
         return self.render()
 
 
-Value = str | Bilingual | Message
+Value = Union[str, Bilingual, Message]  # noqa: UP007 - the single file of `device` has this too, for Python 3.8
 """What a placeholder may be filled with."""
 
 

@@ -1,0 +1,62 @@
+"""`torchferry device`: show the device of this machine, and write the device manager into a project."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+
+@click.group("device")
+def command() -> None:
+    """Show the device of this machine, or write the device manager into a project."""
+
+
+@command.command("show")
+@click.option("--device", default="", metavar="NAME[:INDEX]", help="Look for this one; without it, for all.")
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def show(device: str, output_format: str, lang: str | None) -> None:
+    """Say which device a program would get, with dtype and memory, and why none of the others.
+
+    Ends with 1 when that is the CPU and nobody asked for it.
+    """
+    lang = lang or env.language()
+    try:
+        from torchferry.device.manager import DeviceManager
+    except ImportError as error:
+        raise TorchferryError(
+            say("DeviceManager needs torch: {error}", error=error.__cause__ or error),
+            say("install the torch that the accelerator's plugin asks for"),
+        ) from None
+    manager = DeviceManager(device)
+    if output_format == "json":
+        click.echo(json.dumps(manager.report(), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(manager.describe(lang)))
+    sys.exit(exitcodes.CLEAN if manager.is_accelerator or manager.was_asked_for else exitcodes.FINDINGS)
+
+
+@command.command("vendor")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--name", default="device_utils.py", show_default=True, help="Name of the file.")
+@click.option("--force", is_flag=True, help="Replace a file that torchferry did not write, or that was edited.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
+    """Write the device manager into FOLDER as one file without dependencies, for Python 3.8 and torch 1.10 or later.
+
+    The file is made from what the installed torchferry runs, vendors of other distributions included. It never
+    imports torchferry.
+    """
+    from torchferry.device.one_file import one_file
+    from torchferry.device.written import write_beside
+
+    written = write_beside(folder, name, one_file(name), force=force)
+    said = say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
+    click.echo(said.render(lang or env.language()))

@@ -1,0 +1,43 @@
+"""One object for the device of a program, whichever vendor's it is; also as one file to copy into a project.
+
+`DeviceManager` needs torch and is imported when it is asked for: the single file can be written where there is none.
+Every module here that works at run time goes into that file (`one_file.py`), and so keeps to Python 3.8, torch 1.10,
+and the few parts of `core` that go with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchferry.device.dtypes import DtypeVerdict
+    from torchferry.device.failures import (
+        DeviceError,
+        DeviceNotAvailableError,
+        DeviceWarning,
+        NotOnThisDeviceError,
+    )
+    from torchferry.device.manager import DeviceManager
+    from torchferry.device.memory import MemoryStatistics
+
+__all__ = [
+    "DeviceError",
+    "DeviceManager",
+    "DeviceNotAvailableError",
+    "DeviceWarning",
+    "DtypeVerdict",
+    "MemoryStatistics",
+    "NotOnThisDeviceError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = {
+        "DeviceManager": "manager",
+        "DtypeVerdict": "dtypes",
+        "MemoryStatistics": "memory",
+    }.get(name, "failures")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -1,0 +1,86 @@
+"""From the name of a function of `torch.cuda` to what this device has in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torchferry.core.messages import Message, say
+from torchferry.device.facts import Facts
+from torchferry.device.failures import NotOnThisDeviceError, plain
+from torchferry.device.required import torch
+
+
+class Place(NamedTuple):
+    """A device and what is known of its kind."""
+
+    facts: Facts
+    device: torch.device
+
+
+def resolve(path: str) -> Any:
+    """Return what stands at a dotted path; None when it is not there.
+
+    Raises:
+        Exception: whatever the import of its first module raises, unless that is not installed.
+    """
+    parts = path.split(".")
+    try:
+        value: Any = importlib.import_module(parts[0])
+    except ModuleNotFoundError as error:
+        if error.name != parts[0]:
+            raise
+        return None
+    for position, part in enumerate(parts[1:], 2):
+        found = getattr(value, part, None)
+        if found is None and position < len(parts):
+            with contextlib.suppress(ImportError):  # a submodule that its package does not import
+                found = importlib.import_module(".".join(parts[:position]))
+        if found is None:
+            return None
+        value = found
+    return value
+
+
+def find(facts: Facts, name: str) -> Any:
+    """Return what stands in place of `torch.cuda.<name>`; None where there is nothing.
+
+    Where nobody has verified it, the running plugin is asked whether it has the name.
+    """
+    path = facts.name_of(name).path
+    return resolve(path) if path else None
+
+
+def required(facts: Facts, name: str, instead: Message | None = None) -> Any:
+    """Return what stands in place of `torch.cuda.<name>`.
+
+    Raises:
+        NotOnThisDeviceError: there is nothing, or the plugin that is installed does not have it.
+    """
+    found = find(facts, name)
+    if found is not None:
+        return found
+    entry = facts.name_of(name)
+    missing = say("{title} has nothing like torch.cuda.{name}", title=facts.title, name=name)
+    if entry.path:
+        missing = say("the installed {plugin} has no {path}", plugin=facts.plugin or "torch", path=entry.path)
+    advice = plain(entry.note) if entry.note.en else instead
+    raise NotOnThisDeviceError(missing, advice)
+
+
+@contextlib.contextmanager
+def current(place: Place) -> Iterator[None]:
+    """Make a device the current one of its kind inside the block, and then the one that was."""
+    setter = find(place.facts, "set_device")
+    getter = find(place.facts, "current_device")
+    if setter is None or getter is None:
+        yield  # the CPU, or a plugin with one device
+        return
+    before = getter()
+    setter(place.device.index)
+    try:
+        yield
+    finally:
+        setter(before)

@@ -1,0 +1,46 @@
+"""Automatic mixed precision: autocast and the scaling of the loss, torch's own or the plugin's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchferry.core.messages import say
+from torchferry.device.failures import NotOnThisDeviceError
+from torchferry.device.names import Place, find, required
+from torchferry.device.required import torch
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def autocast(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
+    """Return a context in which operators choose `dtype` where that is safe; without effect for float32.
+
+    Raises:
+        NotOnThisDeviceError: neither torch nor the plugin has autocast for the device.
+    """
+    options: dict[str, Any] = {"enabled": False}
+    if enabled and dtype in HALVES:
+        options = {"enabled": True, "dtype": dtype}
+    if place.facts.autocast is not False:
+        try:
+            return torch.autocast(place.device.type, **options)
+        except RuntimeError:
+            if find(place.facts, "amp.autocast") is None:
+                raise
+            # this torch is older than its autocast for plugins, which have their own
+    return required(place.facts, "amp.autocast")(**options)
+
+
+def grad_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
+    """Return what scales the loss, so that small gradients are no zeros in float16.
+
+    Raises:
+        NotOnThisDeviceError: there is none for the device.
+    """
+    of_plugin = find(place.facts, "amp.GradScaler") if place.facts.plugin else None
+    of_torch = getattr(getattr(torch, "amp", None), "GradScaler", None)  # since torch 2.3, for every device
+    if of_plugin is None and of_torch is not None and place.facts.autocast is not False:
+        return of_torch(place.device.type, enabled=enabled, **options)
+    if place.device.type == "cpu" and enabled:
+        raise NotOnThisDeviceError(say("torch {version} scales no loss on the CPU", version=torch.__version__))
+    return required(place.facts, "amp.GradScaler")(enabled=enabled, **options)

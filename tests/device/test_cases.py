@@ -1,0 +1,210 @@
+"""The device manager on every device, in both forms: one table of what each case answers."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchferry.device.one_file import one_file
+
+pytestmark = pytest.mark.rehearsal
+
+PROGRAM = Path(__file__).with_name("cases.py")
+TARGETS = ("cpu", "gcu", "musa", "npu", "ptex", "sdaa")
+FORMS = ("one file", "installed")
+
+NOT_HERE = "NotOnThisDeviceError"
+WARNED = [["DeviceWarning", "cases.py"]]
+
+EXPECTED: dict[str, dict[str, Any]] = {
+    "chosen": {
+        "cpu": ["cpu", "cpu", "cpu", False],
+        "gcu": ["gcu:0", "gcu", "gcu", True],
+        "musa": ["musa:0", "musa", "musa", True],
+        "npu": ["npu:0", "npu", "npu", True],
+        "ptex": ["xla:0", "xla", "ptex", True],
+        "sdaa": ["sdaa:0", "sdaa", "sdaa", True],
+    },
+    "candidates": {
+        "cpu": {"cuda": "no card", "cpu": "chosen"},
+        "gcu": {"gcu": "chosen"},
+        "musa": {"musa": "chosen"},
+        "npu": {"npu": "chosen"},
+        "ptex": {"gcu": "another plugin", "ptex": "chosen"},
+        "sdaa": {"sdaa": "chosen"},
+    },
+    "it_is_warned_of_the_cpu_alone": {"": [], "cpu": WARNED},
+    "dtype": {
+        "": [["bfloat16", "native"]],
+        "cpu": [["float32", "native"]],
+        "sdaa": [["bfloat16", "emulated"], ["float16", "native"]],
+    },
+    "dtype_as_asked": {"": ["torch.float32", "DeviceError"]},
+    "wide_numbers": {"": ["limited", "native"], "cpu": ["native", "native"], "sdaa": ["native", "limited"]},
+    "generator": {
+        "cpu": [True, "cpu"],
+        "gcu": [True, "gcu"],
+        "musa": [True, "musa"],
+        "npu": [True, "npu"],
+        "ptex": NOT_HERE,
+        "sdaa": [True, "sdaa"],
+    },
+    "generator_on_the_cpu": {"": "cpu"},
+    "seed": {
+        "cpu": [["python", "numpy", "torch"], True, "DeviceError"],
+        "gcu": [["python", "numpy", "torch", "gcu"], True, "DeviceError"],
+        "musa": [["python", "numpy", "torch", "musa"], True, "DeviceError"],
+        "npu": [["python", "numpy", "torch", "npu"], True, "DeviceError"],
+        "ptex": [["python", "numpy", "torch", "xla"], True, "DeviceError"],
+        "sdaa": [["python", "numpy", "torch", "sdaa"], True, "DeviceError"],
+    },
+    "deterministic": {"": [WARNED, True], "cpu": [[], True]},
+    "memory": {
+        "": [True, True, True, True, True, True],
+        "cpu": [None, None, None, None, None, True],
+        "ptex": [None, None, None, None, None, True],
+    },
+    "peak": {"": True, "cpu": NOT_HERE, "ptex": NOT_HERE},
+    "cache": {"": True, "cpu": False, "ptex": False},
+    "memory_efficient_mode": {
+        "cpu": [False, True, True, ""],
+        "gcu": [False, True, True, "PYTORCH_GCU_ALLOC_CONF"],
+        "musa": [False, True, True, "PYTORCH_MUSA_ALLOC_CONF"],
+        "npu": [False, True, True, "PYTORCH_NPU_ALLOC_CONF"],
+        "ptex": [False, True, True, None],
+        "sdaa": [False, True, True, "TORCH_SDAA_ALLOC_CONF"],
+    },
+    "memory_limit": {"": [True, True], "cpu": [NOT_HERE, True], "ptex": [NOT_HERE, True]},
+    "autocast": {
+        "": ["bfloat16", "float32", "float32"],
+        "cpu": ["float32", "float32", "float32"],
+        "sdaa": ["float16", "float32", "float32"],
+    },
+    "scaler": {"": [True, False, False]},
+    "step_with_scaler": {"": True},
+    "timing": {"": ["RuntimeError", True]},
+    "profiler": {
+        "cpu": [["CPU"], []],
+        "gcu": [["CPU", "GCU"], []],
+        "musa": [["CPU", "MUSA"], []],
+        "npu": [["CPU", "NPU"], []],
+        "ptex": [["CPU"], ["DeviceWarning"]],
+        "sdaa": [["CPU", "SDAA"], []],
+    },
+    "profiler_runs": {
+        "": ["device_time_total", "self_device_time_total"],
+        "cpu": ["cpu_time_total", "self_cpu_time_total"],
+        "gcu": ["gcu_time_total", "self_gcu_time_total"],
+        "npu": [NOT_HERE, NOT_HERE],
+        "ptex": [NOT_HERE, NOT_HERE],
+    },
+    "streams": {"": [True, True, True], "cpu": [False, NOT_HERE, NOT_HERE], "ptex": [False, NOT_HERE, NOT_HERE]},
+    "collective": {
+        "cpu": ["gloo", "gloo"],
+        "gcu": ["eccl", "cpu:gloo,gcu:eccl"],
+        "musa": ["mccl", "cpu:gloo,musa:mccl"],
+        "npu": ["hccl", "cpu:gloo,npu:hccl"],
+        "ptex": ["eccl", NOT_HERE],
+        "sdaa": ["tccl", NOT_HERE],
+    },
+    "process_group": {
+        "cpu": [[1.0, 1.0], "gloo"],
+        "gcu": [[1.0, 1.0], "eccl"],
+        "musa": [[1.0, 1.0], "mccl"],
+        "npu": [[1.0, 1.0], "hccl"],
+        "ptex": [[1.0, 1.0], "eccl"],
+        "sdaa": [[1.0, 1.0], "tccl"],
+    },
+    "current_device": {
+        "cpu": "one device",
+        "gcu": ["gcu:1", [True, 1], 0, 0],
+        "musa": ["musa:1", [True, 1], 0, 0],
+        "npu": ["npu:1", [True, 1], 0, 0],
+        "ptex": ["xla:1", [True, 1], 0, 0],
+        "sdaa": ["sdaa:1", [True, 1], 0, 0],
+    },
+    "rank": {"": [1, "DeviceError", "DeviceError", 0], "cpu": [None, None, None, None]},
+    "preferred": {"": ["cpu", True, "DeviceError", "DeviceError", "DeviceError"]},
+    "what_is_not_there_is_an_error": {"": [True, True]},
+    "the_cpu_in_its_place_is_a_warning": {"": ["cpu", WARNED, "cpu"]},
+    "fallbacks": {
+        "": {
+            "warn": ["cpu", 1],
+            "error": "DeviceNotAvailableError",
+            "allow": ["cpu", 0],
+            "cpu": ["cpu", 1],
+            "perhaps": "DeviceError",
+        }
+    },
+    "an_index_is_the_accelerators": {"": ["cpu", "DeviceError", "DeviceError"]},
+    "order": {
+        "cpu": ["DeviceError", "DeviceError"],
+        "gcu": ["gcu:0", "DeviceError"],
+        "musa": ["musa:0", "DeviceError"],
+        "npu": ["npu:0", "DeviceError"],
+        "ptex": ["xla:0", "DeviceError"],
+        "sdaa": ["sdaa:0", "DeviceError"],
+    },
+    "report": {"": [True, True, True]},
+    "languages": {"": ["device", "设备"]},
+}
+"""For each case, what it answers on each device; an empty name stands for devices without an answer of their own."""
+
+
+@functools.lru_cache(maxsize=len(TARGETS))
+def answers(target: str) -> dict[str, dict[str, Any]]:
+    """Run the cases on one device and return their answers, for each form."""
+    start = [] if target == "cpu" else ["-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--", "python"]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, *start, str(PROGRAM), folder, "installed"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=500,
+            env={**{k: v for k, v in os.environ.items() if not k.startswith("PREFERRED_")}, "LC_ALL": "C.UTF-8"},
+        )
+    assert done.returncode == 0, done.stderr
+    assert "WOULD FAIL" not in done.stderr, done.stderr
+    told = next(line for line in done.stdout.splitlines() if line.startswith("ANSWERS"))
+    found: dict[str, dict[str, Any]] = json.loads(told[len("ANSWERS") :])
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_manager(name: str, target: str, form: str) -> None:
+    expected = EXPECTED[name]
+    assert answers(target)[form][name] == (expected[target] if target in expected else expected[""])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs safetensors")
+def test_weights(target: str, form: str) -> None:
+    device = EXPECTED["chosen"][target][1]
+    assert answers(target)[form]["safetensors"] == [
+        [["a", device, [1.5, -2.0]], ["b", device, [7]]],
+        ["torch.float16", "torch.int64"],
+        "FileNotFoundError",
+    ]
+
+
+def test_the_single_file_never_imports_torchferry() -> None:
+    assert answers("cpu")["one file"]["without_torchferry"]
+    assert not answers("cpu")["installed"]["without_torchferry"]
+
+
+def test_every_case_has_an_answer() -> None:
+    assert set(answers("cpu")["installed"]) == {*EXPECTED, "safetensors", "without_torchferry"}
