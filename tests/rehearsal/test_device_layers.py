@@ -293,3 +293,28 @@ def test_attention_in_double_precision_has_a_second_derivative(device: str) -> N
     assert torch.autograd.gradgradcheck(
         lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q), (query,), fast_mode=True
     )
+
+
+MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {
+    "mm": torch.mm,
+    "addmm": lambda x, y: torch.addmm(y, x, x),
+    "bmm": lambda x, y: torch.bmm(x[None], y[None]),
+    "baddbmm": lambda x, y: torch.baddbmm(y[None], x[None], x[None]),
+    "linear": torch.nn.functional.linear,
+    "conv1d": lambda x, y: torch.nn.functional.conv1d(x[None], y[None]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", MISMATCHED)
+def test_products_of_different_precisions_are_refused(device: str, name: str, dtype: Any) -> None:
+    half, single = torch.ones(3, 3, device=device, dtype=dtype), torch.ones(3, 3, device=device)
+    for pair in ((half, single), (single, half)):
+        with pytest.raises(RuntimeError, match=r"same|dtype|type"):
+            MISMATCHED[name](*pair)
+
+
+def test_an_outer_product_of_different_precisions_has_the_wider_one(device: str) -> None:
+    half = torch.ones(3, device=device, dtype=torch.float16)
+    assert torch.addr(torch.ones(3, 3, device=device), half, half).dtype == torch.float32
+    assert torch.addr(torch.ones(3, 3, device=device, dtype=torch.float16), half, half).dtype == torch.float16

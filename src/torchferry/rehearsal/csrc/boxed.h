@@ -30,7 +30,7 @@ class BoxedCall {
     push_arguments();
     call_.check_devices(handle_.schema());
     call_.before_kernel();
-    if (C10_UNLIKELY(call_.half() && call_.op().widens)) {
+    if (C10_UNLIKELY(call_.widens())) {
       again_in_float32();
     } else {
       try {

@@ -78,6 +78,8 @@ class Call {
   void share(c10::StorageImpl* host, const c10::Storage& device) { shared_.push_back({host, device}); }
 
   bool half() const { return half_; }
+  // Whether float32 comes first: half arguments beside others are the kernel's to refuse, or to promote.
+  bool widens() const { return half_ && op_.widens && !mixed_; }
   bool widened() const { return widen_; }
 
   // Start again with float32 copies of half arguments; the results are rounded back.
@@ -178,6 +180,10 @@ class Call {
     const bool narrow =
         dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
     half_ |= narrow;
+    if (C10_UNLIKELY(op_.widens) && (c10::isFloatingType(dtype) || c10::isComplexType(dtype))) {
+      mixed_ |= floating_ != c10::ScalarType::Undefined && floating_ != dtype;
+      floating_ = dtype;
+    }
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
     }
@@ -429,6 +435,8 @@ class Call {
   c10::Device device_;
   bool placed_ = false;
   bool half_ = false;
+  bool mixed_ = false;
+  c10::ScalarType floating_ = c10::ScalarType::Undefined;
   bool writes_ = false;
   bool widen_ = false;
   int stray_ = -1;

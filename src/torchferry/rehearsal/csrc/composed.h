@@ -39,7 +39,7 @@ class Scope {
   bool again_in_float32() {
     call_.check_devices(schema_);
     call_.before_kernel();
-    if (!call_.half() || !call_.op().widens) {
+    if (!call_.widens()) {
       return false;
     }
     call_.widen();

@@ -113,7 +113,7 @@ struct TypedKernel<Op, R(A...)> {
     std::tuple<typename Argument<A>::Held...> held{Argument<A>::take(call, I, op->writes[I], arguments)...};
     call.check_devices(handle().schema());
     call.before_kernel();
-    if (C10_UNLIKELY(call.half() && op->widens)) {
+    if (C10_UNLIKELY(call.widens())) {
       return again(call, indices, arguments...);
     }
     try {
