@@ -92,8 +92,9 @@ MAY_IMPORT = {
     "report": {"core", "backends", "source", "rules", "migration"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
+    "doctor": {"core", "backends"},
     "device": {"core", "backends"},
-    "cli": {"core", "backends", "source", "rules", "migration", "report", "shim", "rehearsal", "device"},
+    "cli": {"core", "backends", "source", "rules", "migration", "report", "shim", "rehearsal", "doctor", "device"},
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and no vendor."""
 

@@ -64,6 +64,7 @@ class Musa(Backend):
     CONTAINER_VISIBLE_DEVICES = "MTHREADS_VISIBLE_DEVICES"
     SMI = "mthreads-gmi"
     DRIVER_MODULE = "mtgpu"
+    DEVICE_NODES = "/dev/mtgpu.*"
     SDK_HOME = "/usr/local/musa"
     CARD_MEMORY = {"S80": 16384, "S4000": 49152, "S5000": 81920}  # noqa: RUF012
     DEVICES_PER_CARD = 1
@@ -105,6 +106,7 @@ class Musa(Backend):
         "CONTAINER_VISIBLE_DEVICES": f"{_SOURCE}: README.md:77",
         "SMI": f"{_SOURCE}: torch_musa/core/memory.py:92; {_SDK}",
         "DRIVER_MODULE": _SDK,
+        "DEVICE_NODES": "FlagOS runtime images for musa 5.2.0: docker run --device /dev/mtgpu.0 --device /dev/dri",
         "SDK_HOME": _SDK,
         "CARD_MEMORY": "MooreThreads/MooER issue 7 (S80); product page (S4000); vllm-omni issue 2337 (S5000)",
         "DEVICES_PER_CARD": "vllm-omni issue 2337: mthreads-gmi output",

@@ -62,6 +62,7 @@ class Sdaa(Backend):
     VISIBLE_DEVICES = "SDAA_VISIBLE_DEVICES"
     CONTAINER_VISIBLE_DEVICES = "TECO_VISIBLE_DEVICES"
     SMI = "teco-smi"
+    DRIVER_MODULE = "aicard"
     DEVICE_NODES = "/dev/tcaicard*"
     SDK_HOME = "/opt/tecoai"
     CARD_MEMORY = {"T100": 15296}  # noqa: RUF012
@@ -95,6 +96,7 @@ class Sdaa(Backend):
         "VISIBLE_DEVICES": f"{_DEEPSPEED}:302",
         "CONTAINER_VISIBLE_DEVICES": "SDAA container notes citing the torch_sdaa 3.3.0 manual",
         "SMI": _ZOO,
+        "DRIVER_MODULE": "public installation notes of driver 3.2.1 on loongarch64 (2026): rmmod aicard",
         "DEVICE_NODES": f"{_ZOO}: PyTorch/doc/Docker.md",
         "SDK_HOME": f"{_ZOO}: adaptation guide",
         "CARD_MEMORY": f"{_ZOO}: teco-smi of the adaptation guide; {_DIFFDOCK}; a newer listing shows 16384 MB",

@@ -1,0 +1,285 @@
+"""`torchferry doctor`: what this machine lacks for a target's cards, why, and the command that mends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from torchferry.backends import registry
+from torchferry.backends.target import Target
+from torchferry.core import env, exitcodes
+from torchferry.core.config import load as load_config
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
+from torchferry.doctor.machine import Machine
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.registry import SIDES, all_checks
+from torchferry.rehearsal.build import library
+from torchferry.rehearsal.config import VARIABLE, read
+
+_AUTO = "auto"
+_COLOURS = {
+    "failure": {"fg": "red", "bold": True},
+    "warning": {"fg": "yellow"},
+    "unknown": {"fg": "cyan"},
+    "skipped": {"dim": True},
+    "ok": {"fg": "green"},
+    "side": {"bold": True},
+}
+
+
+_NOTHING = say("nothing here belongs to one of the targets: no driver, device node, tool, toolkit or plugin")
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Options of the group that its commands share."""
+
+    target: str
+    python: str
+    select: tuple[str, ...]
+    lang: str
+
+
+@click.group("doctor", invoke_without_command=True)
+@click.option(
+    "-t",
+    "--target",
+    default="",
+    metavar="NAME",
+    help=f"{', '.join(registry.built_in())}; without it, what is found here.",
+)
+@click.option(
+    "--python", default="", metavar="PATH", help="Which Python to look into; without it, the one that runs torchferry."
+)
+@click.option("--select", default="", metavar="CODES", help="Checks, families or sides to run: driver,python.versions.")
+@click.option(
+    "--probe", "probing", is_flag=True, help="Also use the device: memory, operators, collectives, bandwidth."
+)
+@click.option(
+    "--probe-timeout", type=click.IntRange(1, 3600), default=180, show_default=True, help="Seconds for the probe."
+)
+@click.option("--fix", is_flag=True, help="Apply the fixes that only add and can be taken back; each is printed first.")
+@click.option("--dry-run", is_flag=True, help="With --fix: print, change nothing.")
+@click.option(
+    "--env-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --fix: the file that environment lines go into, such as ~/.bashrc.",
+)
+@click.option(
+    "-f", "--output-format", type=click.Choice(["text", "json", "issue"]), default="text", help="Form of the report."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Leave out what is well or was skipped.")
+@click.option("-v", "--verbose", is_flag=True, help="Also say why checks were skipped.")
+@click.option("--list", "listing", is_flag=True, help="List the checks and end.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.pass_context
+def command(
+    context: click.Context,
+    target: str,
+    python: str,
+    select: str,
+    probing: bool,
+    probe_timeout: int,
+    fix: bool,
+    dry_run: bool,
+    env_file: Path | None,
+    output_format: str,
+    quiet: bool,
+    verbose: bool,
+    listing: bool,
+    lang: str | None,
+) -> None:
+    """Say what this machine lacks to run on a target's cards, why, and the command that mends it.
+
+    Driver, device nodes, management tool, toolkit, libraries, container, limits, disk, clock, torch and plugin are
+    looked at; nothing is changed. Ends with 1 when something fails. What nobody has verified is unknown, never well.
+
+    \b
+    torchferry doctor --target NAME             all checks
+    torchferry doctor --target NAME --probe     also use the device
+    torchferry doctor -f issue                  a block to paste into an issue
+    torchferry doctor snapshot > a.json         the state of this machine
+    torchferry doctor diff a.json b.json        two machines compared
+    """
+    codes = tuple(code.strip() for code in select.split(",") if code.strip())
+    choices = _Choices(target, python, codes, lang or env.language())
+    context.obj = choices
+    if context.invoked_subcommand is not None:
+        return
+    if (dry_run or env_file is not None) and not fix:
+        raise UsageError(say("--dry-run and --env-file belong to --fix"))
+    if listing:
+        _list(choices.lang)
+        return
+    if _nothing_here(choices, output_format):
+        sys.exit(exitcodes.FINDINGS)
+    diagnosis = _diagnose(choices, probe_timeout if probing else None)
+    if output_format == "json":
+        click.echo(report.render_json(diagnosis, choices.lang))
+    elif output_format == "issue":
+        click.echo("\n".join(report.issue_lines(diagnosis, choices.lang)))
+    else:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        detail = report.Detail.BRIEF if quiet else report.Detail.FULL if verbose else report.Detail.USUAL
+        for line in report.text_lines(diagnosis, choices.lang, _paint if colour else _plain, detail):
+            click.echo(line, color=colour)
+    if fix:
+        _fix(diagnosis, env_file, dry_run, choices.lang)
+    sys.exit(exitcodes.CLEAN if diagnosis.well else exitcodes.FINDINGS)
+
+
+@command.command("snapshot")
+@click.pass_obj
+def take(choices: _Choices) -> None:
+    """Print the state of this machine as JSON, for `doctor diff`. Secrets in variables are hidden."""
+    click.echo(json.dumps(snapshot.snapshot(_diagnose(choices, None), choices.lang), ensure_ascii=False, indent=2))
+
+
+@command.command("diff")
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.pass_obj
+def diff(choices: _Choices, first: Path, second: Path) -> None:
+    """Compare two snapshots, FIRST and SECOND. Ends with 1 when they differ in more than what passes."""
+    one, other = snapshot.load(first), snapshot.load(second)
+    differences = snapshot.compare(one, other)
+    lasting = [item for item in differences if not item.passing]
+    for item in lasting:
+        _tell(item)
+    if len(lasting) < len(differences):
+        click.echo(say("Different at any two moments:").render(choices.lang))
+        for item in differences[len(lasting) :]:
+            _tell(item)
+    click.echo(say("{count} lasting differences", count=len(lasting)).render(choices.lang))
+    click.echo(
+        say(
+            "The times at which the snapshots were taken do not compare the clocks: ask `system.clock` on each host."
+        ).render(choices.lang)
+    )
+    sys.exit(exitcodes.FINDINGS if lasting else exitcodes.CLEAN)
+
+
+def _tell(item: snapshot.Difference) -> None:
+    click.echo(report.shown(item.name))
+    click.echo(f"  < {report.shown(item.first[:500])}")
+    click.echo(f"  > {report.shown(item.second[:500])}")
+
+
+def _diagnose(choices: _Choices, probe_timeout: int | None) -> engine.Diagnosis:
+    checks = engine.choose(choices.select)
+    machine = Machine(python=choices.python or sys.executable)
+    rehearsal = os.environ.get(VARIABLE, "")
+    target = _target(machine, choices, rehearsal)
+    if rehearsal and machine.python == sys.executable:
+        library()  # built once, before any clock of ours runs
+    found = None
+    if probe_timeout is not None:
+        found = probe.run_probe(machine, target, probe_timeout, bool(rehearsal))
+    return engine.examine(Patient(machine, target, rehearsed=bool(rehearsal), probe=found), checks)
+
+
+def _target(machine: Machine, choices: _Choices, rehearsal: str) -> Target:
+    """Return the target: as named, as rehearsed, as in the settings file, or as found.
+
+    Raises:
+        UsageError: nothing here speaks for one target alone, or another one is rehearsed.
+    """
+    wanted = choices.target if choices.target != _AUTO else ""
+    if rehearsal:
+        rehearsed = read(Path(rehearsal)).resolved()
+        if wanted and Target.named(wanted).name != rehearsed.name:
+            raise UsageError(
+                say("{wanted} is asked for, and {rehearsed} is rehearsed", wanted=wanted, rehearsed=rehearsed.name)
+            )
+        return rehearsed
+    if not wanted and choices.target != _AUTO:
+        wanted = load_config(Path()).target
+    if wanted:
+        return Target.named(wanted)
+    found = detection.detect(machine)
+    decided = detection.decide(found)
+    names = ", ".join(registry.names())
+    if decided is None and found:
+        listed = "; ".join(f"{name}: {', '.join(signs)}" for name, signs in found.items())
+        raise UsageError(
+            say("this machine has something of several targets: {listed}", listed=listed),
+            say("say which with `--target`: {names}", names=names),
+        )
+    if decided is None:
+        raise UsageError(_NOTHING, say("say which with `--target`: {names}", names=names))
+    click.echo(
+        "torchferry: "
+        + say("found {name}: {signs}", name=decided, signs=", ".join(found[decided])).render(choices.lang),
+        err=True,
+    )
+    return Target.named(decided)
+
+
+def _nothing_here(choices: _Choices, form: str) -> bool:
+    """On a machine that has nothing of any target, say what was looked for and what can be done; else return False."""
+    named = choices.target not in ("", _AUTO) or os.environ.get(VARIABLE)
+    if named or (not choices.target and load_config(Path()).target):
+        return False
+    if detection.detect(Machine(python=choices.python or sys.executable)):
+        return False
+    sought = {name: detection.sought(name) for name in registry.names()}
+    if form == "json":
+        empty = {"schema": report.SCHEMA, "kind": "torchferry doctor", "target": "", "ok": False, "sought": sought}
+        click.echo(json.dumps({**empty, "results": []}, indent=2))
+        return True
+    lang = choices.lang
+    click.echo(_NOTHING.render(lang))
+    click.echo(say("Looked for:").render(lang))
+    for name, what in sought.items():
+        click.echo(f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(what)}")
+    click.echo(
+        say(
+            "What one of them needs, and the commands that install it: {command}",
+            command="torchferry doctor --target NAME",
+        ).render(lang)
+    )
+    click.echo(
+        say(
+            "Without a card, code can be tried on a simulated one: {command}",
+            command="torchferry rehearse --target NAME -- python YOUR_PROGRAM.py",
+        ).render(lang)
+    )
+    return True
+
+
+def _fix(diagnosis: engine.Diagnosis, file: Path | None, dry_run: bool, lang: str) -> None:
+    """Print each fix with what takes it back, then apply it."""
+    steps, waiting = fixing.plan(diagnosis.results, diagnosis.patient.machine, file)
+    for step in steps:
+        click.echo(say("fix: {command}", command=step.do).render(lang), err=True)
+        click.echo(say("undo: {command}", command=step.undo).render(lang), err=True)
+        if not dry_run:
+            fixing.apply(step)
+    for remedy in waiting:
+        click.echo(
+            say("with --env-file FILE this line is added to FILE: {line}", line=remedy.text).render(lang), err=True
+        )
+    if not steps and not waiting:
+        click.echo(say("nothing here can be fixed safely; the commands above are yours to run").render(lang), err=True)
+    elif dry_run:
+        click.echo(say("nothing was changed (--dry-run)").render(lang), err=True)
+
+
+def _list(lang: str) -> None:
+    for check in all_checks():
+        click.echo(f"{check.code:<28} {SIDES[check.side].render(lang):<10} {check.title.render(lang)}")
+
+
+def _paint(text: str, kind: str) -> str:
+    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
+
+
+def _plain(text: str, kind: str) -> str:
+    return text

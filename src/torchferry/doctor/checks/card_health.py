@@ -1,0 +1,63 @@
+"""What does the management tool say of each card's health?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+
+CODE = "card.health"
+RANK = 1
+SIDE = "host"
+TITLE = Bilingual("health of the cards", "卡的健康状态")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the tool's word with the words that mean health, and look for cards that fell off the bus."""
+    if not patient.cards:
+        yield skipped(say("no card is shown; see tool.present"))
+        return
+    tool, name = patient.tool, str(patient.tool_name)
+    for card in patient.cards:
+        if tool.lost and card.utilisation == tool.lost:
+            yield failed(
+                say("card {index} has no utilisation: it has fallen off the bus", index=card.index),
+                say("the tool shows {word} where a percentage belongs", word=tool.lost),
+                "sudo reboot",
+                advice=say("when it happens again, give the vendor this report"),
+                source=tool.source,
+            )
+    if not tool.healthy:
+        yield unverified(say("what the tool shows of a sick card"))
+        return
+    sick = [card for card in patient.cards if card.health is not None and card.health not in tool.healthy]
+    silent = [card for card in patient.cards if card.health is None]
+    for card in sick:
+        yield failed(
+            say(
+                "card {index} ({card}): {tool} says {health}",
+                index=card.index,
+                card=card.name,
+                tool=name,
+                health=card.health,
+            ),
+            say("the driver has found a fault of the card"),
+            " ".join((name, *patient.asked.command[1:])),
+            "sudo dmesg | tail -n 50",
+            advice=say("stop the programs on it, start the host again, and give the vendor this report when it stays"),
+            source=tool.source,
+        )
+    if silent:
+        yield unverified(say("what the tool shows of a sick card"))
+    elif not sick:
+        yield passed(
+            say(
+                "{tool} says {health} of all {count}",
+                tool=name,
+                health=patient.cards[0].health,
+                count=len(patient.cards),
+            )
+        )

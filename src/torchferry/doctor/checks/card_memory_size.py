@@ -1,0 +1,62 @@
+"""Has each card the memory that its model has? Less means a setting of the host is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.backends.cards import find_card
+from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+
+CODE = "card.memory_size"
+RANK = 5
+SIDE = "host"
+TITLE = Bilingual("size of the memory", "显存容量")
+CARD = True
+
+_SLACK = 0.8
+"""Share of a model's memory that must be shown: drivers keep some for themselves (S60: 42,976 of 49,120 MiB)."""
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the tool's total with what is known of the model."""
+    if not patient.cards:
+        yield skipped(say("no card is shown; see tool.present"))
+        return
+    known = False
+    for card in patient.cards:
+        size = _size(patient, card.name)
+        if size is None or card.total is None:
+            continue
+        known = True
+        if card.total < size * _SLACK:
+            yield failed(
+                say(
+                    "card {index} ({card}) shows {total} MiB, and has {size}",
+                    index=card.index,
+                    card=card.name,
+                    total=card.total,
+                    size=size,
+                ),
+                patient.needs.driver.iommu or say("the driver could not map all of its memory"),
+                "sudo dmesg | grep -i -e iommu -e 'BAR' | tail -n 20",
+                advice=say("in the firmware of the host, switch `Above 4G Decoding` and resizable BARs on"),
+                source=patient.needs.driver.source,
+            )
+            return
+    if known:
+        yield passed(say("every card shows the memory of its model"))
+    else:
+        yield unverified(say("how much memory {card} has", card=patient.cards[0].name))
+
+
+def _size(patient: Patient, shown: str) -> int | None:
+    """Return the MiB of the model that the tool's name for the card means; None where that is not known."""
+    try:
+        memory = find_card(patient.target.backend, shown).memory
+    except UsageError:
+        return None
+    return None if isinstance(memory, Unknown) else memory >> 20

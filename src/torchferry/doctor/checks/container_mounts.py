@@ -1,0 +1,40 @@
+"""Were the paths of the host mounted that the cards need inside a container?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "container.mounts"
+RANK = 1
+SIDE = "container"
+TITLE = Bilingual("mounts of the driver", "驱动挂载")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Look for the paths; the nodes are judged by node.present."""
+    container = patient.needs.container
+    if not surroundings(patient.machine).sign:
+        yield skipped(say("this is no container"))
+        return
+    if not container.source:
+        yield unverified(say("what a container must be given"))
+        return
+    if not container.mounts:
+        yield skipped(say("no path of the host is known to be needed"))
+        return
+    missing = [path for path in container.mounts if patient.machine.entry(path) is None]
+    if missing:
+        yield failed(
+            say("this container has not {paths}", paths=", ".join(missing)),
+            say("they come from the host's driver and must be mounted"),
+            container.run,
+            source=container.source,
+        )
+    else:
+        yield passed(say("the driver of the host is mounted"), source=container.source)

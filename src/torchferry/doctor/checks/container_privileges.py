@@ -1,0 +1,34 @@
+"""Has the container the privileges that the vendor's own command line gives it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, skipped, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "container.privileges"
+RANK = 2
+SIDE = "container"
+TITLE = Bilingual("privileges", "容器权限")
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the capabilities with `--privileged`."""
+    around = surroundings(patient.machine)
+    container = patient.needs.container
+    if not around.sign:
+        yield skipped(say("this is no container"))
+    elif "privileged" not in container.flags:
+        yield passed(say("no `--privileged` is needed"), source=container.source)
+    elif around.privileged:
+        yield passed(say("the container is privileged"), source=container.source)
+    else:
+        yield warned(
+            say("the container is not privileged"),
+            say("the vendor starts it with --privileged; without, the device may not open"),
+            container.run,
+            source=container.source,
+        )

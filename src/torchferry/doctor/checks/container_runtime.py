@@ -1,0 +1,50 @@
+"""On a host with Docker: does Docker know the vendor's container runtime?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, skipped, unknown, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "container.runtime"
+RANK = 5
+SIDE = "container"
+TITLE = Bilingual("container runtime", "容器运行时")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Read Docker's settings file."""
+    container = patient.needs.container
+    if surroundings(patient.machine).sign:
+        yield skipped(say("this is a container; the host's Docker is not seen from here"))
+        return
+    if patient.machine.which("docker") is None:
+        yield skipped(say("there is no Docker on this host"))
+        return
+    if not container.runtime:
+        yield skipped(say("no container runtime of the vendor's is known; containers are given the nodes"))
+        return
+    text = patient.machine.read("/etc/docker/daemon.json")
+    try:
+        settings = json.loads(text or "{}")
+        runtimes = settings.get("runtimes", {})
+        default = settings.get("default-runtime", "")
+    except (ValueError, AttributeError) as error:
+        yield unknown(say("/etc/docker/daemon.json cannot be read: {error}", error=error), "docker info")
+        return
+    if container.runtime in runtimes or default == container.runtime:
+        yield passed(say("Docker knows the runtime {name}", name=container.runtime), source=container.source)
+    else:
+        yield warned(
+            say("Docker does not know the runtime {name}", name=container.runtime),
+            say("the vendor's container toolkit is not installed, or not bound to Docker"),
+            container.bind or "docker info --format '{{.Runtimes}}'",
+            "sudo systemctl restart docker",
+            advice=say("nodes and paths can also be given one by one: {run}", run=container.run),
+            source=container.source,
+        )

@@ -1,0 +1,62 @@
+"""Is /dev/shm large enough? Data loaders and collectives pass tensors through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, unknown, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "container.shared_memory"
+RANK = 4
+SIDE = "container"
+TITLE = Bilingual("shared memory", "共享内存")
+
+_PLACE = "/dev/shm"  # noqa: S108 - it is asked about, not written to
+
+_DOCKERS_OWN = 64 << 20
+"""Bytes that Docker gives when nothing is said (docker run reference, --shm-size)."""
+
+_LITTLE = 8 << 30
+"""Bytes below which several loader workers of several ranks run into it: our own measure."""
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare its size with Docker's default and with what the vendor asks for."""
+    space = patient.machine.space(_PLACE)
+    container = patient.needs.container
+    inside = surroundings(patient.machine).sign
+    if space is None:
+        yield unknown(say("there is no {path}", path=_PLACE), "mount | grep shm")
+        return
+    size = space.total >> 20
+    wanted = f"{(container.shared_memory or _LITTLE) >> 30}g"
+    mend = (
+        (f"docker run --shm-size={wanted} ...", "docker run --ipc=host ...")
+        if inside
+        else (f"sudo mount -o remount,size={wanted} {_PLACE}",)
+    )
+    if space.total <= _DOCKERS_OWN:
+        yield failed(
+            say("{path} has {size} MiB", path=_PLACE, size=size),
+            say("this is what Docker gives when nothing is said; data loaders end with `bus error`"),
+            *mend,
+            source=container.source,
+        )
+    elif inside and container.shared_memory and space.total < container.shared_memory:
+        yield warned(
+            say("{path} has {size} MiB", path=_PLACE, size=size),
+            say("the vendor starts its containers with {wanted}", wanted=wanted),
+            *mend,
+            source=container.source,
+        )
+    elif space.total < _LITTLE:
+        yield warned(
+            say("{path} has {size} MiB", path=_PLACE, size=size),
+            say("several loader workers of several ranks may fill it"),
+            *mend,
+        )
+    else:
+        yield passed(say("{path} has {size} MiB", path=_PLACE, size=size))

@@ -1,0 +1,54 @@
+"""Is the driver's kernel module loaded? Without it there are no device nodes and no cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.backends.unknown import Unknown
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "driver.module"
+RANK = 2
+SIDE = "host"
+TITLE = Bilingual("driver module", "驱动内核模块")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare /proc/modules and /sys/module with the driver's name."""
+    name = patient.target.backend.DRIVER_MODULE
+    if isinstance(name, Unknown):
+        yield unverified(say("the name of the driver's kernel module"))
+        return
+    source = patient.target.backend.SOURCES.get("DRIVER_MODULE", "")
+    if patient.driver_loaded:
+        yield passed(say("kernel module {name} is loaded", name=name), source=source)
+        return
+    if patient.machine.read("/proc/modules") is None:
+        yield skipped(say("this system does not show its kernel modules"))
+        return
+    inside = surroundings(patient.machine).sign
+    built = patient.machine.find(f"/lib/modules/{patient.machine.kernel}/**/{name}.ko*") or patient.machine.find(
+        f"/lib/modules/{patient.machine.kernel}/*/{name}.ko*"
+    )
+    if built:
+        yield failed(
+            say("kernel module {name} is not loaded", name=name),
+            say("it is built for this kernel, and nothing has loaded it"),
+            f"sudo modprobe {name}",
+            "sudo dmesg | tail -n 30",
+            source=source,
+        )
+        return
+    yield failed(
+        say("kernel module {name} is not loaded", name=name),
+        say("the host of this container has no driver")
+        if inside
+        else say("the driver is not installed for this kernel, {kernel}", kernel=patient.machine.kernel),
+        *(patient.needs.driver.install or (f"sudo modprobe {name}",)),
+        advice=patient.needs.driver.advice,
+        source=source,
+    )

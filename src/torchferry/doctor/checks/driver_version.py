@@ -1,0 +1,44 @@
+"""Which driver is it? The version is needed for every question to the vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, unknown, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "driver.version"
+RANK = 4
+SIDE = "host"
+TITLE = Bilingual("driver version", "驱动版本")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Read the version from the driver's file and from the tool, and compare the two."""
+    version, where = patient.driver_version
+    told = patient.asked.reading.driver
+    if not version:
+        if patient.driver_loaded:
+            yield unknown(
+                say("the driver is loaded, and nothing states its version"), source=patient.needs.driver.source
+            )
+        else:
+            yield skipped(say("there is no driver; see driver.module"))
+        return
+    files = patient.needs.driver.versions
+    if files and told and told != version and not (version in told or told in version):
+        inside = surroundings(patient.machine).sign
+        mend = patient.needs.container.run if inside else "sudo reboot"
+        yield (failed if inside else warned)(
+            say("{where} says driver {version}, and the tool says {told}", where=where, version=version, told=told),
+            say("the image brings a driver of its own, and the host runs another")
+            if inside
+            else say("the driver was upgraded, and the old one still runs"),
+            mend or "sudo reboot",
+            source=patient.needs.driver.source,
+        )
+        return
+    yield passed(say("driver {version}, says {where}", version=version, where=where))

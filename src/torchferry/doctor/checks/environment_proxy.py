@@ -1,0 +1,86 @@
+"""Are proxies and package mirrors set so that ranks find each other and installations find their index?"""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.masking import masked
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, warned
+
+CODE = "environment.proxy"
+RANK = 2
+SIDE = "host"
+TITLE = Bilingual("proxies and mirrors", "代理与镜像源")
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the two spellings, ask for exceptions of this host, and look at pip's index."""
+    environment = patient.machine.environment
+    well = True
+    set_ones = {name: environment.get(name) or environment.get(name.upper()) for name in _PROXIES}
+    for name in _PROXIES:
+        small, large = environment.get(name), environment.get(name.upper())
+        if small and large and small != large:
+            well = False
+            yield warned(
+                say(
+                    "{name} and {upper} differ: {small} and {large}",
+                    name=name,
+                    upper=name.upper(),
+                    small=masked(small),
+                    large=masked(large),
+                ),
+                say("some programs read the one, some the other"),
+                f'export {name.upper()}="${name}"',
+            )
+    exceptions = (environment.get("no_proxy") or environment.get("NO_PROXY") or "").split(",")
+    wanted = ["localhost", "127.0.0.1", *filter(None, [environment.get("MASTER_ADDR")])]
+    lacking = [host for host in wanted if host not in exceptions]
+    if any(set_ones.values()) and lacking and "*" not in exceptions:
+        well = False
+        yield warned(
+            say("a proxy is set, and no_proxy has not {hosts}", hosts=", ".join(lacking)),
+            say("servers on this host and ranks that meet over http are then asked of the proxy"),
+            f"export no_proxy={','.join([*filter(None, exceptions), *lacking])}",
+        )
+    index = _index(patient)
+    if index.startswith("http://"):
+        well = False
+        yield warned(
+            say("pip takes packages from {index}, which is not encrypted", index=masked(index)),
+            say("whoever is between can give you other packages, and pip refuses it without trusted-host"),
+            "python -m pip config debug",
+        )
+    if well:
+        used = [f"{name}={masked(value)}" for name, value in set_ones.items() if value]
+        used += [f"pip: {masked(index)}"] if index else []
+        yield passed(say("{used}", used=", ".join(used)) if used else say("no proxy and no mirror is set"))
+
+
+def _index(patient: Patient) -> str:
+    environment = patient.machine.environment
+    named = environment.get("PIP_INDEX_URL")
+    if named:
+        return named
+    home = environment.get("HOME", "/root")
+    files = [
+        environment.get("PIP_CONFIG_FILE", ""),
+        f"{home}/.config/pip/pip.conf",
+        f"{home}/.pip/pip.conf",
+        "/etc/pip.conf",
+    ]
+    for path in filter(None, files):
+        text = patient.machine.read(path)
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read_string(text or "")
+        except configparser.Error:
+            continue
+        if parser.has_option("global", "index-url"):
+            return parser.get("global", "index-url")
+    return ""

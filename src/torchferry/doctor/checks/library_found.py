@@ -1,0 +1,80 @@
+"""Are the runtime libraries there, whole, and does the loader find and load them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.backends.machine import Library
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Remedy, Result, failed, passed, unknown, unverified
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "library.found"
+RANK = 1
+SIDE = "host"
+TITLE = Bilingual("runtime libraries", "运行时库")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Judge each library that programs load, but the collective one, which has a check of its own."""
+    wanted = [library for library in patient.needs.libraries if library.role != "collective"]
+    if not wanted:
+        yield unverified(say("which libraries the plugin loads"))
+    for library in wanted:
+        yield judged(patient, library)
+
+
+def judged(patient: Patient, library: Library) -> Result:
+    """Return whether the loader finds and loads a library."""
+    files = patient.library_files[library.name]
+    inside = surroundings(patient.machine).sign
+    container = patient.needs.container
+    if not files:
+        mend = (container.bind, container.run) if inside and library.role == "driver" else ()
+        return failed(
+            say("{library} is missing", library=library.name),
+            say("it comes with {package}", package=library.package),
+            *(filter(None, mend) if any(mend) else (f"find / -name '{library.name}*' -not -path '/proc/*'",)),
+            advice=patient.needs.sdk.install,
+            source=library.source,
+        )
+    file = files[0]
+    if not file.size:
+        return failed(
+            say("{path} is empty (`file too short`)", path=file.path),
+            say("it is a placeholder on which the host's library was to be mounted")
+            if inside
+            else say("its installation was cut short"),
+            *(filter(None, (container.bind, container.run)) if inside else (f"ls -l {file.path}",)),
+            source=library.source,
+        )
+    if not file.on_path:
+        folder = file.path.rpartition("/")[0]
+        line = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
+        scripts = [path for pattern in patient.needs.sdk.scripts for path in patient.machine.find(pattern)]
+        line = f"source {scripts[0]}" if scripts and library.role != "driver" else line
+        return failed(
+            say("{path} is there, and the loader does not look in its folder", path=file.path),
+            say("LD_LIBRARY_PATH has not {folder}", folder=folder),
+            line,
+            source=library.source,
+            remedy=Remedy("line", line),
+        )
+    name = file.path.rpartition("/")[2]
+    complaint = (patient.python.libraries or {}).get(name)
+    if complaint is None:
+        return unknown(say("{path} is there; it could not be tried", path=file.path))
+    if complaint:
+        missing = complaint.partition(":")[0]
+        return failed(
+            say("{path} does not load: {complaint}", path=file.path, complaint=complaint[:300]),
+            say("it needs {missing}, which is not found", missing=missing)
+            if missing != name and ".so" in missing
+            else say("it does not fit this system, or is damaged"),
+            f"ldd {file.path}",
+            advice=patient.needs.sdk.install,
+            source=library.source,
+        )
+    return passed(say("{path} loads", path=file.path), source=library.source)

@@ -1,0 +1,53 @@
+"""Does another copy hide the library that was meant? The first folder on the loader's path wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, skipped, warned
+
+CODE = "library.shadowed"
+RANK = 2
+SIDE = "host"
+TITLE = Bilingual("copies of libraries", "库的重复与遮蔽")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Look for several copies on the loader's path, and for folders on it that do not exist."""
+    machine = patient.machine
+    entries = [part for part in machine.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
+    gone = [folder for folder in entries if machine.entry(folder) is None]
+    if gone:
+        yield warned(
+            say("LD_LIBRARY_PATH has folders that do not exist: {folders}", folders=", ".join(gone[:4])),
+            say("it was set for another version, or for another machine"),
+            "export LD_LIBRARY_PATH=" + ":".join(folder for folder in entries if folder not in gone),
+        )
+    hidden = False
+    seen = False
+    for name, files in patient.library_files.items():
+        copies = [file for file in files if file.on_path]
+        seen = seen or bool(copies)
+        others = [file for file in copies[1:] if file.size != copies[0].size]
+        if others:
+            hidden = True
+            yield warned(
+                say(
+                    "{name}: {first} hides {others}",
+                    name=name,
+                    first=copies[0].path,
+                    others=", ".join(file.path for file in others),
+                ),
+                say("the loader takes the first that it meets, and the two differ"),
+                "export LD_LIBRARY_PATH=" + ":".join(dict.fromkeys([others[0].path.rpartition("/")[0], *entries])),
+                advice=say("where the first is the right one, leave it; else put the other's folder in front"),
+            )
+    if not hidden and not gone:
+        yield (
+            passed(say("no library hides another"))
+            if seen
+            else skipped(say("no library of the toolkit is on the loader's path"))
+        )

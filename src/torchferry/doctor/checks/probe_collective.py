@@ -1,0 +1,35 @@
+"""Do all devices of this machine reach each other through the collective library?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.probe import step
+from torchferry.doctor.result import Result, failed, passed, skipped
+
+CODE = "probe.collective"
+RANK = 6
+SIDE = "probe"
+TITLE = Bilingual("collective between all devices", "全部设备间集合通信")
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Judge the sum over a rank for each device."""
+    found = step(patient.probe or {}, "collective")
+    name = patient.target.backend.COLLECTIVE
+    if found is None:
+        yield skipped(say("the probe did not come so far"))
+    elif found.get("skipped"):
+        yield skipped(say("there is one device: nothing to talk to"))
+    elif found.get("error"):
+        yield failed(
+            say("{name} over {count} devices: {error}", name=name, count=found["ranks"], error=found["error"]),
+            say("the collective library does not start, or the devices do not reach each other"),
+            f"ls /dev/shm; ulimit -l; env | grep -i {name}",
+            advice=say("see library.collective, system.limits and container.shared_memory"),
+            evidence=tuple(found.get("lines", ())),
+        )
+    else:
+        yield passed(say("{name}: a sum over {count} devices is right", name=name, count=found["ranks"]))

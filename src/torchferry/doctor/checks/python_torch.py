@@ -1,0 +1,40 @@
+"""Is torch installed in this Python?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.installing import install_commands
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped
+
+CODE = "python.torch"
+RANK = 2
+SIDE = "python"
+TITLE = Bilingual("torch", "torch")
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Look for torch without importing it."""
+    python = patient.python
+    if not python.version:
+        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        return
+    if not python.has("torch"):
+        yield failed(
+            say("torch is not installed in {python}", python=python.executable),
+            say("another Python may have it: torchferry looks into the one that it runs in, unless told otherwise"),
+            "torchferry doctor --python $(command -v python3)",
+            *install_commands(patient),
+            advice=patient.target.install,
+        )
+        return
+    if not patient.torch:
+        yield failed(
+            say("torch is there, and does not say which version it is"),
+            say("its installation is damaged, or a folder named torch lies in the way; see python.shadowed"),
+            "python -m pip install --force-reinstall --no-deps torch",
+        )
+        return
+    yield passed(say("torch {version}", version=(python.torch or {}).get("version")))

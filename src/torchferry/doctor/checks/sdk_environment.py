@@ -1,0 +1,64 @@
+"""Was the toolkit's setup script sourced in this shell? Its variables are what programs find libraries and tools by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Remedy, Result, failed, passed, skipped, unverified, warned
+
+CODE = "sdk.environment"
+RANK = 2
+SIDE = "host"
+TITLE = Bilingual("toolkit's environment", "工具包环境变量")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Look for the script, for the variables it sets and for the folders it adds."""
+    sdk, environment = patient.needs.sdk, patient.machine.environment
+    scripts = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
+    if not sdk.scripts:
+        if sdk.folders:
+            yield skipped(say("{sdk} has no setup script; see library.found", sdk=sdk.name))
+        else:
+            yield unverified(say("how the toolkit's environment is set up"))
+        return
+    if not scripts:
+        yield skipped(say("there is no {script}; see sdk.installed", script=" / ".join(sdk.scripts)))
+        return
+    missing = [name for name in sdk.variables if not environment.get(name)]
+    for name in sdk.variables:
+        value = environment.get(name, "")
+        if value and patient.machine.entry(value) is None:
+            yield failed(
+                say("{name} is {value}, which does not exist", name=name, value=value),
+                say("it was set for another version of {sdk}", sdk=sdk.name),
+                f"source {scripts[0]}",
+                source=sdk.source,
+            )
+            return
+    entries = environment.get("LD_LIBRARY_PATH", "").split(":")
+    root = scripts[0].rpartition("/")[0]
+    unsourced = missing or (not sdk.variables and not any(folder in entries for folder in sdk.folders))
+    if unsourced:
+        yield failed(
+            say("{script} was not sourced in this shell", script=scripts[0]),
+            say("{names} is not set", names=", ".join(missing))
+            if missing
+            else say("LD_LIBRARY_PATH has none of {folders}", folders=", ".join(sdk.folders)),
+            f"source {scripts[0]}",
+            source=sdk.source,
+            remedy=Remedy("line", f"source {scripts[0]}"),
+        )
+        return
+    if len(scripts) > 1 and not any(environment.get(name, "").startswith(root) for name in sdk.variables):
+        yield warned(
+            say("{count} copies of {sdk} are installed, and not the first is used", count=len(scripts), sdk=sdk.name),
+            say("{names} points at another", names=", ".join(sdk.variables)),
+            *(f"source {script}" for script in scripts),
+            source=sdk.source,
+        )
+        return
+    yield passed(say("{script} was sourced", script=scripts[0]), source=sdk.source)

@@ -1,0 +1,55 @@
+"""Is the vendor's toolkit installed, and which version is it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, unknown, unverified
+
+CODE = "sdk.installed"
+RANK = 1
+SIDE = "host"
+TITLE = Bilingual("toolkit", "工具包")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Read the file that states the version, else look for anything of the toolkit."""
+    sdk = patient.needs.sdk
+    if not sdk.name:
+        yield unverified(say("the toolkit"))
+        return
+    version, path = patient.sdk_version
+    if version:
+        yield passed(say("{sdk} {version}, says {where}", sdk=sdk.name, version=version, where=path), source=sdk.source)
+        return
+    signs = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
+    signs += [
+        file.path
+        for library in patient.needs.libraries
+        if library.role == "runtime"
+        for file in patient.library_files[library.name]
+    ]
+    if signs:
+        known = bool(sdk.versions)
+        yield unknown(
+            say("{sdk} is here ({where}), and no file states its version", sdk=sdk.name, where=signs[0])
+            if known
+            else say(
+                "{sdk} is here ({where}); nobody has verified where it states its version", sdk=sdk.name, where=signs[0]
+            ),
+            source=sdk.source,
+        )
+        return
+    yield failed(
+        say("{sdk} is not installed", sdk=sdk.name),
+        say(
+            "none of its files is here: {paths}",
+            paths=", ".join([*sdk.scripts, *(file.path for file in sdk.versions)] or sdk.folders),
+        ),
+        f"torchferry backend show {patient.target.name}",
+        advice=sdk.install,
+        source=sdk.source,
+    )

@@ -1,0 +1,49 @@
+"""Are the limits of this shell high enough? Collectives lock memory, data loaders open many files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "system.limits"
+RANK = 1
+SIDE = "host"
+TITLE = Bilingual("limits (ulimit)", "资源限制（ulimit）")
+
+_WANTED = {"memlock": 64 << 20, "nofile": 4096, "nproc": 4096}
+"""Bytes of locked memory, open files, processes: our own measures. Below the first, registering memory for RDMA
+fails; a training with 16 loader workers and 8 ranks needs more files and processes than the usual 1024."""
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the soft limits with what training needs."""
+    well = True
+    inside = surroundings(patient.machine).sign
+    for name, (soft, hard) in patient.machine.limits().items():
+        wanted = _WANTED[name]
+        if soft < 0 or soft >= wanted:
+            continue
+        well = False
+        letter = {"memlock": "l", "nofile": "n", "nproc": "u"}[name]
+        value = "unlimited" if name == "memlock" else "65536"
+        if inside:
+            command = f"docker run --ulimit {name}={-1 if name == 'memlock' else 65536} ..."
+        elif hard < 0 or hard >= wanted:
+            command = (
+                f"ulimit -{letter} {'unlimited' if hard < 0 and name == 'memlock' else hard if hard > 0 else 65536}"
+            )
+        else:
+            command = f"echo '* - {name} {value}' | sudo tee -a /etc/security/limits.conf  # then log in again"
+        yield warned(
+            say("{name} is limited to {soft}", name=name, soft=soft),
+            say("collectives over RDMA lock more memory than that")
+            if name == "memlock"
+            else say("ranks and their data loaders may run into it"),
+            command,
+        )
+    if well:
+        yield passed(say("locked memory, open files and processes are not too limited"))

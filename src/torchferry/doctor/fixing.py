@@ -1,0 +1,116 @@
+"""Applying the fixes that only add and that one line takes back: a folder, a line in a file that the user names."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.doctor.machine import Machine
+from torchferry.doctor.result import Remedy, Result
+
+MARK = "# torchferry doctor"
+"""Ends every line that we add, so that it can be found and taken back."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fix: the command that does it and the command that takes it back.
+
+    Attributes:
+        remedy: What is done.
+        path: The folder or file.
+        line: What is added to the file.
+        do: As the user would type it.
+        undo: What takes it back, as the user would type it.
+    """
+
+    remedy: Remedy
+    path: Path
+    line: str
+    do: str
+    undo: str
+
+
+def plan(results: Iterable[Result], machine: Machine, file: Path | None) -> tuple[list[Step], list[Remedy]]:
+    """Return the fixes that can be applied, and those that wait for a file to be named (`--env-file`)."""
+    steps: list[Step] = []
+    waiting: list[Remedy] = []
+    for remedy in dict.fromkeys(result.remedy for result in results if result.remedy is not None):
+        if remedy.kind == "folder":
+            path = machine.place(remedy.text)
+            made = path
+            while not made.parent.exists():
+                made = made.parent
+            undo = f"rmdir {'-p ' if made != path else ''}{shlex.quote(str(path))}"
+            if made != path:
+                undo = (
+                    f"cd {shlex.quote(str(made.parent))} && rmdir -p {shlex.quote(str(path.relative_to(made.parent)))}"
+                )
+            steps.append(Step(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo))
+        elif file is None:
+            waiting.append(remedy)
+        else:
+            line = f"{remedy.text}  {MARK}"
+            if line in _lines(file):
+                continue
+            quoted = shlex.quote(str(file))
+            undo = f"sed -i '/{MARK}$/d' {quoted}"
+            steps.append(Step(remedy, file, line, f"echo {shlex.quote(line)} >> {quoted}", undo))
+    return steps, waiting
+
+
+def apply(step: Step) -> None:
+    """Apply a fix.
+
+    Raises:
+        TorchferryError: the folder cannot be made, or the file cannot be written.
+    """
+    try:
+        if step.remedy.kind == "folder":
+            step.path.mkdir(parents=True, exist_ok=True)
+        else:
+            _append(step.path, step.line)
+    except OSError as error:
+        raise TorchferryError(
+            say("cannot write {path}: {error}", path=step.path, error=error.strerror),
+            say("do it by hand: {command}", command=step.do),
+        ) from None
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line in one step: the file is written beside and moved into place, with the mode that it had."""
+    place = path.resolve()  # a link, such as a dotfile in a repository, stays a link
+    before = place.read_bytes() if place.exists() else b""
+    if before and not before.endswith(b"\n"):
+        before += b"\n"
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(before + line.encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        if place.exists():
+            Path(name).chmod(place.stat().st_mode & 0o7777)
+        else:
+            Path(name).chmod(0o644)
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _lines(file: Path) -> list[str]:
+    if file.is_dir():
+        raise UsageError(say("{path} is a folder", path=file))
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None

@@ -1,0 +1,278 @@
+"""What the checks look at: a machine, a target, and what was asked of both once for all checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends import machine as needs
+from torchferry.backends import smi
+from torchferry.backends.target import Target
+from torchferry.backends.unknown import Unknown
+from torchferry.doctor.machine import Machine
+from torchferry.doctor.running import Ran
+
+INSIDE = Path(__file__).with_name("inside")
+
+_LOOK_TIMEOUT = 30.0
+"""Seconds for looking at the Python side: a cold disk reads many metadata files."""
+
+_IMPORT_TIMEOUT = 120.0
+"""Seconds for importing the plugin: the vendors' runtimes start up inside it."""
+
+_CUDA_PACKAGES = ("nvidia-", "cupy", "flash-attn", "xformers", "apex", "bitsandbytes", "onnxruntime-gpu", "tensorrt")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The management tool's answer: where it is, what was run, how it ended, what it says."""
+
+    path: str | None
+    command: tuple[str, ...] = ()
+    ran: Ran | None = None
+    reading: smi.Reading = field(default_factory=smi.Reading)
+
+
+@dataclass(frozen=True)
+class PythonSide:
+    """What the examined interpreter has; `ran` is kept for when it could not be asked."""
+
+    ran: Ran
+    version: str = ""
+    executable: str = ""
+    bits: int = 64
+    modules: Mapping[str, str | None] | None = None
+    distributions: Mapping[str, str] | None = None
+    entry_points: Mapping[str, str] | None = None
+    torch: Mapping[str, Any] | None = None
+    libraries: Mapping[str, str] | None = None
+
+    def has(self, module: str) -> bool:
+        """Whether a module can be found."""
+        return bool(self.modules and self.modules.get(module) is not None)
+
+    def installed(self, distribution: str) -> str:
+        """Return the version of a distribution, or an empty text."""
+        return (self.distributions or {}).get(distribution.lower().replace("_", "-"), "")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """How importing the plugin went; `tried` is false where there is none."""
+
+    tried: bool = False
+    error: str = ""
+    version: str = ""
+    ran: Ran | None = None
+
+
+@dataclass(frozen=True)
+class LibraryFile:
+    """A library on disk. `on_path` says whether the loader looks in its folder."""
+
+    path: str
+    size: int
+    on_path: bool
+
+
+class Patient:
+    """One machine that is examined for one target.
+
+    Attributes:
+        machine: The machine.
+        target: The target.
+        needs: What the target's machine must have.
+        tool: The target's management tool.
+        rehearsed: Whether this is a rehearsal, where there is no card and no driver.
+        probe: What the live probe found; None when it was not asked for.
+    """
+
+    def __init__(
+        self, machine: Machine, target: Target, *, rehearsed: bool = False, probe: Mapping[str, Any] | None = None
+    ) -> None:
+        self.machine = machine
+        self.target = target
+        self.needs = needs.facts(target.backend)
+        self.tool = smi.tool(target.backend)
+        self.rehearsed = rehearsed
+        self.probe = probe
+
+    def ask(self) -> None:
+        """Ask tool and interpreter at the same time: both wait for others most of the time."""
+        with ThreadPoolExecutor(2) as pool:
+            imported, asked = pool.submit(lambda: self.imported), pool.submit(lambda: self.asked)
+            imported.result()
+            asked.result()
+
+    # --- the management tool ---
+
+    @cached_property
+    def tool_name(self) -> str | Unknown:
+        """Name of the management tool."""
+        return self.target.backend.SMI
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The tool's answer; a further command is tried where the former's format is unknown."""
+        if isinstance(self.tool_name, Unknown) or self.rehearsed:
+            return Asked(None)
+        path = self.machine.which(self.tool_name, self.tool.places)
+        if path is None:
+            return Asked(None)
+        last = Asked(path)
+        for command in self.tool.commands or ((self.tool_name,),):
+            ran = self.machine.run((path, *command[1:]))
+            last = Asked(path, command, ran, smi.read(self.tool, ran.out))
+            if last.reading.cards or ran.problem:
+                break
+        return last
+
+    @property
+    def cards(self) -> tuple[smi.Card, ...]:
+        """The cards that the tool shows."""
+        return self.asked.reading.cards
+
+    # --- the Python side ---
+
+    @cached_property
+    def plugin_modules(self) -> tuple[str, ...]:
+        """The modules that the plugin consists of."""
+        return (self.target.backend.PLUGIN, *self.needs.python.modules)
+
+    @cached_property
+    def python(self) -> PythonSide:
+        """What the interpreter has."""
+        names = sorted({files[0].path.rpartition("/")[2] for files in self.library_files.values() if files})
+        question = {
+            "modules": ["torch", *self.plugin_modules],
+            "import": "",
+            "libraries": names,
+            "rehearsed": self.rehearsed,
+        }
+        ran = self.machine.run_python(INSIDE / "python_side.py", json.dumps(question), _LOOK_TIMEOUT)
+        answer = _answer(ran)
+        if answer is None:
+            return PythonSide(ran)
+        return PythonSide(
+            ran,
+            answer["version"],
+            answer["executable"],
+            answer["bits"],
+            answer["modules"],
+            answer["distributions"],
+            answer["entry_points"],
+            answer["torch"],
+            answer["libraries"],
+        )
+
+    @cached_property
+    def imported(self) -> Imported:
+        """How importing the plugin goes, in a process of its own."""
+        plugin = self.target.backend.PLUGIN
+        if not (self.python.has("torch") and self.python.has(plugin)):
+            return Imported()
+        question = {"modules": [], "import": plugin, "libraries": [], "rehearsed": self.rehearsed}
+        ran = self.machine.run_python(INSIDE / "python_side.py", json.dumps(question), _IMPORT_TIMEOUT)
+        answer = _answer(ran)
+        if answer is None:
+            return Imported(True, "\n".join(ran.first_lines(20)) or ran.problem or f"exit status {ran.status}", "", ran)
+        return Imported(True, answer["import"]["error"], answer["import"]["version"], ran)
+
+    @property
+    def torch(self) -> str:
+        """The version of torch, without what follows `+`; empty when there is none."""
+        return str((self.python.torch or {}).get("version") or "").partition("+")[0]
+
+    @property
+    def plugin(self) -> str:
+        """The version of the plugin's distribution; empty when there is none."""
+        backend = self.target.backend
+        names = [backend.PIP_NAME] if isinstance(backend.PIP_NAME, str) else []
+        return next(filter(None, (self.python.installed(name) for name in [*names, backend.PLUGIN])), "")
+
+    @property
+    def cuda_packages(self) -> list[str]:
+        """Installed distributions that serve CUDA alone."""
+        return sorted(name for name in self.python.distributions or {} if name.startswith(_CUDA_PACKAGES))
+
+    # --- libraries ---
+
+    @cached_property
+    def search_path(self) -> list[str]:
+        """Folders in which the loader looks, in order: LD_LIBRARY_PATH, its configuration, its defaults."""
+        folders = [part for part in self.machine.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
+        for path in ["/etc/ld.so.conf", *self.machine.find("/etc/ld.so.conf.d/*.conf")]:
+            lines = map(str.strip, (self.machine.read(path) or "").splitlines())
+            folders += [line for line in lines if line.startswith("/")]
+        triple = f"{self.machine.architecture}-linux-gnu"
+        folders += [f"{base}/{triple}" for base in ("/lib", "/usr/lib")]
+        return list(dict.fromkeys([*folders, "/lib64", "/usr/lib64", "/lib", "/usr/lib"]))
+
+    @cached_property
+    def library_files(self) -> dict[str, list[LibraryFile]]:
+        """For each library that the target needs, the files of it, in the order in which the loader sees them."""
+        found: dict[str, list[LibraryFile]] = {}
+        beyond = [folder for folder in self.needs.sdk.folders if folder not in self.search_path]
+        for library in self.needs.libraries:
+            files = found[library.name] = []
+            for folder in [*self.search_path, *beyond]:
+                paths = [f"{folder}/{library.name}", *self.machine.find(f"{folder}/{library.name}.[0-9]*")]
+                entry = next(filter(None, (self.machine.entry(path) for path in paths)), None)
+                if entry is not None:
+                    files.append(LibraryFile(entry.path, entry.size, folder in self.search_path))
+        return found
+
+    # --- the toolkit ---
+
+    @cached_property
+    def sdk_version(self) -> tuple[str, str]:
+        """Version of the toolkit and the file that says so; both empty when none does."""
+        return self.stated(self.needs.sdk.versions)
+
+    @cached_property
+    def driver_version(self) -> tuple[str, str]:
+        """Version of the driver and who says so: a file, or the tool."""
+        version, path = self.stated(self.needs.driver.versions)
+        if version:
+            return version, path
+        return self.asked.reading.driver, str(self.tool_name) if self.asked.reading.driver else ""
+
+    def stated(self, files: tuple[needs.VersionFile, ...]) -> tuple[str, str]:
+        """Return the first version that one of the files states, and the file."""
+        for file in files:
+            for path in self.machine.find(file.path):
+                match = file.pattern.search(self.machine.read(path) or "")
+                if match:
+                    return match[1], path
+        return "", ""
+
+    @cached_property
+    def modules_loaded(self) -> set[str]:
+        """Kernel modules that are loaded."""
+        lines = (self.machine.read("/proc/modules") or "").splitlines()
+        return {line.split()[0] for line in lines if line.split()}
+
+    @cached_property
+    def driver_loaded(self) -> bool | None:
+        """Whether the driver's module is loaded; None when its name is unknown."""
+        name = self.target.backend.DRIVER_MODULE
+        if isinstance(name, Unknown):
+            return None
+        return name in self.modules_loaded or self.machine.entry(f"/sys/module/{name}") is not None
+
+
+def _answer(ran: Ran) -> dict[str, Any] | None:
+    """Return the JSON that a program of ours printed last; None when there is none."""
+    lines = ran.out.strip().splitlines()
+    if not ran.well or not lines:
+        return None
+    try:
+        answer = json.loads(lines[-1])
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None

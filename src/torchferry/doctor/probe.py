@@ -1,0 +1,82 @@
+"""The live probe: a program of ours that uses the device, in a process with a time limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.target import Target
+from torchferry.core.messages import say
+from torchferry.doctor.machine import Machine
+from torchferry.doctor.masking import masked
+from torchferry.doctor.patient import INSIDE, Patient
+from torchferry.doctor.result import Result, failed
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64")
+"""Dtypes that are tried."""
+
+_NAMES = ("device_count", "set_device", "synchronize", "get_device_name")
+
+
+def run_probe(machine: Machine, target: Target, timeout: float, rehearsed: bool) -> dict[str, Any]:
+    """Use the device, for at most `timeout` seconds; what was done until a crash is kept."""
+    backend = target.backend
+    calls = {name: target.api(f"torch.cuda.{name}") for name in _NAMES}
+    question = {
+        "plugin": backend.PLUGIN,
+        "device": backend.DEVICE_TYPE,
+        "factory": backend.DEVICE_FACTORY,
+        "calls": {name: row.use for name, row in calls.items() if row.status in REWRITTEN},
+        "collective": backend.COLLECTIVE,
+        "distributed": backend.DISTRIBUTED,
+        "autocast": backend.AUTOCAST is True,
+        "dtypes": DTYPES,
+        "rehearsed": rehearsed,
+        "timeout": timeout,
+    }
+    # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
+    more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and machine.entry("/sys/class/net/lo") else {}
+    ran = machine.run_python(INSIDE / "live_probe.py", json.dumps(question), timeout, **more)
+    probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": ""}
+    for line in ran.out.splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if "doing" in said:
+            probe["doing"] = said["doing"]
+        else:
+            probe["steps"].append(said)
+    if not any(one.get("step") == "end" for one in probe["steps"]):
+        probe["stopped"] = ran.problem or f"exit status {ran.status}"
+        probe["lines"] = [masked(line) for line in (ran.err.splitlines() or list(ran.first_lines()))[-6:]]
+    return probe
+
+
+def step(probe: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return what the probe said of a step; None when it did not come so far."""
+    return next((one for one in probe.get("steps", ()) if one.get("step") == name), None)
+
+
+def parts(patient: Patient, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return the parts of a step that are right, and those that are not with the error."""
+    steps = [one for one in (patient.probe or {}).get("steps", ()) if one.get("step") == name]
+    return (
+        [one["part"] for one in steps if not one["error"]],
+        {one["part"]: masked(one["error"]) for one in steps if one["error"]},
+    )
+
+
+def tried(patient: Patient, name: str) -> tuple[list[Result], list[str]]:
+    """Return failures of a step that is done on each device, and the devices on which it went well."""
+    good, bad = parts(patient, name)
+    return [
+        failed(
+            say("{device}: {error}", device=device, error=error),
+            say("the device answers, and does not do what it is asked"),
+            "sudo dmesg | tail -n 30",
+        )
+        for device, error in bad.items()
+    ], good

@@ -1,0 +1,200 @@
+"""A diagnosis as text, as JSON, and as a block for an issue."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+from torchferry import __version__
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.engine import Diagnosis
+from torchferry.doctor.masking import masked
+from torchferry.doctor.registry import SIDES, all_checks
+from torchferry.doctor.result import Result, Status
+
+SCHEMA = 1
+"""Version of the JSON; it grows when a field changes its meaning."""
+
+
+class Detail(Enum):
+    """How much is shown.
+
+    BRIEF leaves out what is well or was skipped; USUAL names what was skipped; FULL also says why.
+    """
+
+    BRIEF = 0
+    USUAL = 1
+    FULL = 2
+
+
+Paint = Callable[[str, str], str]
+"""Gives a text the colour of a status."""
+
+_WORDS = {
+    Status.OK: Bilingual("ok", "正常"),
+    Status.WARNING: Bilingual("warning", "警告"),
+    Status.FAILURE: Bilingual("FAILURE", "失败"),
+    Status.SKIPPED: Bilingual("skipped", "跳过"),
+    Status.UNKNOWN: Bilingual("unknown", "未知"),
+}
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
+
+
+def shown(text: str) -> str:
+    """Return text that may stand on a terminal: secrets hidden, control characters escaped."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in masked(text)
+    )
+
+
+def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) -> Iterator[str]:
+    """Yield the report for people."""
+    patient = diagnosis.patient
+    title = patient.target.title.render(lang)
+    yield say(
+        "{target} ({title}), Python {python}", target=patient.target.name, title=title, python=patient.machine.python
+    ).render(lang)
+    if patient.rehearsed:
+        yield say("REHEARSAL: what is said of the device is said of a simulated card on the CPU").render(lang)
+    sides = {check.code: check.side for check in all_checks()}
+    titles = {check.code: check.title for check in all_checks()}
+    quiet = (Status.OK, Status.SKIPPED) if detail is Detail.BRIEF else ()
+    chosen = [result for result in diagnosis.results if result.status not in quiet]
+    for side, of_side in groupby(chosen, key=lambda result: sides[result.code]):
+        yield ""
+        yield paint(SIDES[side].render(lang), "side")
+        left_out = []
+        for result in of_side:
+            if result.status is Status.SKIPPED and detail is not Detail.FULL:
+                left_out.append(titles[result.code].render(lang))
+                continue
+            mark = paint(_pad(_WORDS[result.status].render(lang), 8), result.status.value)
+            yield f"  {mark} {titles[result.code].render(lang)}: {shown(result.what.render(lang))}"
+            yield from (f"           {line}" for line in _details(result, lang))
+        if left_out:
+            mark = paint(_pad(_WORDS[Status.SKIPPED].render(lang), 8), Status.SKIPPED.value)
+            yield f"  {mark} {', '.join(left_out)}"
+    yield ""
+    yield summary(diagnosis).render(lang)
+    yield from (line.render(lang) for line in _closing(diagnosis))
+
+
+def _pad(text: str, width: int) -> str:
+    """Pad to a width on the terminal, on which a Chinese character takes two places."""
+    return text + " " * max(0, width - sum(2 if ord(char) > 0x2E80 else 1 for char in text))
+
+
+def _details(result: Result, lang: str) -> Iterator[str]:
+    if result.cause is not None:
+        yield say("cause: {cause}", cause=shown(result.cause.render(lang))).render(lang)
+    for command in result.commands:
+        yield f"$ {shown(command)}"
+    if result.advice is not None and result.advice.render(lang):
+        yield say("note: {note}", note=shown(result.advice.render(lang))).render(lang)
+    for line in result.evidence:
+        yield f"| {shown(line)}"
+    if result.source and result.status in (Status.FAILURE, Status.WARNING):
+        yield say("known from: {source}", source=result.source).render(lang)
+
+
+def summary(diagnosis: Diagnosis) -> Message:
+    """Return how many checks ended how."""
+    counts = {status.name.lower(): diagnosis.count(status) for status in Status}
+    return say("{failure} failures, {warning} warnings, {unknown} unknown, {ok} well, {skipped} skipped", **counts)
+
+
+def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
+    """Yield what to do next on a machine that has no card."""
+    patient = diagnosis.patient
+    if patient.rehearsed or diagnosis.well:
+        return
+    if not patient.cards and not any(patient.machine.find(node.pattern) for node in patient.needs.nodes):
+        yield say(
+            "This machine has no card of {title}. Code can be tried on a simulated one: {command}",
+            title=patient.target.title,
+            command=f"torchferry rehearse --target {patient.target.name} -- python YOUR_PROGRAM.py",
+        )
+
+
+def _record(result: Result, lang: str) -> dict[str, Any]:
+    def text(value: Message | Bilingual | None) -> str:
+        return "" if value is None else masked(value.render(lang))
+
+    return {
+        "check": result.code,
+        "status": result.status.value,
+        "what": text(result.what),
+        "cause": text(result.cause),
+        "commands": [masked(command) for command in result.commands],
+        "advice": text(result.advice),
+        "evidence": [masked(line) for line in result.evidence],
+        "source": result.source,
+    }
+
+
+def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
+    """Return the diagnosis as JSON has it."""
+    return {
+        "schema": SCHEMA,
+        "kind": "torchferry doctor",
+        "torchferry": __version__,
+        "target": diagnosis.patient.target.name,
+        "rehearsal": diagnosis.patient.rehearsed,
+        "ok": diagnosis.well,
+        "counts": {status.value: diagnosis.count(status) for status in Status},
+        "results": [_record(result, lang) for result in diagnosis.results],
+    }
+
+
+def render_json(diagnosis: Diagnosis, lang: str) -> str:
+    """Return the diagnosis as JSON."""
+    return json.dumps(document(diagnosis, lang), ensure_ascii=False, indent=2)
+
+
+def issue_lines(diagnosis: Diagnosis, lang: str) -> Iterator[str]:
+    """Yield a block of Markdown for an issue: no secrets, no host name, no user name, no addresses."""
+    patient = diagnosis.patient
+    machine = patient.machine
+    hidden = {
+        name: mark for name, mark in ((machine.host, "HOST"), (machine.user.name, "USER")) if name and name != "root"
+    }
+    home = machine.environment.get("HOME", "")
+
+    def anonymous(text: str) -> str:
+        text = masked(text)
+        if len(home) > 1 and home != "/root":
+            text = text.replace(home, "~")
+        for name, mark in hidden.items():
+            text = re.sub(rf"\b{re.escape(name)}\b", mark, text)
+        return _ADDRESS.sub("ADDRESS", text).replace("```", "'''")
+
+    driver = patient.driver_version[0] or "?"
+    sdk = patient.sdk_version[0] or "?"
+    rows = [
+        ("torchferry", __version__),
+        ("target", patient.target.name + (" (rehearsal)" if patient.rehearsed else "")),
+        ("system", f"{machine.architecture}, kernel {machine.kernel}"),
+        ("cards", ", ".join(card.name for card in patient.cards) or "none shown"),
+        ("driver", driver),
+        (patient.needs.sdk.name or "toolkit", sdk),
+        ("python", patient.python.version or "?"),
+        ("torch", str((patient.python.torch or {}).get("version") or "none")),
+        (patient.target.backend.PLUGIN, patient.plugin or "none"),
+    ]
+    yield "<details><summary>torchferry doctor: " + anonymous(summary(diagnosis).render(lang)) + "</summary>"
+    yield ""
+    yield "| | |"
+    yield "| --- | --- |"
+    for name, value in rows:
+        yield f"| {name} | {anonymous(value).replace('|', '/')} |"
+    yield ""
+    yield "```text"
+    for line in text_lines(diagnosis, lang, lambda text, kind: text, Detail.BRIEF):
+        yield anonymous(line)
+    yield "```"
+    yield ""
+    yield "</details>"

@@ -1,0 +1,680 @@
+"""Every check over recorded machines: a table with a row that is well and a row that is not, for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doctor.outputs import (
+    GCU_Q,
+    GCU_TABLE,
+    MUSA_DENIED,
+    MUSA_S80,
+    MUSA_S4000_SHORT,
+    NPU_910B,
+    NPU_910C,
+    NPU_DENIED,
+    NPU_ECC,
+    NPU_SICK,
+    SDAA_LOST,
+    SDAA_T100,
+    T20,
+)
+from tests.doctor.recorded import KERNEL, PYTHON, Case, node, patient_of, results_of
+from torchferry.doctor.engine import examine
+from torchferry.doctor.machine import Space, User
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.registry import all_checks
+from torchferry.doctor.result import Result
+from torchferry.doctor.running import Ran
+
+ROOMY = Space(1 << 40, 1 << 39, True, True)
+SHM = Space(64 << 30, 60 << 30, True, True)
+INSIDE = {"/.dockerenv": ""}
+MODULES = {"/proc/modules": "drv_pcie_host 40960 1\n"}
+NPU_PCI = {
+    "/sys/bus/pci/devices/0000:c1:00.0/vendor": "0x19e5\n",
+    "/sys/bus/pci/devices/0000:c1:00.0/device": "0xd802\n",
+    "/sys/bus/pci/devices/0000:c1:00.0/class": "0x120000\n",
+}
+OTHER_PCI = {
+    "/sys/bus/pci/devices/0000:00:01.0/vendor": "0x19e5\n",
+    "/sys/bus/pci/devices/0000:00:01.0/device": "0x1822\n",
+    "/sys/bus/pci/devices/0000:00:01.0/class": "0x020000\n",
+}
+MUSA_PCI = {
+    "/sys/bus/pci/devices/0000:01:00.0/vendor": "0x1ed5\n",
+    "/sys/bus/pci/devices/0000:01:00.0/class": "0x030000\n",
+}
+NPU_NODES = {path: node(path) for path in ("/dev/davinci0", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")}
+ENV_SCRIPT = {"/usr/local/Ascend/cann/set_env.sh": "export ASCEND_HOME_PATH=/usr/local/Ascend/cann\n"}
+CANN = {
+    "/usr/local/Ascend/cann/x86_64-linux/ascend_toolkit_install.info": (
+        "package_name=Ascend-cann-toolkit\nversion=8.5.0\ninnerversion=V100R001C25SPC001\n"
+    )
+}
+# hiascend.com installation documents
+DRIVER_FILE = {
+    "/usr/local/Ascend/driver/version.info": (
+        "Version=25.3.rc1\nascendhal_version=7.35.23\nInnerversion=V100R001C23SPC002B212\npackage_version=25.3.rc1\n"
+    )
+}
+NPU_LIBRARIES = {
+    "/usr/lib64/libascend_hal.so": "x",
+    "/usr/lib64/libascendcl.so": "x",
+    "/usr/lib64/libhccl.so": "x",
+}
+LOADED = {"libascend_hal.so": "", "libascendcl.so": "", "libhccl.so": ""}
+MUDNN_GONE = (
+    "Traceback (most recent call last):\n"
+    "ImportError: libmudnn.so.1: cannot open shared object file: No such file or directory\n"
+)
+
+
+def python(**values: object) -> dict[str, object]:
+    """Return a machine's fields with this Python side."""
+    return {"answer": {**PYTHON, **values}}
+
+
+def npu(torch: str = "2.9.0+cpu", plugin: str = "2.9.0", cuda: str | None = None, **more: object) -> dict[str, object]:
+    """Return an interpreter that has torch and torch_npu."""
+    values: dict[str, object] = {
+        "modules": {"torch": "/venv/torch/__init__.py", "torch_npu": "/venv/torch_npu/__init__.py"},
+        "distributions": {"torch": torch, "torch-npu": plugin},
+        "torch": {"version": torch, "cuda": cuda, "hip": None},
+        "entry_points": {"torch_npu": "torch_npu:_autoload"},
+    }
+    return python(**{**values, **more})
+
+
+def tool(name: str, output: str | Ran, **more: str | Ran) -> dict[str, object]:
+    """Return a machine's fields with these outputs."""
+    return {"outputs": {name: output, **{key.replace("__", " -t ecc -i "): value for key, value in more.items()}}}
+
+
+def steps(*said: dict[str, object], **more: object) -> dict[str, object]:
+    """Return what the probe found."""
+    return {"steps": list(said), "doing": "", "stopped": "", **more}
+
+
+PROXY = {"PATH": "/usr/bin", "http_proxy": "http://mia:secret@10.0.0.1:3128", "HTTP_PROXY": "http://other:3128"}
+
+CASES = [
+    # --- driver ---
+    Case("driver.pci", "npu", (("ok", "0000:c1:00.0"),), NPU_PCI),
+    Case("driver.pci", "npu", (("failure", "no card of vendor 0x19e5"),), OTHER_PCI),
+    Case("driver.pci", "musa", (("ok", "1 on the PCI bus"),), MUSA_PCI),
+    Case("driver.pci", "sdaa", (("unknown", "nobody has verified"),), OTHER_PCI),
+    Case("driver.pci", "npu", (("skipped", "does not show"),)),
+    Case("driver.module", "npu", (("ok", "drv_pcie_host is loaded"),), MODULES),
+    Case("driver.module", "npu", (("failure", "is not loaded"),)),
+    Case("driver.module", "ptex", (("ok", "enflame is loaded"),), {"/sys/module/enflame/version": "2.4\n"}),
+    Case("driver.module", "ptex", (("failure", "enflame is not loaded"),)),
+    Case("driver.module", "npu", (("skipped", "rehearsal"),), rehearsed=True),
+    Case("driver.kernel", "musa", (("ok", KERNEL),), {f"/lib/modules/{KERNEL}/updates/dkms/mtgpu.ko": ""}),
+    Case(
+        "driver.kernel",
+        "musa",
+        (("failure", "is built for kernel 5.4.0-42-generic"),),
+        {"/lib/modules/5.4.0-42-generic/updates/dkms/mtgpu.ko": ""},
+    ),
+    Case(
+        "driver.kernel",
+        "musa",
+        (("warning", "not among those of this kernel"),),
+        {"/lib/modules/5.4.0-42-generic/updates/dkms/mtgpu.ko": "", "/proc/modules": "mtgpu 1 0\n"},
+    ),
+    Case("driver.version", "npu", (("ok", "driver 25.3.rc1"),), DRIVER_FILE),
+    Case(
+        "driver.version",
+        "npu",
+        (("failure", "the tool says 23.0.7"),),
+        {**DRIVER_FILE, **INSIDE},
+        machine=tool("npu-smi info", NPU_910B),
+    ),
+    Case("driver.version", "npu", (("unknown", "nothing states its version"),), MODULES),
+    Case("driver.version", "gcu", (("ok", "driver 1.6.3.12"),), {"/sys/module/enflame/version": "1.6.3.12\n"}),
+    Case("driver.iommu", "musa", (("warning", "the IOMMU is off"),), MUSA_PCI),
+    Case("driver.iommu", "musa", (("ok", "is on"),), {**MUSA_PCI, "/sys/kernel/iommu_groups/0/": ""}),
+    # --- nodes ---
+    Case("node.present", "npu", (("ok", "1 x /dev/davinci[0-9]*"),), machine={"nodes": NPU_NODES}),
+    Case("node.present", "npu", (("failure", "there is no /dev/davinci[0-9]*"),)),
+    Case("node.present", "npu", (("failure", "this container has no"),), INSIDE),
+    Case(
+        "node.present",
+        "npu",
+        (("ok", "davinci"), ("failure", "/dev/devmm_svm")),
+        INSIDE,
+        machine={"nodes": {"/dev/davinci0": node("/dev/davinci0")}},
+    ),
+    Case("node.access", "npu", (("ok", "all 4"),), machine={"nodes": NPU_NODES}),
+    Case(
+        "node.access",  # torch_musa developer manual 11.1: the user is not in the group
+        "musa",
+        (("failure", "mia may not open /dev/dri/renderD128"),),
+        {"/etc/group": "root:x:0:\nrender:x:109:\n"},
+        machine={"nodes": {"/dev/dri/renderD128": node("/dev/dri/renderD128", gid=109, usable=False)}},
+    ),
+    Case(
+        "node.access",
+        "npu",
+        (("failure", "may not open"),),
+        machine={"nodes": {"/dev/davinci0": node("/dev/davinci0", mode=0o600, usable=False)}},
+    ),
+    # --- tool ---
+    Case("tool.present", "npu", (("ok", "23.0.7 shows 2 devices"),), machine=tool("npu-smi info", NPU_910B)),
+    Case("tool.present", "npu", (("ok", "shows 2 devices"),), machine=tool("npu-smi info", NPU_910C)),
+    Case("tool.present", "musa", (("ok", "1.14.0 shows 1 devices"),), machine=tool("mthreads-gmi", MUSA_S80)),
+    Case("tool.present", "sdaa", (("ok", "1.10.0 shows 2 devices"),), machine=tool("teco-smi", SDAA_T100)),
+    Case("tool.present", "gcu", (("ok", "shows 1 devices"),), machine=tool("efsmi -q", GCU_Q)),
+    Case(
+        "tool.present", "gcu", (("ok", "shows 2 devices"),), machine={"outputs": {"efsmi -q": "?", "efsmi": GCU_TABLE}}
+    ),
+    Case("tool.present", "ptex", (("ok", "1.20.0 shows 2 devices"),), machine=tool("efsmi", T20)),
+    Case("tool.present", "npu", (("failure", "is not on PATH"),)),
+    Case("tool.present", "npu", (("failure", "npu-smi fails"),), machine=tool("npu-smi info", Ran(255, NPU_DENIED))),
+    Case("tool.present", "musa", (("failure", "fails"),), machine=tool("mthreads-gmi", Ran(1, "", MUSA_DENIED))),
+    Case("tool.present", "sdaa", (("failure", "was stopped"),), machine=tool("teco-smi", Ran(None, problem="timeout"))),
+    Case("tool.present", "sdaa", (("unknown", "cannot read"),), machine=tool("teco-smi", "SMI 9 {new form}\n")),
+    Case(
+        "tool.present",
+        "npu",
+        (("failure", "does not find libdrvdsmi_host.so"),),
+        machine=tool(
+            "npu-smi info",
+            Ran(127, "", "npu-smi: error while loading shared libraries: libdrvdsmi_host.so: cannot open\n"),
+        ),
+    ),
+    Case(
+        "tool.present",  # a card whose second line is broken must not vanish
+        "npu",
+        (("unknown", "1 cards in the output"),),
+        machine=tool("npu-smi info", NPU_910B.replace("0000:C2:00.0  | 0 ", "0000:C2:00.0    0 ")),
+    ),
+    # --- cards ---
+    Case("card.health", "npu", (("ok", "says OK of all 2"),), machine=tool("npu-smi info", NPU_910B)),
+    Case("card.health", "npu", (("failure", "says Warning"),), machine=tool("npu-smi info", NPU_SICK)),
+    Case("card.health", "sdaa", (("failure", "fallen off the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)),
+    Case("card.health", "gcu", (("ok", "says True"),), machine=tool("efsmi -q", GCU_Q)),
+    Case(
+        "card.health",
+        "gcu",
+        (("failure", "says False"),),
+        machine=tool("efsmi -q", GCU_Q.replace("Health                  : True", "Health : False")),
+    ),
+    Case("card.health", "musa", (("unknown", "nobody"),), machine=tool("mthreads-gmi", MUSA_S80)),
+    Case(
+        "card.memory_errors",
+        "npu",
+        (("ok", "no memory errors"),),
+        machine={
+            "outputs": {
+                "npu-smi info": NPU_910B,
+                "npu-smi info -t ecc -i 0": NPU_ECC,
+                "npu-smi info -t ecc -i 1": NPU_ECC,
+            }
+        },
+    ),
+    Case(
+        "card.memory_errors",
+        "npu",
+        (("unknown", "card 0"), ("failure", "card 1: 3 memory errors")),
+        machine={
+            "outputs": {
+                "npu-smi info": NPU_910B,
+                "npu-smi info -t ecc -i 1": NPU_ECC.replace(
+                    "HBM Double Bit Error Count               : 0", "HBM Double Bit Error Count               : 3"
+                ),
+            }
+        },
+    ),
+    Case("card.memory_errors", "gcu", (("ok", "no memory errors"),), machine=tool("efsmi -q", GCU_Q)),
+    Case(
+        "card.memory_errors",
+        "gcu",
+        (("failure", "card 0: 2"),),
+        machine=tool("efsmi -q", GCU_Q.replace("Total DBE               : 0", "Total DBE               : 2")),
+    ),
+    Case(
+        "card.memory_errors",
+        "gcu",
+        (("warning", "ECC is off"), ("warning", "ECC is off"), ("unknown", "nobody")),
+        machine={"outputs": {"efsmi -q": "", "efsmi": GCU_TABLE}},
+    ),
+    Case(
+        "card.temperature", "npu", (("ok", "55, 54 C"), ("unknown", "nobody")), machine=tool("npu-smi info", NPU_910B)
+    ),
+    Case("card.temperature", "npu", (("warning", "card 1: 96 C"),), machine=tool("npu-smi info", NPU_SICK)),
+    Case("card.memory", "npu", (("ok", "free on: 0, 1"),), machine=tool("npu-smi info", NPU_910B)),
+    Case("card.memory", "npu", (("warning", "60001 of 65536"), ("ok", "1")), machine=tool("npu-smi info", NPU_SICK)),
+    Case("card.memory", "ptex", (("unknown", "card 0"), ("unknown", "card 1")), machine=tool("efsmi", T20)),
+    Case("card.memory_size", "musa", (("ok", "every card"),), machine=tool("mthreads-gmi", MUSA_S80)),
+    Case(
+        "card.memory_size",
+        "musa",
+        (("failure", "shows 32768 MiB, and has 49152"),),
+        machine=tool("mthreads-gmi", MUSA_S4000_SHORT),
+    ),
+    # --- toolkit and libraries ---
+    Case("sdk.installed", "npu", (("ok", "CANN 8.5.0"),), CANN),
+    Case("sdk.installed", "npu", (("failure", "CANN is not installed"),)),
+    Case("sdk.installed", "npu", (("unknown", "no file states"),), ENV_SCRIPT),
+    Case(
+        "sdk.installed",
+        "musa",
+        (("ok", "MUSA SDK 5.2.0"),),
+        {"/usr/local/musa/version.json": '{\n  "musa_toolkits": {\n    "version": "5.2.0"\n  }\n}\n'},
+    ),
+    Case(
+        "sdk.environment",
+        "npu",
+        (("ok", "was sourced"),),
+        {**ENV_SCRIPT, "/usr/local/Ascend/cann/lib64/": ""},
+        machine={"environment": {"ASCEND_HOME_PATH": "/usr/local/Ascend/cann"}},
+    ),
+    Case("sdk.environment", "npu", (("failure", "was not sourced"),), ENV_SCRIPT),
+    Case("sdk.environment", "sdaa", (("failure", "setvars.sh was not sourced"),), {"/opt/tecoai/setvars.sh": ""}),
+    Case(
+        "sdk.environment",
+        "npu",
+        (("failure", "which does not exist"),),
+        ENV_SCRIPT,
+        machine={"environment": {"ASCEND_HOME_PATH": "/usr/local/Ascend/cann-8.0"}},
+    ),
+    Case(
+        "library.found",
+        "npu",
+        (("ok", "libascend_hal.so loads"), ("ok", "libascendcl.so")),
+        NPU_LIBRARIES,
+        machine=python(libraries=LOADED),
+    ),
+    Case("library.found", "npu", (("failure", "libascend_hal.so is missing"), ("failure", "libascendcl.so"))),
+    Case(
+        "library.found",  # torch_musa developer manual 11.2 and 11.4
+        "musa",
+        (
+            ("failure", "libsrv_um_MUSA.so is empty"),
+            ("failure", "libmusart.so is missing"),
+            ("failure", "the loader does not look"),
+        ),
+        {**INSIDE, "/usr/lib/libsrv_um_MUSA.so": "", "/usr/local/musa/lib/libmudnn.so.1": "x"},
+    ),
+    Case(
+        "library.found",
+        "npu",
+        (("ok", "libascend_hal.so"), ("failure", "does not load")),
+        NPU_LIBRARIES,
+        machine=python(
+            libraries={
+                **LOADED,
+                "libascendcl.so": "libc_sec.so: cannot open shared object file: No such file or directory",
+            }
+        ),
+    ),
+    Case("library.shadowed", "npu", (("ok", "no library hides"),), NPU_LIBRARIES),
+    Case(
+        "library.shadowed",
+        "npu",
+        (("warning", "/old/libascendcl.so hides"),),
+        {**NPU_LIBRARIES, "/old/libascendcl.so": "another"},
+        machine={"environment": {"LD_LIBRARY_PATH": "/old"}},
+    ),
+    Case(
+        "library.shadowed",
+        "npu",
+        (("warning", "folders that do not exist: /gone"),),
+        NPU_LIBRARIES,
+        machine={"environment": {"LD_LIBRARY_PATH": "/gone"}},
+    ),
+    Case("library.collective", "npu", (("ok", "libhccl.so loads"),), NPU_LIBRARIES, machine=python(libraries=LOADED)),
+    Case("library.collective", "ptex", (("failure", "libeccl.so is missing"),)),
+    # --- environment ---
+    Case("environment.visible_devices", "npu", (("ok", "every card is used"),)),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("warning", "CUDA_VISIBLE_DEVICES is set"),),
+        machine={"environment": {"CUDA_VISIBLE_DEVICES": "0"}},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("failure", "hides every card"),),
+        machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": ""}},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("failure", "names device 5, and there are 2"),),
+        machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "0,5"}, **tool("npu-smi info", NPU_910B)},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("warning", "out of order"),),
+        machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "1,0"}},
+    ),
+    Case("environment.visible_devices", "musa", (("failure", "MTHREADS_VISIBLE_DEVICES is not set"),), INSIDE),
+    Case("environment.proxy", "npu", (("ok", "no proxy"),)),
+    Case(
+        "environment.proxy",
+        "npu",
+        (("warning", "differ: http://***@10.0.0.1:3128"), ("warning", "no_proxy has not localhost")),
+        machine={"environment": PROXY},
+    ),
+    Case(
+        "environment.proxy",
+        "npu",
+        (("warning", "http://***@mirror.example/simple"),),
+        {"/home/mia/.config/pip/pip.conf": "[global]\nindex-url = http://mia:secret@mirror.example/simple\n"},
+        machine={"environment": {"HOME": "/home/mia"}},
+    ),
+    # --- system ---
+    Case("system.limits", "npu", (("ok", "not too limited"),), machine={"bounds": {"memlock": (-1, -1)}}),
+    Case(
+        "system.limits",
+        "npu",
+        (("warning", "memlock is limited to 65536"), ("warning", "nofile is limited to 1024")),
+        machine={"bounds": {"memlock": (65536, 65536), "nofile": (1024, 1048576)}},
+    ),
+    Case("system.disk", "npu", (("ok", "free: /work 512 GiB"),), machine={"rooms": {"/work": ROOMY, "/tmp": ROOMY}}),
+    Case(
+        "system.disk",
+        "npu",
+        (("failure", "/work: 1 MiB are free"), ("failure", "TMPDIR is /gone")),
+        machine={"rooms": {"/work": Space(1 << 40, 1 << 20, True, True)}, "environment": {"TMPDIR": "/gone"}},
+    ),
+    Case(
+        "system.disk",
+        "npu",
+        (("failure", "no more files"), ("ok", "/tmp")),
+        machine={"rooms": {"/work": Space(1 << 40, 1 << 39, False, True), "/tmp": ROOMY}},
+    ),
+    Case(
+        "system.clock",
+        "npu",
+        (("ok", "0.000012 s off"),),
+        machine=tool(
+            "chronyc tracking", "Leap status     : Normal\nSystem time     : 0.000012 seconds slow of NTP time\n"
+        ),
+    ),
+    Case(
+        "system.clock",
+        "npu",
+        (("warning", "follows no server"),),
+        machine=tool("chronyc tracking", "System time     : 0.0 seconds fast\nLeap status     : Not synchronised\n"),
+    ),
+    Case(
+        "system.clock",
+        "npu",
+        (("warning", "no time service"),),
+        machine=tool("timedatectl show -p NTPSynchronized --value", "no\n"),
+    ),
+    Case("system.clock", "npu", (("unknown", "a container has"),), INSIDE),
+    Case("system.host_name", "npu", (("ok", "an address of it"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
+    Case("system.host_name", "npu", (("warning", "127.0.1.1 alone"),), {"/etc/hosts": "127.0.1.1 node1\n"}),
+    Case(
+        "system.host_name", "npu", (("unknown", "has not this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}
+    ),
+    # --- container ---
+    Case("container.mounts", "npu", (("skipped", "no container"),)),
+    Case("container.mounts", "npu", (("failure", "/usr/local/dcmi"),), INSIDE),
+    Case(
+        "container.mounts",
+        "npu",
+        (("ok", "mounted"),),
+        {**INSIDE, **DRIVER_FILE, "/usr/local/dcmi/": "", "/usr/local/Ascend/driver/lib64/": ""},
+    ),
+    Case(
+        "container.privileges",
+        "ptex",
+        (("ok", "is privileged"),),
+        {**INSIDE, "/proc/sys/kernel/cap_last_cap": "40\n", "/proc/self/status": "CapBnd:\t000001ffffffffff\n"},
+    ),
+    Case(
+        "container.privileges",
+        "ptex",
+        (("warning", "is not privileged"),),
+        {**INSIDE, "/proc/sys/kernel/cap_last_cap": "40\n", "/proc/self/status": "CapBnd:\t00000000a80425fb\n"},
+    ),
+    Case(
+        "container.network",
+        "ptex",
+        (("warning", "network of its own"),),
+        {**INSIDE, "/sys/class/net/eth0/ifindex": "12\n", "/sys/class/net/eth0/iflink": "13\n"},
+    ),
+    Case(
+        "container.network",
+        "ptex",
+        (("ok", "host's network"),),
+        {**INSIDE, "/sys/class/net/eth0/ifindex": "2\n", "/sys/class/net/eth0/iflink": "2\n"},
+    ),
+    Case("container.shared_memory", "npu", (("ok", "65536 MiB"),), INSIDE, machine={"rooms": {"/dev/shm": SHM}}),
+    Case(
+        "container.shared_memory",
+        "npu",
+        (("failure", "64 MiB"),),
+        INSIDE,
+        machine={"rooms": {"/dev/shm": Space(64 << 20, 64 << 20, True, True)}},
+    ),
+    Case("container.shared_memory", "musa", (("warning", "65536 MiB"),), INSIDE, machine={"rooms": {"/dev/shm": SHM}}),
+    Case(
+        "container.runtime",  # arthurchiao.art GPU notes 2: daemon.json of an Ascend host
+        "npu",
+        (("ok", "knows the runtime ascend"),),
+        {"/etc/docker/daemon.json": '{"runtimes": {"ascend": {"path": "/x"}}, "default-runtime": "ascend"}'},
+        machine={"outputs": {"docker info": ""}},
+    ),
+    Case("container.runtime", "musa", (("warning", "does not know"),), machine={"outputs": {"docker info": ""}}),
+    Case(
+        "container.runtime",
+        "musa",
+        (("unknown", "cannot be read"),),
+        {"/etc/docker/daemon.json": "{runtimes"},
+        machine={"outputs": {"docker info": ""}},
+    ),
+    # --- Python ---
+    Case("python.interpreter", "npu", (("ok", "Python 3.10.12"),)),
+    Case(
+        "python.interpreter", "npu", (("failure", "cannot be asked"),), machine={"answer": Ran(None, problem="missing")}
+    ),
+    Case("python.torch", "npu", (("ok", "torch 2.9.0+cpu"),), machine=npu()),
+    Case("python.torch", "npu", (("failure", "not installed"),)),
+    Case("python.torch_build", "npu", (("ok", "as the plugin wants"),), machine=npu()),
+    Case("python.torch_build", "npu", (("failure", "is built for CUDA"),), machine=npu("2.9.0+cu128", cuda="12.8")),
+    Case("python.plugin", "npu", (("ok", "torch_npu 2.9.0"),), machine=npu()),
+    Case("python.plugin", "npu", (("failure", "torch_npu is not installed"),)),
+    Case(
+        "python.plugin",  # T20 deployment manual, stage 3 step 6 and 6.6: the wheel lies there and was not installed
+        "ptex",
+        (("failure", "ptex lies on this machine and is not installed"), ("failure", "torch_gcu is not installed")),
+        {"/usr/local/topsrider/ai_development_toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl": ""},
+    ),
+    Case("python.import", "npu", (("ok", "import torch_npu"),), machine=npu()),
+    Case(
+        "python.import",
+        "musa",
+        (("failure", "import torch_musa fails"),),
+        machine={
+            **python(modules={"torch": "/t", "torch_musa": "/m"}),
+            "imported": {"error": MUDNN_GONE, "version": ""},
+        },
+    ),
+    Case("python.import", "npu", (("failure", "fails"),), machine={**npu(), "imported": Ran(-11)}),
+    Case("python.versions", "npu", (("ok", "belong together"),), machine=npu()),
+    Case("python.versions", "npu", (("ok", "belong together"),), machine=npu("2.9.0+cpu", "2.9.0.post6")),
+    Case("python.versions", "npu", (("failure", "is for torch 2.9.0"),), machine=npu("2.8.0+cpu", "2.9.0")),
+    Case("python.versions", "npu", (("unknown", "not in the vendor's table"),), machine=npu("2.9.0", "2.9.0.post99")),
+    Case("python.versions", "npu", (("unknown", "neither"),), machine=npu("3.0.0", "3.0.0")),
+    Case("python.sdk", "npu", (("ok", "fits CANN 8.5.0"),), CANN, machine=npu()),
+    Case(
+        "python.sdk",
+        "npu",
+        (("failure", "is built over CANN 9.1.0, and 8.5.0"),),
+        CANN,
+        machine=npu(plugin="2.9.0.post6"),
+    ),
+    Case("python.autoload", "npu", (("ok", "loads torch_npu by itself"),), machine=npu()),
+    Case(
+        "python.autoload",
+        "npu",
+        (("warning", "is 0"),),
+        machine={**npu(), "environment": {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}},
+    ),
+    Case("python.autoload", "npu", (("warning", "no entry point"),), machine=npu(entry_points={})),
+    Case("python.conflicts", "npu", (("ok", "no other plugin"),), machine=npu()),
+    Case(
+        "python.conflicts",
+        "npu",
+        (("warning", "torch_musa"), ("warning", "2 packages")),
+        machine=npu(
+            entry_points={"torch_npu": "x", "torch_musa": "y"},
+            distributions={"flash-attn": "2.5", "nvidia-nccl-cu12": "2.2", "numpy": "2.0"},
+        ),
+    ),
+    Case("python.shadowed", "npu", (("ok", "nothing hides"),)),
+    Case("python.shadowed", "musa", (("warning", "/work/torch_musa"),), {"/work/torch_musa/": ""}),
+    # --- live probe ---
+    Case("probe.start", "npu", (("ok", "2 devices"),), probe=steps({"step": "start", "devices": 2, "name": "910B3"})),
+    Case("probe.start", "npu", (("failure", "counts 0"),), probe=steps({"step": "start", "error": "counts 0 devices"})),
+    Case(
+        "probe.start",
+        "npu",
+        (("ok", "1 devices"), ("failure", "timeout during operators attention")),
+        probe=steps({"step": "start", "devices": 1}, stopped="timeout", doing="operators attention"),
+    ),
+    Case("probe.allocate", "npu", (("ok", "npu:0"),), probe=steps({"step": "allocate", "part": "npu:0", "error": ""})),
+    Case(
+        "probe.allocate",
+        "npu",
+        (("failure", "npu:1: OOM"),),
+        probe=steps({"step": "allocate", "part": "npu:1", "error": "OOM"}),
+    ),
+    Case("probe.matmul", "npu", (("ok", "npu:0"),), probe=steps({"step": "matmul", "part": "npu:0", "error": ""})),
+    Case(
+        "probe.matmul",
+        "npu",
+        (("failure", "differs"),),
+        probe=steps({"step": "matmul", "part": "npu:0", "error": "differs"}),
+    ),
+    Case("probe.dtypes", "npu", (("ok", "float32"),), probe=steps({"step": "dtype", "part": "float32", "error": ""})),
+    Case(
+        "probe.dtypes",
+        "gcu",
+        (("warning", "int64 does not work"),),
+        probe=steps({"step": "dtype", "part": "int64", "error": "narrowed"}),
+    ),
+    Case(
+        "probe.operators",
+        "npu",
+        (("ok", "softmax"),),
+        probe=steps({"step": "operators", "part": "softmax", "error": ""}),
+    ),
+    Case(
+        "probe.operators",
+        "npu",
+        (("failure", "group `sorting`"), ("ok", "softmax")),
+        probe=steps(
+            {"step": "operators", "part": "sorting", "error": "NotImplementedError: no"},
+            {"step": "operators", "part": "softmax", "error": ""},
+        ),
+    ),
+    Case(
+        "probe.collective", "npu", (("ok", "8 devices"),), probe=steps({"step": "collective", "error": "", "ranks": 8})
+    ),
+    Case(
+        "probe.collective",
+        "npu",
+        (("failure", "rank 1"),),
+        probe=steps({"step": "collective", "error": "rank 1", "ranks": 2}),
+    ),
+    Case("probe.collective", "npu", (("skipped", "one device"),), probe=steps({"step": "collective", "skipped": True})),
+    Case(
+        "probe.bandwidth",
+        "npu",
+        (("ok", "24.5 GB/s to the device, 20.1 GB/s back"),),
+        probe=steps({"step": "bandwidth", "error": "", "mebibytes": 64, "up": 24.51, "down": 20.1}),
+    ),
+    Case(
+        "probe.bandwidth", "npu", (("unknown", "no memory"),), probe=steps({"step": "bandwidth", "error": "no memory"})
+    ),
+    Case("probe.bandwidth", "npu", (("skipped", "rehearsal"),), rehearsed=True, probe=steps()),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_check_over_a_recorded_machine(case: Case, tmp_path: Path) -> None:
+    results = results_of(case, tmp_path)
+    assert [result.status.value for result in results] == [status for status, _ in case.wanted], results
+    for result, (_, said) in zip(results, case.wanted, strict=True):
+        assert said in result.what.render("en")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_is_not_well_has_a_cause_and_a_command(case: Case, tmp_path: Path) -> None:
+    for result in results_of(case, tmp_path):
+        if result.status.value in ("failure", "warning"):
+            assert result.cause is not None, result
+            assert result.commands, result
+            assert all(result.commands), result
+            for text in (result.what, result.cause, result.advice):
+                assert text is None or re.search(r"[\u4e00-\u9fff]", text.render("zh")) or "{" not in str(text)
+        for command in result.commands:
+            assert "{" not in re.sub(r"'\{\{.*?\}\}'|\$\{\w+\}|%\{\w+\}", "", command), command
+
+
+@pytest.mark.parametrize("check", all_checks(), ids=lambda check: check.code)
+def test_every_check_has_rows_of_both_kinds(check: object) -> None:
+    code = check.code  # type: ignore[attr-defined]
+    statuses = {status for case in CASES if case.check == code for status, _ in case.wanted}
+    assert "ok" in statuses, code
+    assert statuses & {"failure", "warning", "unknown"}, code
+
+
+def commands(check: str, target: str, tmp_path: Path, files: dict[str, str], **machine: object) -> list[str]:
+    results = results_of(Case(check, target, (), files, machine=machine), tmp_path)
+    return [command for result in results for command in result.commands]
+
+
+def test_joining_the_group_render_as_the_manual_says(tmp_path: Path) -> None:
+    nodes = {"/dev/dri/renderD128": node("/dev/dri/renderD128", gid=109, usable=False)}
+    there = commands("node.access", "musa", tmp_path / "a", {"/etc/group": "render:x:109:\n"}, nodes=nodes)
+    assert there == ["sudo usermod -aG render mia"]
+    nodes = {"/dev/dri/renderD128": node("/dev/dri/renderD128", gid=0, usable=False)}
+    absent = commands("node.access", "musa", tmp_path / "b", {"/etc/group": "root:x:0:\n"}, nodes=nodes)
+    assert absent == ["sudo groupadd -o -g 109 render", "sudo usermod -aG render mia"]
+
+
+def test_root_may_open_what_others_may_not(tmp_path: Path) -> None:
+    case = Case("node.access", "npu", (), machine={"nodes": NPU_NODES, "who": User(0, "root", (0,))})
+    assert "root may open all 4" in results_of(case, tmp_path)[0].what.render("en")
+
+
+def test_the_install_line_is_of_the_installed_torch(tmp_path: Path) -> None:
+    lines = commands("python.versions", "npu", tmp_path, {}, **npu("2.8.0+cpu", "2.9.0"))
+    assert lines == [
+        "/venv/bin/python -m pip install torch==2.9.0 --index-url https://download.pytorch.org/whl/cpu && "
+        "/venv/bin/python -m pip install torch-npu==2.9.0.post6"
+    ]
+
+
+def test_the_toolkit_that_is_there_chooses_the_plugin(tmp_path: Path) -> None:
+    lines = commands("python.sdk", "npu", tmp_path, CANN, **npu(plugin="2.9.0.post6"))
+    assert "torch-npu==2.9.0" in lines[0]
+    assert "post" not in lines[0]
+
+
+def test_a_check_that_breaks_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    def broken(patient: Patient) -> Iterator[Result]:
+        raise ValueError("no such line")
+
+    patient = patient_of(Case("system.clock", "npu", ()), tmp_path)
+    checks = [replace(all_checks()[0], run=broken), all_checks()[0]]
+    first, *rest = examine(patient, checks).results
+    assert first.status.value == "unknown"
+    assert "ValueError: no such line" in first.what.render("en")
+    assert rest

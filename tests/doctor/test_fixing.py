@@ -1,0 +1,75 @@
+"""Fixes: printed with what takes them back, applied once, never where they were not asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.doctor.fixing import apply, plan
+from torchferry.doctor.machine import Machine
+from torchferry.doctor.result import Remedy, Result, failed
+
+LINE = "source /opt/tecoai/setvars.sh"
+
+
+def results(*remedies: Remedy) -> list[Result]:
+    return [failed(say("a"), say("b"), "c", remedy=remedy) for remedy in remedies]
+
+
+def test_a_line_is_added_once_and_the_undo_takes_it_back(tmp_path: Path) -> None:
+    file = tmp_path / "my rc"
+    file.write_text("alias a=b", encoding="utf-8")
+    file.chmod(0o600)
+    (step,), waiting = plan(results(Remedy("line", LINE), Remedy("line", LINE)), Machine(), file)
+    assert waiting == []
+    apply(step)
+    assert file.read_text() == f"alias a=b\n{LINE}  # torchferry doctor\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert plan(results(Remedy("line", LINE)), Machine(), file) == ([], [])
+    subprocess.run(["sh", "-c", step.undo], check=True)
+    assert file.read_text() == "alias a=b\n"
+    assert os.listdir(tmp_path) == ["my rc"]
+
+
+def test_what_is_typed_does_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "rc"
+    (step,), _ = plan(results(Remedy("line", "export A=$B")), Machine(), file)
+    subprocess.run(["sh", "-c", step.do], check=True)
+    assert file.read_text() == "export A=$B  # torchferry doctor\n"
+    assert plan(results(Remedy("line", "export A=$B")), Machine(), file)[0] == []
+
+
+def test_without_a_file_the_line_waits(tmp_path: Path) -> None:
+    assert plan(results(Remedy("line", LINE)), Machine(), None) == ([], [Remedy("line", LINE)])
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("x\n")
+    (tmp_path / "rc").symlink_to("real")
+    (step,), _ = plan(results(Remedy("line", LINE)), Machine(), tmp_path / "rc")
+    apply(step)
+    assert (tmp_path / "rc").is_symlink()
+    assert LINE in (tmp_path / "real").read_text()
+
+
+def test_a_folder_is_made_and_the_undo_removes_it(tmp_path: Path) -> None:
+    (step,), _ = plan(results(Remedy("folder", str(tmp_path / "a" / "b"))), Machine(), None)
+    apply(step)
+    assert (tmp_path / "a" / "b").is_dir()
+    subprocess.run(["sh", "-c", step.undo], check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_done_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        plan(results(Remedy("line", LINE)), Machine(), tmp_path)
+    (tmp_path / "file").write_text("")
+    (step,), _ = plan(results(Remedy("folder", str(tmp_path / "file" / "b"))), Machine(), None)
+    with pytest.raises(TorchferryError) as error:
+        apply(step)
+    assert "by hand" in error.value.advice.render("en")  # type: ignore[union-attr]

@@ -1,0 +1,73 @@
+"""Tools that hang, print without end, or leave children behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torchferry.doctor.running import LIMIT, run
+
+PROGRAMS = {
+    "well": ("print('a'); import sys; print('b', file=sys.stderr)", 0, "", "a\n"),
+    "fails": ("import sys; print('x'); sys.exit(3)", 3, "", "x\n"),
+    "hangs": ("print('a', flush=True); import time; time.sleep(60)", None, "timeout", "a\n"),
+    "deaf": ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)", None, "timeout", ""),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_how_a_tool_ends(name: str) -> None:
+    source, status, problem, out = PROGRAMS[name]
+    begun = time.monotonic()
+    ran = run((sys.executable, "-c", source), 2.0, os.environ)
+    assert (ran.status, ran.problem, ran.out) == (status, problem, out)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_tool_that_prints_without_end_is_stopped() -> None:
+    ran = run((sys.executable, "-c", "while True: print('x' * 1000)"), 30.0, os.environ)
+    assert ran.problem == "flood"
+    assert len(ran.out) < LIMIT + 70_000
+
+
+def test_what_a_tool_started_ends_with_it(tmp_path: Path) -> None:
+    source = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+        "time.sleep(600)\n"
+    )
+    assert run((sys.executable, "-c", source), 3.0, os.environ).problem == "timeout"
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if (Path(f"/proc/{pid}/stat")).exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the child lives on")
+
+
+def test_a_daemon_that_holds_the_output_does_not_hold_us() -> None:
+    source = (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('done')\n"
+    )
+    begun = time.monotonic()
+    ran = run((sys.executable, "-c", source), 20.0, os.environ)
+    assert (ran.status, ran.out) == (0, "done\n")
+    assert time.monotonic() - begun < 10
+
+
+def test_a_tool_that_is_not_there_or_may_not_be_run(tmp_path: Path) -> None:
+    assert run(("no-such-tool-anywhere",), 1.0, os.environ).problem == "missing"
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    assert run((str(tmp_path / "tool"),), 1.0, os.environ).problem == "denied"
