@@ -22,6 +22,11 @@ PROGRAM = Path(__file__).with_name("cases.py")
 TARGETS = ("cpu", "gcu", "musa", "npu", "ptex", "sdaa")
 FORMS = ("one file", "installed")
 
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("PREFERRED_", "LOCAL_RANK"))},
+    "LC_ALL": "C.UTF-8",
+}
+
 NOT_HERE = "NotOnThisDeviceError"
 WARNED = [["DeviceWarning", "cases.py"]]
 
@@ -172,7 +177,7 @@ def answers(target: str) -> dict[str, dict[str, Any]]:
             text=True,
             check=False,
             timeout=500,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith("PREFERRED_")}, "LC_ALL": "C.UTF-8"},
+            env={**ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""},
         )
     assert done.returncode == 0, done.stderr
     assert "WOULD FAIL" not in done.stderr, done.stderr
@@ -199,6 +204,27 @@ def test_weights(target: str, form: str) -> None:
         ["torch.float16", "torch.int64"],
         "FileNotFoundError",
     ]
+
+
+@pytest.mark.hardware
+def test_a_real_card(tmp_path: Path) -> None:
+    """On a machine with a card: it is found, and each case answers alike in both forms and as one of the rehearsed."""
+    (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
+    command = [sys.executable, str(PROGRAM), str(tmp_path), "installed"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    told = next(line for line in done.stdout.splitlines() if line.startswith("ANSWERS"))
+    found = json.loads(told[len("ANSWERS") :])
+    assert found["one file"]["chosen"] == found["installed"]["chosen"]
+    vendor = found["installed"]["chosen"][2]
+    assert vendor != "cpu"
+    wrong = {
+        name: answer
+        for name, answer in found["installed"].items()
+        if answer in ("TypeError", "AttributeError", "RuntimeError", "NotImplementedError")
+        or (answer != found["one file"].get(name) and name != "without_torchferry")
+    }
+    assert wrong == {}
 
 
 def test_the_single_file_never_imports_torchferry() -> None:

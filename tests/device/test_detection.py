@@ -90,7 +90,13 @@ def python(site: Path, form: str, snippet: str, **environment: str) -> subproces
         text=True,
         check=False,
         timeout=120,
-        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "PYTHONPATH": str(site), **environment},
+        env={
+            "PATH": os.environ["PATH"],
+            "LC_ALL": "C.UTF-8",
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONPATH": str(site),
+            **environment,
+        },
     )
 
 

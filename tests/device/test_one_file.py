@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.process import torchferry
 from torchferry import __version__
+from torchferry.backends import registry
 from torchferry.device import one_file as maker
 from torchferry.device.one_file import one_file, untouched
 
@@ -118,6 +119,17 @@ def test_it_is_clean_by_itself(text: str, tmp_path: Path, command: tuple[str, ..
     (tmp_path / NAME).write_text(text, encoding="utf-8")
     done = subprocess.run([program, *command[1:], NAME], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("target", registry.built_in())
+def test_a_migration_leaves_it_as_it_is(text: str, tmp_path: Path, target: str) -> None:
+    (tmp_path / NAME).write_text(text, encoding="utf-8")
+    (tmp_path / "train.py").write_text('import torch\nx = torch.ones(2).to("cuda")\n', encoding="utf-8")
+    torchferry("migrate", tmp_path, "--target", target, "--unsafe-fixes")
+    assert '"cuda"' not in (tmp_path / "train.py").read_text(encoding="utf-8")
+    assert untouched((tmp_path / NAME).read_text(encoding="utf-8"))
+    scanned = torchferry("scan", tmp_path, "--target", target)
+    assert "device_utils" not in scanned.stdout
 
 
 def vendor(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

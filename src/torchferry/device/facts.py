@@ -98,28 +98,3 @@ class Facts(NamedTuple):
         if found is not None:
             return found
         return Name(f"{self.namespace}.{name}" if self.namespace else "")
-
-
-USED = (
-    "Event",
-    "Stream",
-    "amp.GradScaler",
-    "amp.autocast",
-    "current_device",
-    "device_count",
-    "empty_cache",
-    "get_device_name",
-    "is_available",
-    "is_bf16_supported",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "reset_peak_memory_stats",
-    "set_device",
-    "set_per_process_memory_fraction",
-    "stream",
-    "synchronize",
-)
-"""The names of `torch.cuda` that are asked for."""

@@ -68,6 +68,7 @@ _HEADER = """\
 # Copyright The torchferry authors. Licensed under the Apache License, Version 2.0: you may not use this file except in
 # compliance with it. The licence is at http://www.apache.org/licenses/LICENSE-2.0; the file comes WITHOUT WARRANTIES OR
 # CONDITIONS OF ANY KIND. SPDX-License-Identifier: Apache-2.0
+# torchferry: ignore-file it serves every device, CUDA included, and a migration leaves it as it is
 """
 
 _DOCUMENTATION = '''\

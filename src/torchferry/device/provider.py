@@ -11,7 +11,31 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual
-from torchferry.device.facts import USED, DtypeFact, Facts, Name
+from torchferry.device.facts import DtypeFact, Facts, Name
+
+USED = (
+    "Event",
+    "Stream",
+    "amp.GradScaler",
+    "amp.autocast",
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "is_available",
+    "is_bf16_supported",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "stream",
+    "synchronize",
+)
+"""The names of `torch.cuda` that are asked for."""
 
 CUDA = Facts(
     name="cuda",
