@@ -125,6 +125,18 @@ CASES = [
     Case(
         "driver.kernel",
         "musa",
+        (("ok", KERNEL),),
+        {f"/lib/modules/{KERNEL}/modules.dep": "kernel/drivers/gpu/drm/mt/mtgpu.ko: kernel/drivers/gpu/drm/drm.ko\n"},
+    ),
+    Case(
+        "driver.module",
+        "musa",
+        (("failure", "mtgpu is not loaded"),),
+        {f"/lib/modules/{KERNEL}/modules.dep": "updates/dkms/mtgpu.ko:\n"},
+    ),
+    Case(
+        "driver.kernel",
+        "musa",
         (("warning", "not among those of this kernel"),),
         {"/lib/modules/5.4.0-42-generic/updates/dkms/mtgpu.ko": "", "/proc/modules": "mtgpu 1 0\n"},
     ),
@@ -530,9 +542,9 @@ CASES = [
     Case(
         "python.conflicts",
         "npu",
-        (("warning", "torch_musa"), ("warning", "2 packages")),
+        (("warning", "other plugins too: torch_musa"), ("warning", "2 packages")),
         machine=npu(
-            entry_points={"torch_npu": "x", "torch_musa": "y"},
+            entry_points={"torch_npu": "x", "torch_musa": "y", "torchferry_shim": "z"},
             distributions={"flash-attn": "2.5", "nvidia-nccl-cu12": "2.2", "numpy": "2.0"},
         ),
     ),
@@ -652,6 +664,11 @@ def test_joining_the_group_render_as_the_manual_says(tmp_path: Path) -> None:
 def test_root_may_open_what_others_may_not(tmp_path: Path) -> None:
     case = Case("node.access", "npu", (), machine={"nodes": NPU_NODES, "who": User(0, "root", (0,))})
     assert "root may open all 4" in results_of(case, tmp_path)[0].what.render("en")
+
+
+def test_a_module_that_is_built_needs_only_loading(tmp_path: Path) -> None:
+    built = {f"/lib/modules/{KERNEL}/modules.dep": "updates/dkms/mtgpu.ko:\n"}
+    assert commands("driver.module", "musa", tmp_path, built)[0] == "sudo modprobe mtgpu"
 
 
 def test_the_install_line_is_of_the_installed_torch(tmp_path: Path) -> None:

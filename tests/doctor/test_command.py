@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.test_imaginary_vendor import vendor  # noqa: F401 - a fixture
 from tests.cli.process import torchferry
 from torchferry.backends import registry
 from torchferry.core.env import cache_folder
@@ -133,6 +134,32 @@ def test_the_live_probe_on_a_rehearsal(target: str) -> None:
         assert statuses[f"probe.{name}"] == "ok", said
     assert statuses["probe.bandwidth"] == "skipped"
     assert "GB/s" not in said
+
+
+def test_of_an_imaginary_vendor_nothing_is_taken_for_well(
+    vendor: Path,  # noqa: F811 - the fixture
+    tmp_path: Path,
+) -> None:
+    done = torchferry("doctor", "-t", "acme", "-f", "json", cwd=tmp_path, env={"PYTHONPATH": str(vendor)})
+    assert done.returncode == 1, done.stderr
+    results = json.loads(done.stdout)["results"]
+    cards = [
+        item for item in results if item["check"].partition(".")[0] in ("driver", "node", "tool", "sdk", "library")
+    ]
+    assert {item["status"] for item in cards} <= {"unknown", "skipped"}
+    assert "this check could not be made" not in done.stdout
+
+
+@pytest.mark.rehearsal
+def test_a_probe_that_takes_too_long_is_stopped() -> None:
+    done = torchferry(
+        "rehearse", "-t", "npu", "--",
+        "torchferry", "doctor", "--probe", "--probe-timeout", "1", "-t", "npu", "--select", "probe", "-f", "json",
+        env=WITH_CACHE,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    assert "timeout" in found["results"][0]["what"] + found["results"][1]["what"]
 
 
 @pytest.mark.rehearsal

@@ -20,7 +20,6 @@ from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.registry import SIDES, all_checks
-from torchferry.rehearsal.build import library
 from torchferry.rehearsal.config import VARIABLE, read
 
 _AUTO = "auto"
@@ -178,6 +177,8 @@ def _diagnose(choices: _Choices, probe_timeout: int | None) -> engine.Diagnosis:
     rehearsal = os.environ.get(VARIABLE, "")
     target = _target(machine, choices, rehearsal)
     if rehearsal and machine.python == sys.executable:
+        from torchferry.rehearsal.build import library  # needs a system that the other commands do not
+
         library()  # built once, before any clock of ours runs
     found = None
     if probe_timeout is not None:

@@ -23,7 +23,8 @@ from torchferry.doctor.running import Ran
 TOOL_TIMEOUT = 10.0
 """Seconds for a tool; a management tool that takes longer hangs on its driver."""
 
-_READ_LIMIT = 1 << 20
+_READ_LIMIT = 4 << 20
+"""Bytes that are read of a file; the largest that is asked for lists a kernel's modules."""
 
 
 @dataclass(frozen=True)

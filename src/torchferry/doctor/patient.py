@@ -258,6 +258,20 @@ class Patient:
         return {line.split()[0] for line in lines if line.split()}
 
     @cached_property
+    def kernels_with_driver(self) -> list[str]:
+        """The kernels for which the driver's module is built, by what depmod listed and what lies there."""
+        name = self.target.backend.DRIVER_MODULE
+        if isinstance(name, Unknown):
+            return []
+        found = set()
+        for folder in self.machine.find("/lib/modules/*"):
+            listed = f"/{name}.ko" in (self.machine.read(f"{folder}/modules.dep") or "")
+            depths = ("", "*/", "*/*/", "*/*/*/")
+            if listed or any(self.machine.find(f"{folder}/{depth}{name}.ko*") for depth in depths):
+                found.add(folder.rpartition("/")[2])
+        return sorted(found)
+
+    @cached_property
     def driver_loaded(self) -> bool | None:
         """Whether the driver's module is loaded; None when its name is unknown."""
         name = self.target.backend.DRIVER_MODULE

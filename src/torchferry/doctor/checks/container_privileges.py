@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, passed, skipped, warned
+from torchferry.doctor.result import Result, passed, skipped, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "container.privileges"
@@ -21,6 +21,8 @@ def check(patient: Patient) -> Iterator[Result]:
     container = patient.needs.container
     if not around.sign:
         yield skipped(say("this is no container"))
+    elif not container.source:
+        yield unverified(say("what a container must be given"))
     elif "privileged" not in container.flags:
         yield passed(say("no `--privileged` is needed"), source=container.source)
     elif around.privileged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
@@ -24,10 +23,7 @@ def check(patient: Patient) -> Iterator[Result]:
     if isinstance(name, Unknown):
         yield unverified(say("the name of the driver's kernel module"))
         return
-    files = [
-        path for depth in ("", "*/", "*/*/", "*/*/*/") for path in machine.find(f"/lib/modules/*/{depth}{name}.ko*")
-    ]
-    kernels = sorted({match[1] for path in files if (match := re.match(r"/lib/modules/([^/]+)/", path))})
+    kernels = patient.kernels_with_driver
     if machine.kernel in kernels:
         yield passed(say("the driver is built for this kernel, {kernel}", kernel=machine.kernel))
     elif not kernels:

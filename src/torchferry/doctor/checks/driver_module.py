@@ -31,10 +31,7 @@ def check(patient: Patient) -> Iterator[Result]:
         yield skipped(say("this system does not show its kernel modules"))
         return
     inside = surroundings(patient.machine).sign
-    built = patient.machine.find(f"/lib/modules/{patient.machine.kernel}/**/{name}.ko*") or patient.machine.find(
-        f"/lib/modules/{patient.machine.kernel}/*/{name}.ko*"
-    )
-    if built:
+    if patient.machine.kernel in patient.kernels_with_driver:
         yield failed(
             say("kernel module {name} is not loaded", name=name),
             say("it is built for this kernel, and nothing has loaded it"),

@@ -13,7 +13,8 @@ RANK = 9
 SIDE = "python"
 TITLE = Bilingual("packages in the way", "冲突的软件包")
 
-_OURS = "torchferry_rehearsal"
+_OURS = "torchferry"
+"""How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
 
 
 def check(patient: Patient) -> Iterator[Result]:
@@ -23,7 +24,7 @@ def check(patient: Patient) -> Iterator[Result]:
         yield skipped(say("there is no Python to look into; see python.interpreter"))
         return
     plugin = patient.target.backend.PLUGIN
-    others = sorted(set(python.entry_points or {}) - {plugin, _OURS})
+    others = sorted(name for name in python.entry_points or {} if name != plugin and not name.startswith(_OURS))
     if others:
         yield warned(
             say("torch loads other plugins too: {names}", names=", ".join(others)),
