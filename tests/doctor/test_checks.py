@@ -91,6 +91,20 @@ def npu(torch: str = "2.9.0+cpu", plugin: str = "2.9.0", cuda: str | None = None
     return python(**{**values, **more})
 
 
+def musa(version: str) -> dict[str, object]:
+    """Return an interpreter that has torch and torch_musa of one version."""
+    return python(
+        modules={"torch": "/t", "torch_musa": "/m"},
+        distributions={"torch": version, "torch-musa": version},
+        torch={"version": version, "cuda": None, "hip": None},
+    )
+
+
+def musa_sdk(version: str) -> dict[str, str]:
+    """Return the file in which the MUSA SDK states its version (docs.mthreads.com, ONNX Runtime for MUSA)."""
+    return {"/usr/local/musa/version.json": f'{{\n  "musa_toolkits": {{\n    "version": "{version}"\n  }}\n}}\n'}
+
+
 def tool(name: str, output: str | Ran, **more: str | Ran) -> dict[str, object]:
     """Return a machine's fields with these outputs."""
     return {"outputs": {name: output, **{key.replace("__", " -t ecc -i "): value for key, value in more.items()}}}
@@ -530,6 +544,9 @@ CASES = [
         CANN,
         machine=npu(plugin="2.9.0.post6"),
     ),
+    Case("python.sdk", "musa", (("ok", "fits MUSA SDK 5.2.0"),), musa_sdk("5.2.0"), machine=musa("2.9.1")),
+    Case("python.sdk", "musa", (("failure", "built over MUSA SDK >=5.1.0"),), musa_sdk("4.3.4"), machine=musa("2.9.1")),
+    Case("python.sdk", "musa", (("unknown", "was seen with"),), musa_sdk("5.2.0"), machine=musa("2.7.1")),
     Case("python.autoload", "npu", (("ok", "loads torch_npu by itself"),), machine=npu()),
     Case(
         "python.autoload",
