@@ -31,7 +31,6 @@ def run_probe(machine: Machine, target: Target, timeout: float, rehearsed: bool)
         "calls": {name: row.use for name, row in calls.items() if row.status in REWRITTEN},
         "collective": backend.COLLECTIVE,
         "distributed": backend.DISTRIBUTED,
-        "autocast": backend.AUTOCAST is True,
         "dtypes": DTYPES,
         "rehearsed": rehearsed,
         "timeout": timeout,
