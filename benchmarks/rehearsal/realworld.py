@@ -260,6 +260,7 @@ def main() -> int:
     corpus = Path(arguments.corpus) if arguments.corpus else None
     wanted = [case for case in cases() if not arguments.names or any(name in case.name for name in arguments.names)]
     if arguments.target:
+        wanted = [case for case in wanted if case.target == arguments.target or not (case.fails or case.environment)]
         wanted = list({case.name: replace(case, target=arguments.target) for case in wanted}.values())
     print(ROW.format("case", "target", "result", "difference", "values", "cpu s", "card s", "findings"), flush=True)
     wrong = 0

@@ -589,6 +589,60 @@ print(torch.equal(model.weight, other.weight))
     ),
 ]
 
+PEERS = [
+    Program(
+        "double stays double",
+        """
+import torch
+print(torch.ones(2).type("torch.cuda.DoubleTensor").dtype, torch.ones(2).double().cuda().dtype)
+""",
+        "torch.float64 torch.float64",
+    ),
+    Program(
+        "what is not measured is not reported as zero",
+        """
+import torch
+print(torch.cuda.utilization())
+""",
+        "...NotImplementedError: torchferry: ",
+        {NPU: "..."},
+    ),
+    Program(
+        "fields that the card does not state raise",
+        """
+import torch
+print(torch.cuda.get_device_properties(0).warp_size)
+""",
+        "...AttributeError: torchferry: ",
+        {PTEX: "...has no `torch.cuda.get_device_properties`"},
+    ),
+    Program(
+        "devices by number",
+        """
+import torch
+print(torch.ones(1).to(0).device, torch.ones(1).to(device=1).device, torch.nn.Linear(1, 1).to(1).weight.device)
+""",
+        "cuda:0 cuda:1 cuda:1",
+    ),
+    Program(
+        "a device in a format of the program's own",
+        """
+import torch
+print([torch.ones(1, device=f"cuda:{i}").device.index for i in range(torch.cuda.device_count())])
+""",
+        "[0, 1]",
+    ),
+    Program(
+        "a script is compiled, not skipped",
+        """
+import torch
+f = torch.jit.script(torch.nn.functional.relu)
+print(type(f).__name__, type(torch.jit.script(torch.nn.Linear(1, 1))).__name__)
+""",
+        "ScriptFunction RecursiveScriptModule",
+    ),
+]
+
 SWITCHES = [
     Program(
         "the switch of TF32 says where it goes",
@@ -614,4 +668,4 @@ print(torch.backends.cuda.is_built())
     ),
 ]
 
-ALL = [*UNCHANGED, *DEVICES, *NAMESPACE, *COMPILERS, *FILES, *SWITCHES]
+ALL = [*UNCHANGED, *DEVICES, *NAMESPACE, *COMPILERS, *FILES, *PEERS, *SWITCHES]

@@ -16,7 +16,7 @@ from types import FrameType
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 
-_MOMENT = 1.0
+_MOMENT = 3.0
 """Seconds for helpers that end when they notice that their parent is gone, such as multiprocessing's."""
 
 _GRACE = 3.0

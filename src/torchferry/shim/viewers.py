@@ -31,7 +31,7 @@ class Viewers:
         self._known: dict[str, bool] = dict.fromkeys(_TRUTH, True)
         for module in (backend.PLUGIN, backend.IMPORT_NAMESPACE, backend.DISTRIBUTED, backend.DEVICE_FACTORY):
             self._known.setdefault(module.partition(".")[0], True)
-        self._known.setdefault("", False)
+        self._known[""] = False  # a vendor that has no such module; and code that belongs to none
         for distribution in cuda.packages().values():
             if distribution.kind == "kernels" and distribution.names is None:
                 self._known.update(dict.fromkeys(distribution.modules, True))  # a True would start CUDA's kernels
