@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from functools import cache
 from pathlib import Path
@@ -16,11 +18,13 @@ from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
+from torchferry.rules.run.sightings import Sightings, read_sightings
 from torchferry.source.tree import list_files
 
 FIXTURES = Path(__file__).parent
 RULES = {rule.CODE: rule for rule in rules()}
 PLUGIN_IMPORT = "IMP101"
+PLACED_IMPORTS = (PLUGIN_IMPORT, "IMP103")
 WRITE_PROTECTED = "FIL107"
 
 
@@ -51,15 +55,32 @@ def write(case: Case, root: Path) -> Options:
     return Options(paths=dict(case.paths), max_file_size=int(disk.get("largest", 5_000_000)))
 
 
+def seen(case: Case, root: Path) -> Sightings | None:
+    """Return what a run saw of the first file."""
+    lines = [value.split() for key, value in case.disk if key == "seen"]
+    if not lines:
+        return None
+    path = case.main[0]
+    sites = [{"path": path, "line": int(line), "name": name, "times": 2} for line, name in lines]
+    hashes = {path: hashlib.sha256((root / path).read_bytes()).hexdigest()}
+    report = root.with_suffix(".json")
+    document = {"schema": "1.0", "root": str(root), "files": hashes, "sites": sites}
+    report.write_text(json.dumps(document), encoding="utf-8")
+    return read_sightings(report, root)
+
+
 def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> tuple[list[Expected], bytes | None]:
     """Migrate a case; return what the rule found in its first file, and the file's new bytes if it changes."""
     options = write(case, root)
     listing = list_files(root)
     if "gone" in dict(case.disk):
         (root / case.main[0]).unlink()
-    ignored = () if code == PLUGIN_IMPORT else (PLUGIN_IMPORT,)
+    ignored = () if code in PLACED_IMPORTS else (PLUGIN_IMPORT,)
     selection = Selection(unsafe=unsafe, ignore=ignored)
-    request = Request(root, listing, target(name), rules(), options, selection, rewrite=True)
+    request = Request(
+        root, listing, target(name), rules(), options, selection, rewrite=True,
+        seen=seen(case, root), redirected=("style", "shim") in case.disk,
+    )  # fmt: skip
     analysis = analyse(request)
     assert analysis.failures == []
     planned = plan(root, analysis)

@@ -22,7 +22,8 @@ from torchferry.report.model import Report, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.rules.analysis import analyse
 
-STYLES = ("native",)
+STYLES = ("native", "shim")
+"""The target's own API in place of CUDA's; or one import that redirects CUDA's, and nothing else."""
 
 
 @click.command("migrate")
@@ -38,7 +39,9 @@ STYLES = ("native",)
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
-@click.option("--style", type=click.Choice(STYLES), default="native", help="What is written: the vendor's own API.")
+@click.option(
+    "--style", type=click.Choice(STYLES), default="native", help="The vendor's own API, or the redirect's import."
+)
 @click.option("--allow-dirty", is_flag=True, help="Write although changes are not committed.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @output_options
@@ -47,6 +50,7 @@ def command(
     target: str,
     select: str,
     ignore: str,
+    seen: Path | None,
     exclude: tuple[str, ...],
     lang: str | None,
     jobs: int | None,
@@ -71,7 +75,14 @@ def command(
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix are different ways to write; name one"))
-    choices = Choices(path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0)
+    if seen is not None and style == "shim":
+        raise UsageError(
+            say("with `--style shim` what a run saw is redirected in every run"),
+            say("use --seen without it: it finds what has to be rewritten by hand"),
+        )
+    choices = Choices(
+        path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0, seen, style
+    )
     if not any(ways):
         with exclusive(path if path.is_dir() else path.parent) as recovered:
             for journal in recovered:
@@ -163,6 +174,7 @@ def _finish(
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
+    written = written._replace(style="shim" if setting.request.redirected else "native")
     report = Report(
         target=str(setting.target),
         target_title=setting.target.title,
@@ -171,7 +183,7 @@ def _finish(
         findings=tuple(sorted(planned.remaining, key=lambda finding: finding.location)),
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
-        remarks=tuple(remarks(setting.root, setting.target, planned.analysis)),
+        remarks=tuple(remarks(setting.root, setting.target, planned.analysis, setting.request.redirected)),
         diffs=tuple(diffs_of(planned.analysis)),
     )
     if form == "text" and file is None:

@@ -18,6 +18,7 @@ from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
+from torchferry.rules.run.sightings import read_sightings
 from torchferry.source.tree import list_files
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
@@ -36,6 +37,8 @@ class Choices(NamedTuple):
     unsafe_fixes: bool
     rewrite_documents: bool
     jobs: int
+    seen: Path | None = None
+    style: str = "native"
 
 
 class Setting(NamedTuple):
@@ -58,6 +61,11 @@ _SELECTION = (
     ),
     click.option("--select", default="", metavar="CODES", help="Rules or families to apply: DEV,AMP101."),
     click.option("--ignore", default="", metavar="CODES", help="Rules or families to leave out."),
+    click.option(
+        "--seen",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="What `torchferry run --report FILE` wrote: lines that only the run saw become findings.",
+    ),
     click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated."),
     click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
     click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes that read files."),
@@ -101,6 +109,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
 
     Raises:
         UsageError: no target is named, or something named does not exist.
+        TorchferryError: the report of a run cannot be read, or is none.
     """
     whole = choices.path.is_dir()
     root = choices.path if whole else choices.path.parent
@@ -126,6 +135,9 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         max_file_size=config.max_file_size,
     )
     listing = list_files(root, (*choices.exclude, *config.exclude), () if whole else (choices.path.name,))
+    seen = None
+    if choices.seen is not None:
+        seen = read_sightings(choices.seen, root, "" if whole else choices.path.name)
     request = Request(
         root,
         listing,
@@ -136,6 +148,8 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         rewrite,
         config.entry_points,
         choices.jobs or env.jobs(),
+        seen=seen,
+        redirected=choices.style == "shim",
     )
     return Setting(root, config, target, request)
 

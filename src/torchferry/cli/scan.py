@@ -28,6 +28,7 @@ def command(
     target: str,
     select: str,
     ignore: str,
+    seen: Path | None,
     exclude: tuple[str, ...],
     lang: str | None,
     jobs: int | None,
@@ -42,7 +43,7 @@ def command(
     counts, then what blocks, then every place with what to do there.
     """
     lang = lang or env.language()
-    choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0)
+    choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0, seen)
     setting = settle(choices, rewrite=output_format == "html")
     if interrupted(setting.root):
         tell(

@@ -35,7 +35,7 @@ def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None
                 ),
             )
         return
-    if device_findings(analysis.findings):
+    if device_findings(analysis.findings) or any(item.uses_device for item in analysis.examined):
         return
     other = _imported_plugin(root, target, analysis)
     if other is not None:

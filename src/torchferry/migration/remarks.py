@@ -13,8 +13,8 @@ _EVERYWHERE = frozenset({"float32", "int64"})
 """Dtypes that every program uses, so that a finding in each file would say nothing."""
 
 
-def remarks(root: Path, target: Target, analysis: Analysis) -> Iterator[Message]:
-    """Yield remarks on the version asked for and on the programs found."""
+def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = False) -> Iterator[Message]:
+    """Yield remarks on the version asked for, on the programs found, and on what `--style shim` needs."""
     verified = target.backend.table("api").verified
     plugin = target.backend.PLUGIN
     if not verified:
@@ -33,11 +33,22 @@ def remarks(root: Path, target: Target, analysis: Analysis) -> Iterator[Message]
             version=target.version,
             known=", ".join(verified),
         )
+    yield from analysis.of_run
+    if redirected and analysis.entry_points:
+        yield say(
+            "The programs need torchferry where they run, and redirect to the accelerator that is installed there;"
+            " TORCHFERRY_SHIM_TARGET names another."
+        )
+    elif redirected and any(item.uses_device for item in analysis.examined):
+        yield say(
+            "No program was found that uses the device; name those that are started as `entry-points` in the settings,"
+            " or start them by `torchferry run`."
+        )
     using = any(item.uses_device for item in analysis.examined)
     for dtype, note in target.backend.DTYPE_NOTES.items() if using else ():
         if dtype in _EVERYWHERE:
             yield say("{dtype} on {target}: {note}", dtype=dtype, target=target.title, note=note)
-    if using and not analysis.entry_points and target.autoloads() is True:
+    if using and not redirected and not analysis.entry_points and target.autoloads() is True:
         yield say(
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
             plugin=plugin,

@@ -27,6 +27,7 @@ TITLES: dict[str, Message] = {
     "PRF": say("profiling"),
     "PTH": say("paths"),
     "RNG": say("random numbers"),
+    "RUN": say("seen at run time"),
     "SHL": say("shell scripts"),
     "STR": say("streams and graphs"),
     "SUP": say("suppressions"),

@@ -20,10 +20,11 @@ _MOST = 40
 
 
 class Written(NamedTuple):
-    """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, and where."""
+    """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style."""
 
     way: str
     place: Path
+    style: str = "native"
 
 
 def summary(
@@ -45,7 +46,9 @@ def summary(
             yield say("... and {count} more", count=len(work) - _MOST).render(lang)
     else:
         yield say("Nothing is left to do by hand.").render(lang)
-    if notes:
+    if notes and written.style != "native":
+        yield say("{count} notes on places that stay as they are, most of them redirected.", count=notes).render(lang)
+    elif notes:
         yield say("{count} notes on places that stay as they are; `torchferry scan` shows them.", count=notes).render(
             lang
         )
@@ -112,15 +115,19 @@ def _next(
 ) -> Iterator[str]:
     """Yield the commands that come next."""
     place = printable(str(written.place))
+    again = f"torchferry migrate {place} --target {target}"
+    if written.style != "native":
+        again += f" --style {written.style}"
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
         what = say("apply the fixes that you have read")
-        yield _command(f"torchferry migrate {place} --target {target} --unsafe-fixes", what, lang)
+        yield _command(f"{again} --unsafe-fixes", what, lang)
     if written.way == "nothing" and writes:
-        yield _command(f"torchferry migrate {place} --target {target}", say("apply the safe fixes"), lang)
+        yield _command(again, say("apply the safe fixes"), lang)
     if written.way == "patch":
         yield _command(f"git apply {place}", say("apply the patch"), lang)
     if written.way in ("in place", "copy", "beside"):
-        yield _command(f"torchferry scan {place} --target {target}", say("prove what is left"), lang)
+        proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
+        yield _command(proof, say("prove what is left"), lang)
     if written.way in ("in place", "beside") and writes:
         yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
 

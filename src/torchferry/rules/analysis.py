@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
+from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
 from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
 from torchferry.rules.imports.plugin_import import PluginImport
+from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.parallel import examine_all
+from torchferry.rules.run.beside import lay_beside
+from torchferry.rules.run.sightings import Sightings
 from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
@@ -30,12 +34,13 @@ class Analysis(NamedTuple):
         examined: Its files, in order of their paths.
         skipped: Findings about what was not looked into.
         entry_points: Files that are started as programs and use the device.
-        inserts_import: Whether the plugin's import was added, or found, in some file.
+        of_run: What there is to know about the run whose sightings were laid beside the findings.
     """
 
     examined: list[Examined]
     skipped: list[Finding]
     entry_points: list[str]
+    of_run: tuple[Message, ...] = ()
 
     @property
     def failures(self) -> list[Failure]:
@@ -67,6 +72,8 @@ class Request(NamedTuple):
         entry_points: Files that the user says are started as programs.
         jobs: How many processes may read files.
         account: Whether words of CUDA that no finding speaks of are accounted for.
+        seen: What a run of the program saw, or None.
+        redirected: Whether programs begin the redirect and the rest of their code stays (`--style shim`).
     """
 
     root: Path
@@ -79,6 +86,8 @@ class Request(NamedTuple):
     entry_points: tuple[str, ...] = ()
     jobs: int = 1
     account: bool = False
+    seen: Sightings | None = None
+    redirected: bool = False
 
 
 def analyse(request: Request, progress: Callable[[int], None] | None = None) -> Analysis:
@@ -93,17 +102,23 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         selection=request.selection,
         project=project,
         account=request.account,
+        redirected=request.redirected,
     )
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     entries, examined = _plugin_imports(request, graph, examined)
+    of_run: tuple[Message, ...] = ()
+    if request.seen is not None:
+        every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
+        beside = lay_beside(every, request.selection, examined, request.seen)
+        examined, of_run = beside.examined, tuple(beside.remarks)
     skipped = [
         LinkOutOfProject.at(skip.path, skip.reason)
         for skip in request.listing.skipped
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
-    return Analysis(examined, skipped, entries)
+    return Analysis(examined, skipped, entries, of_run)
 
 
 def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:
@@ -126,8 +141,8 @@ def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examine
 
 
 def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examined]) -> tuple[list[str], list[Examined]]:
-    """Add the plugin's import to the files that need it; return the programs that use the device, and the files."""
-    rule = PluginImport()
+    """Add the plugin's import, or the redirect's, where it is needed; return the programs that use the device, too."""
+    rule: PluginImport | RedirectImport = RedirectImport() if request.redirected else PluginImport()
     using = {item.path for item in examined if item.uses_device}
     reaching = graph.reaching(using)
     entries = [
@@ -135,7 +150,7 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
         for item in examined
         if item.path in reaching and item.outline is not None and _is_program(item, graph, request.entry_points)
     ]
-    everywhere = request.target.autoloads() is not True
+    everywhere = request.target.autoloads() is not True and not request.redirected
     needing = (using if everywhere else set()) | set(entries)
     done: list[Examined] = []
     for item in examined:
@@ -153,7 +168,7 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
 
-def _with_import(request: Request, rule: PluginImport, item: Examined, anyhow: bool) -> Examined:
+def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Examined, anyhow: bool) -> Examined:
     try:
         data = item.before if item.before is not None else (request.root / item.path).read_bytes()
         document = Document.read(item.path, item.kind, data)

@@ -23,6 +23,7 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
+from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
 from torchferry.source.insertion import binds_module, import_edit
@@ -57,6 +58,7 @@ class Engine:
         selection: Selection = Selection(),  # noqa: B008 - immutable
         project: Project | None = None,
         account: bool = False,
+        redirected: bool = False,
     ) -> None:
         self.root = root
         self.target = target
@@ -64,6 +66,7 @@ class Engine:
         self.selection = selection
         self.project = project
         self.account = account
+        self.redirected = redirected
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
         self._words: dict[Kind, dict[bytes, dict[bytes, list[Rule]]]] = {}
         self._modules: dict[str, list[Rule]] = {}
@@ -128,8 +131,9 @@ class Engine:
             kept = (word._replace(location=document.placed(word.location)) for word in kept_words(context, found))
             examined = examined._replace(kept=tuple(kept))
         if isinstance(context, PythonContext):
+            native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
-                uses_device=bool(device_findings(findings)),
+                uses_device=bool(device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
                 exports=_exports(context),
             )
@@ -184,8 +188,14 @@ class Engine:
             context.shell = Context(document.path, Kind.SHELL, shell, self.target, self.options)
         return context
 
-    def check(self, context: Context, rules: Iterable[Rule]) -> tuple[Finding, ...]:
-        """Return what the rules find, groups settled and suppressed findings left out, in order of position."""
+    def check(self, context: Context, rules: Iterable[Rule], redirected: bool | None = None) -> tuple[Finding, ...]:
+        """Return what the rules find, groups settled and suppressed findings left out, in order of position.
+
+        Args:
+            context: The file.
+            rules: The rules.
+            redirected: Whether the redirect is in force; None for what the engine was made with.
+        """
         found: list[Finding] = []
         for rule in rules:
             if not isinstance(context, PythonContext):
@@ -195,11 +205,18 @@ class Engine:
                 found += rule.check_python(context)
             if context.shell is not None and Kind.SHELL in rule.KINDS:
                 found += rule.check(context.shell)
+        in_force = self.redirected if redirected is None else redirected
+        if in_force:
+            found = [covered(finding) for finding in found]
         comments = suppressions(context.source)
         staying: dict[str, Message] = {}
-        if isinstance(context, PythonContext) and found:
+        if isinstance(context, PythonContext) and found and not in_force:  # a redirected condition stays true
             found, staying = bind(context, found, self._binding)
-        unused = [UnusedSuppression().at(context, comment) for comment in comments if not _covers_any(comment, found)]
+        unused = [
+            UnusedSuppression().at(context, comment)
+            for comment in comments
+            if not _covers_any(comment, found) and not _is_of_run(comment)
+        ]
         return tuple(sorted(settle_groups(found + unused, comments, self.selection, staying), key=_order))
 
     def _rewrite(
@@ -259,6 +276,11 @@ def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
 
 def _covers_any(comment: Suppression, findings: list[Finding]) -> bool:
     return any(comment.covers(finding.code, finding.location.line, finding.location.end_line) for finding in findings)
+
+
+def _is_of_run(comment: Suppression) -> bool:
+    """Whether a comment speaks of nothing but what runs see, which is not known here."""
+    return bool(comment.codes) and all(code.startswith("RUN") for code in comment.codes)
 
 
 def _order(finding: Finding) -> tuple[Location, str]:

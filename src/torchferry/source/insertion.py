@@ -50,6 +50,60 @@ def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "")
     return None if end is None else _edit(text, end, modules, newline)
 
 
+def first_import_edit(text: str, modules: list[str], newline: str) -> Edit | None:
+    """Return the edit that imports `modules` ahead of all other imports, or None where the text does not parse.
+
+    The place is behind the docstring and `from __future__` imports, which must stay first; in a notebook, behind the
+    magics at its top too, in the cell of the first Python statement.
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    ahead = 0
+    while ahead < len(body) and (_is_future(body[ahead]) or _is_text(body[ahead], ahead) or _is_masked(body[ahead])):
+        ahead += 1
+    if ahead == 0:
+        return _edit(text, _behind_comments(text), modules, newline)
+    if not any(map(_is_masked, body[:ahead])):
+        return _edit(text, _line_start(text, (body[ahead - 1].end_lineno or 0) + 1), modules, newline)
+    if ahead == len(body):
+        return None
+    at = _line_start(text, body[ahead].lineno)
+    edit = _edit(text, at, modules, newline)
+    return edit._replace(end=at + 1, text=edit.text + text[at])  # taking a character binds it to this cell
+
+
+def _line_start(text: str, line: int) -> int:
+    start = 0
+    for _ in range(line - 1):
+        start = _next_line(text, start)
+    return start
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def _is_text(statement: ast.stmt, index: int) -> bool:
+    return (
+        index == 0
+        and isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _is_masked(statement: ast.stmt) -> bool:
+    """Whether a statement stands for a magic of a notebook."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and type(statement.value.value) is int
+        and statement.value.value == 0
+    )
+
+
 def _edit(text: str, at: int, modules: list[str], newline: str) -> Edit:
     lines = "".join(f"import {module}{newline}" for module in modules)
     if at and text[at - 1] not in "\r\n":

@@ -55,7 +55,7 @@ class PluginImport(Rule):
 
 def device_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that change how a file uses the device, rather than paths or commands in it."""
-    return [finding for finding in findings if finding.edits and finding.code[:3] in _DEVICE_FAMILIES]
+    return [finding for finding in findings if finding.edits and finding.code[:3] in DEVICE_FAMILIES]
 
 
-_DEVICE_FAMILIES = frozenset({"AMP", "BKD", "CUD", "DEV", "DST", "IMP", "MEM", "PRF", "RNG", "STR"})
+DEVICE_FAMILIES = frozenset({"AMP", "BKD", "CUD", "DEV", "DST", "IMP", "MEM", "PRF", "RNG", "STR"})

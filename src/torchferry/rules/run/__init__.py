@@ -1,0 +1,1 @@
+"""What a run saw, laid beside what the rules found."""

@@ -1,0 +1,81 @@
+"""A line that went through the redirect when the program ran, and that no rule found.
+
+`torchferry run --report FILE` lists the lines at which an unchanged program reached the card; `--seen FILE` lays them
+beside what the rules found. A line that only the run knows is where reading the program was not enough: the device
+comes from a configuration or from a string that is put together, or the name of a function is computed. Once the
+program is rewritten, nothing translates there any more, and the line asks for CUDA. Find where the value comes from and
+let it say the target's device. What a run did not reach is not listed; that is no proof that nothing is there.
+
+Where a library asked, and the line only calls it, it is a note: libraries mostly follow the device of the tensors that
+they are given.
+"""
+
+from __future__ import annotations
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import Rule
+
+
+class OnlySeenAtRunTime(Rule):
+    """Reports what a run saw and no rule; which lines these are is known when all files were examined."""
+
+    CODE = "RUN101"
+    CHINESE = """程序运行时经过了重定向、却没有任何规则发现的行。
+
+`torchferry run --report FILE` 列出未修改的程序到达加速卡的行；`--seen FILE` 把它们与规则的发现并列。只有运行才知道的
+行，就是仅靠阅读程序不够的地方：设备来自配置或拼接出来的字符串，或者函数名是计算出来的。程序改写之后，那里不再有任何转换，该行仍会请求
+CUDA。请找到这个值的来源，让它写明目标平台的设备。运行没有走到的地方不会列出，这并不证明那里没有问题。
+
+若请求来自某个库，而该行只是调用它，则只作为备注：库大多跟随传入张量所在的设备。
+"""
+
+    def device(self, place: Location, asked: str, times: int, target: Target, snippet: str) -> Finding:
+        """Build the finding for a device whose source no rule saw; `asked` is the expression that gave it."""
+        message = say(
+            "seen at run time: `{asked}` was a CUDA device here ({times}x), and no rule found where that comes from;"
+            " look for its source (a configuration, a computed string) and let it say `{device}` on {target}",
+            asked=asked,
+            times=times,
+            device=target.backend.DEVICE_TYPE,
+            target=target.title,
+        )
+        return self._found(place, message, Grade.MANUAL, snippet)
+
+    def name(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
+        """Build the finding for a name of torch that no rule saw here."""
+        message = say(
+            "seen at run time: `{name}` was used here ({times}x), and no rule found how it is named; what {target} has"
+            " in its place: {use}",
+            name=name,
+            times=times,
+            target=target.title,
+            use=_counterpart(name, target),
+        )
+        return self._found(place, message, Grade.MANUAL, snippet)
+
+    def library(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
+        """Build the note for a line that only calls what asked for CUDA."""
+        message = say(
+            "seen at run time: what is called here asked for `{name}` ({times}x); where it follows its tensors nothing"
+            " is to do, where it names CUDA by itself it has to be told `{device}`",
+            name=name,
+            times=times,
+            device=target.backend.DEVICE_TYPE,
+        )
+        return self._found(place, message, Grade.NOTE, snippet)
+
+    def _found(self, place: Location, message: Message, grade: Grade, snippet: str) -> Finding:
+        return Finding(self.CODE, place, message, grade, snippet=snippet)
+
+
+def _counterpart(name: str, target: Target) -> Message | str:
+    if not name.startswith(cuda.NAMESPACE):
+        return f"`{target.backend.DEVICE_TYPE}`"
+    row = target.api(name)
+    if row.status in REWRITTEN and row.use:
+        return f"`{row.use}`"
+    return say("nothing") if row.status == "missing" else "UNKNOWN"

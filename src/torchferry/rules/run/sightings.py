@@ -1,0 +1,182 @@
+"""The report of a run (`torchferry run --report FILE`): read whole, and believed in nothing that it does not prove.
+
+It says where the program went through the redirect. It comes from another machine as often as not, so its folder need
+not exist here; the hash of each file tells whether a line is still the line that ran.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a report; a run over a large project writes some thousand lines of a hundred bytes."""
+
+_MAJOR = "1"
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_LONGEST_NAME = 200
+_MOST_TIMES = 10**15
+
+
+class Sighting(NamedTuple):
+    """A name of torch that went through the redirect at a line, and how often; a bare `cuda` is a device."""
+
+    line: int
+    name: str
+    times: int
+
+
+class Sightings(NamedTuple):
+    """What a run saw of the project.
+
+    Attributes:
+        source: The file that says so.
+        hashes: SHA-256 of each file below the project's folder that has sightings, as it ran.
+        lines: What was seen in each of these files, by line and name.
+        elsewhere: How many sightings lie outside the project's folder.
+    """
+
+    source: Path
+    hashes: dict[str, str]
+    lines: dict[str, tuple[Sighting, ...]]
+    elsewhere: int = 0
+
+
+def read_sightings(file: Path, root: Path, only: str = "") -> Sightings:
+    """Return what a run saw below `root`.
+
+    Where the folder that the run was started in contains `root`, or lies in it, paths are counted from there; else (the
+    run was on another machine) they are taken to count from `root`.
+
+    Args:
+        file: The report.
+        root: The project's folder.
+        only: Path of the one file to hear of; empty for all.
+
+    Raises:
+        TorchferryError: it cannot be read, or is not such a report.
+    """
+    document = _parsed(file)
+    hashes = _hashes(file, document)
+    below = _below(file, document, root)
+    counts: dict[str, dict[tuple[int, str], int]] = {}
+    elsewhere = 0
+    for number, site in enumerate(document["sites"]):
+        path, line, name, times = _site(file, number, site)
+        if path not in hashes:
+            raise _wrong(file, say("`{path}` has lines and no hash", path=path))
+        inside = below(path)
+        if inside is None:
+            elsewhere += 1
+        elif not only or inside == only:
+            of_file = counts.setdefault(inside, {})
+            of_file[line, name] = of_file.get((line, name), 0) + times
+    return Sightings(
+        file,
+        {inside: value for path, value in hashes.items() if (inside := below(path)) in counts},
+        {
+            path: tuple(Sighting(line, name, times) for (line, name), times in sorted(of_file.items()))
+            for path, of_file in sorted(counts.items())
+        },
+        elsewhere,
+    )
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise TorchferryError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None
+    if len(data) > LARGEST:
+        raise _wrong(file, say("it has more than {limit} bytes", limit=LARGEST))
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise _wrong(file, say("it is not JSON: {error}", error=reason)) from None
+    if not isinstance(document, dict):
+        raise _wrong(file, say("it is no JSON object"))
+    schema = document.get("schema")
+    if not isinstance(schema, str):
+        raise _wrong(file, say("it has no `{key}`, or one of another type", key="schema"))
+    if schema.partition(".")[0] != _MAJOR:
+        raise _wrong(
+            file, say("its schema is {schema}, and this torchferry reads {known}", schema=schema, known=_MAJOR)
+        )
+    for key, kind in (("root", str), ("files", dict), ("sites", list)):
+        if not isinstance(document.get(key), kind):
+            raise _wrong(file, say("it has no `{key}`, or one of another type", key=key))
+    return document
+
+
+def _hashes(file: Path, document: dict[str, Any]) -> dict[str, str]:
+    for path, value in document["files"].items():
+        _checked_path(file, path)
+        if not isinstance(value, str) or not _HASH.match(value):
+            raise _wrong(file, say("the hash of `{path}` is none", path=path))
+    return dict(document["files"])
+
+
+def _site(file: Path, number: int, site: object) -> tuple[str, int, str, int]:
+    if not isinstance(site, dict):
+        raise _wrong(file, say("site {number} is no JSON object", number=number))
+    path, line, name, times = (site.get(key) for key in ("path", "line", "name", "times"))
+    if not isinstance(path, str):
+        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="path"))
+    if not _is_count(line):
+        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="line"))
+    if not _is_count(times):
+        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="times"))
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.match(name):
+        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="name"))
+    return path, line, name, times  # type: ignore[return-value]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TIMES
+
+
+def _checked_path(file: Path, path: str) -> None:
+    parts = path.split("/")
+    if "\\" in path or "\0" in path or ":" in parts[0] or any(part in {"", ".", ".."} for part in parts):
+        raise _wrong(file, say("`{path}` is no path below the folder of the run", path=path))
+
+
+class _Below:
+    """From paths of the run to paths of the project."""
+
+    def __init__(self, prefix: tuple[str, ...], cut: tuple[str, ...]) -> None:
+        self._prefix = prefix
+        self._cut = cut
+
+    def __call__(self, path: str) -> str | None:
+        parts = tuple(path.split("/"))
+        if parts[: len(self._cut)] != self._cut:
+            return None
+        return "/".join((*self._prefix, *parts[len(self._cut) :])) or None
+
+
+def _below(file: Path, document: dict[str, Any], root: Path) -> _Below:
+    try:
+        started, project = Path(document["root"]).resolve(), root.resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise _wrong(file, say("`{path}` is no folder", path=document["root"])) from None
+    if project.is_relative_to(started):
+        return _Below((), project.relative_to(started).parts)
+    if started.is_relative_to(project):
+        return _Below(started.relative_to(project).parts, ())
+    return _Below((), ())
+
+
+def _wrong(file: Path, why: Message) -> TorchferryError:
+    return TorchferryError(
+        say("{path} is no report of a run: {why}", path=file, why=why),
+        say("write it anew: `torchferry run --report FILE -- COMMAND`"),
+    )
