@@ -6,8 +6,8 @@ On the simulated card, in one process and one run: a small GPT and a ResNet-18, 
 that what else the machine does falls on all three. `plain` names the card by itself; `redirected` is the same program
 with `cuda` in place of it, under torchferry's redirect; `wrapped` is the same under wrappers made as torch_npu's
 transfer_to_npu makes them (github.com/Ascend/pytorch torch_npu/contrib/transfer_to_npu.py: each listed function, with
-every positional argument and the listed keywords searched for the word), written anew here. The figure is the median
-over rounds of the ratio of neighbours. It says nothing about any card.
+every positional argument and the listed keywords searched for the word), written anew here. A figure is the least of a
+few steps over that of the plain steps before and after it, and the median over rounds. It says nothing about any card.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ empty_like scalar_tensor tril_indices bartlett_window ones sparse_coo_tensor ran
 as_tensor zeros randint_like full eye empty blackman_window zeros_like range sparse_csr_tensor randn_like from_file
 linspace hamming_window empty_quantized load
 """
+STEPS = 4
+"""Steps that are timed after each change between the ways."""
+
 METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros to pin_memory"
 
 
@@ -174,26 +177,25 @@ def measure(name: str, make: Callable[[], nn.Module], batch: tuple[torch.Tensor,
     steps["wrapped"] = stepper(make(), *batch, "cuda")
     unwrap()
 
-    def plain() -> float:
-        return steps["plain"]()
+    def timed(way: str) -> float:
+        """Return the least seconds of a few steps, after one that does not count: the patches have just been made."""
+        return min([steps[way]() for _ in range(1 + STEPS)][1:])
 
     def redirected() -> float:
         with enable():
-            return steps["redirected"]()
+            return timed("redirected")
 
     def wrapped() -> float:
         undo = wrap_every_factory(card)
         try:
-            return steps["wrapped"]()
+            return timed("wrapped")
         finally:
             undo()
 
-    for _ in range(3):
-        plain(), redirected(), wrapped()
     ratios: dict[str, list[float]] = {"redirected": [], "wrapped": []}
     seconds: list[float] = []
     for _ in range(rounds):
-        first, ours, theirs, second = plain(), redirected(), wrapped(), plain()
+        first, ours, theirs, second = timed("plain"), redirected(), wrapped(), timed("plain")
         between = (first + second) / 2
         seconds.append(between)
         ratios["redirected"].append(ours / between)
@@ -206,7 +208,7 @@ def main() -> None:
     """Measure the steps and the start."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", default="npu")
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
     global rehearsal_device  # noqa: PLW0603 - a program with one device
     rehearsal_device = rehearsal.enable(arguments.target).backend.DEVICE_TYPE

@@ -1,6 +1,7 @@
 """Train the classifier: `python train.py --device cuda`."""
 
 import argparse
+import os
 
 import torch
 from torch.cuda.amp import GradScaler, autocast
@@ -44,8 +45,9 @@ def main():
             print(f"step {step}: loss {loss.item():.3f}, {memory_used(device)} MiB on cuda or cpu")
 
     torch.cuda.synchronize() if device.type == "cuda" else None
-    torch.save(model.state_dict(), "digits_cuda.pt")
-    torch.load("digits_cuda.pt", map_location="cuda:0" if device.type == "cuda" else "cpu")
+    if os.environ.get("RANK", "0") == "0":
+        torch.save(model.state_dict(), "digits_cuda.pt")
+        torch.load("digits_cuda.pt", map_location="cuda:0" if device.type == "cuda" else "cpu")
 
 
 if __name__ == "__main__":

@@ -124,6 +124,9 @@ MADE: dict[str, Case] = {
     "lists": lambda d: torch.sparse_coo_tensor([[0, 2], [1, 1]], [1.0, 2.0], (3, 3), device=d),
     "only a size": lambda d: torch.sparse_coo_tensor((3, 4), device=d),
     "checked": lambda d: coo(d, check_invariants=True),
+    "checked, coalesced": lambda d: torch.sparse_coo_tensor(
+        [[0, 1], [1, 1]], [1.0, 2.0], (3, 3), device=d, is_coalesced=True, check_invariants=True
+    ),
     "coalesced": lambda d: torch.sparse_coo_tensor([[0, 1], [1, 1]], [1.0, 2.0], (3, 3), device=d, is_coalesced=True),
     "double": lambda d: coo(d, dtype=torch.float64),
     "half": lambda d: coo(d, dtype=torch.float16),
@@ -352,6 +355,10 @@ GRADIENTS: dict[str, Case] = {
     "sparse.mm, dense": gradients(lambda d: dense(d, 5, 3), lambda s, d: torch.sparse.mm(coo(d), s)),
     "mm": gradients(lambda d: dense(d, 5, 3), lambda s, d: coo(d) @ s),
     "csr @ dense": gradients(lambda d: dense(d, 5, 3), lambda s, d: csr(d) @ s),
+    "sparse.mm, greatest": gradients(
+        lambda d: dense(d, 5, 3), lambda s, d: torch.sparse.mm(csr(d).requires_grad_(), s, "amax")
+    ),
+    "sparse.mm, mean": gradients(lambda d: dense(d, 5, 3), lambda s, d: torch.sparse.mm(csr(d), s, "mean")),
     "sparse.sum": gradients(coo, lambda s, d: torch.sparse.sum(s, 0)),
     "sparse.softmax": gradients(lambda d: coo(d).coalesce(), lambda s, d: torch.sparse.softmax(s, 1)),
     "values": gradients(lambda d: coo(d).coalesce(), lambda s, d: s.values()),

@@ -63,6 +63,8 @@ def test_who_sees_the_card(target: str, module: str, sees_card: bool) -> None:
         ("npu", "accelerate", "1.0.0", True),
         ("npu", "timm", "1.0.31", False),  # it takes the device that its caller names
         ("musa", "accelerate", "1.0.0", True),
+        ("musa", "diffusers", "0.41.0", True),  # it asks torch.accelerator
+        ("musa", "diffusers", "0.30.0", False),
         ("sdaa", "accelerate", "1.5.0", True),
         ("sdaa", "transformers", "5.0.0", False),  # it asks torch.cuda alone
         ("gcu", "accelerate", "1.0.0", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
@@ -166,7 +167,13 @@ def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
 
     folder = env.sites_folder()
     sites = None if folder is None else Sites()
-    redirect._devices = families.patch(redirect._patches, target, sites)
+    collects = gc.isenabled()
+    gc.disable()  # a full collection, with all of torch loaded, takes longer than every patch together
+    try:
+        redirect._devices = families.patch(redirect._patches, target, sites)
+    finally:
+        if collects:
+            gc.enable()
     if sites is not None and folder is not None:
         sites.write_into(folder)
 

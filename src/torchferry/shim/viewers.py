@@ -18,8 +18,8 @@ from torchferry.backends.target import Target
 _TRUTH = ("torch", "torchferry", "functorch", "torchgen")
 """Always see the card: they do the work."""
 
-_ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed"})
-"""Orders of `tables.ORDERS` in which a library chooses the card by itself; others take the device that is named."""
+_ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed", "never"})
+"""Orders of `tables.ORDERS` in which a library finds the card by itself; others take the device that is named."""
 
 
 class Viewers:

@@ -187,13 +187,15 @@ class Call {
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
     }
-    // A kernel of a sparse tensor may keep what it is given as a part of its result.
     auto alias =
-        C10_LIKELY(op_.layout == Layout::kDense) ? cpu_alias(tensor, twin_of(tensor.storage())) : host_tensor(tensor);
+        C10_LIKELY(op_.layout == Layout::kDense) ? cpu_alias(tensor, twin_of(tensor.storage())) : lasting_alias(tensor);
     writes_ |= writes;
     if (C10_UNLIKELY(widen_) && narrow) {
       narrow_ = dtype;
       auto wide = alias.to(at::kFloat);
+      if (C10_UNLIKELY(op_.asks_for_grad)) {
+        wide.set_requires_grad(tensor.requires_grad());
+      }
       operands_.push_back({tensor, std::move(alias), wide, writes});
       return wide;
     }
@@ -213,6 +215,15 @@ class Call {
     } else if (C10_UNLIKELY(device != device_) && (!op_.any_device || op_.indexes)) {
       differ(device);
     }
+  }
+
+  // A kernel of a sparse tensor may keep what it is given as a part of its result.
+  at::Tensor lasting_alias(const at::Tensor& tensor) const {
+    auto alias = host_tensor(tensor);
+    if (op_.asks_for_grad) {
+      alias.set_requires_grad(tensor.requires_grad());
+    }
+    return alias;
   }
 
   // In layouts.h.

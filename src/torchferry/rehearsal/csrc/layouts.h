@@ -8,13 +8,31 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "boxed.h"
 
+// PyTorch's own: what a device gives to have the indices of a sparse tensor checked. No header of the wheel declares
+// it.
+namespace at::native {
+using flatten_indices_fn = Tensor (*)(const Tensor& indices, IntArrayRef size);
+DECLARE_DISPATCH(flatten_indices_fn, flatten_indices_stub)
+}  // namespace at::native
+
 namespace ferry {
 
 namespace layouts {
+
+// The place of each element in the tensor's elements, counted row by row.
+inline at::Tensor flatten_indices(const at::Tensor& indices, c10::IntArrayRef size) {
+  auto flat = at::zeros({indices.size(1)}, indices.options());
+  for (int64_t i = 0; i < indices.size(0); i++) {
+    flat.mul_(size[static_cast<size_t>(i)]).add_(indices.select(0, i));
+  }
+  return flat;
+}
 
 using at::native::NestedTensorImpl;
 
@@ -191,6 +209,9 @@ inline at::Tensor Call::made_to_cpu(const at::Tensor& tensor, bool writes) {
     parts.push_back(from_device(part, writes));
   }
   auto alias = layouts::assemble(tensor, parts);
+  if (op_.asks_for_grad) {
+    alias.set_requires_grad(tensor.requires_grad());
+  }
   made_.push_back({tensor, alias, first, writes});
   return alias;
 }

@@ -47,6 +47,7 @@ struct Operator {
   bool widens = false;        // computed in float32 where the input is half
   bool integers_widen = false;
   bool convolves = false;
+  bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
   std::atomic<Mode> mode{Mode::kNative};
   std::atomic<int64_t> calls{0};
   std::atomic<uint64_t> noted{0};  // dtypes already reported for this operator
@@ -167,6 +168,7 @@ class Operators {
     // in place too: "aten::addmm_"
     made.widens = names::kWidens.count(made.base.back() == '_' ? made.base.substr(0, made.base.size() - 1) : made.base);
     made.convolves = made.base.rfind("aten::convolution", 0) == 0;
+    made.asks_for_grad = made.base == "aten::_sparse_mm_reduce_impl";
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
     for (const auto* key : {&made.base, &made.full}) {
       if (auto mode = modes_.find(*key); mode != modes_.end() && (layout == Layout::kDense || mode->second.every)) {

@@ -146,6 +146,7 @@ int64_t register_operators() {
     aten.impl(full.substr(6).c_str(), layouts::kMakers.count(op.base) != 0 ? as_is(op) : swapped(op));
     done.insert(full);
   }
+  at::native::flatten_indices_stub.set_privateuse1_dispatch_ptr(&layouts::flatten_indices);
   register_layout<0>();
   register_layout<1>();
   register_layout<2>();
