@@ -61,7 +61,11 @@ class Origins:
             if value in seen or depth > _DEPTH:
                 continue
             seen.add(value)
-            if isinstance(value, ast.Attribute) and value.attr == "device" and not self._is_setting(known, value):
+            if (
+                isinstance(value, ast.Attribute)
+                and value.attr.endswith("device")
+                and not self._is_setting(known, value)
+            ):
                 return True
             for source, origin in self._back(known, value):
                 if source.spoken.intersection(_lines(origin)):
@@ -70,7 +74,10 @@ class Origins:
         return False
 
     def _is_setting(self, known: Known, attribute: ast.Attribute) -> bool:
-        """Whether `.device` is asked of settings or of an object that the project gives a device, not of a tensor."""
+        """Whether a device is asked of settings or of an object that the project gives one, not of a tensor.
+
+        What the project never puts into `self` comes from a base class that a library has.
+        """
         owner: ast.AST = attribute.value
         if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
             return next(self._stored(attribute.attr), None) is not None
@@ -137,7 +144,11 @@ class Origins:
             if positional and positional[0].arg in {"self", "cls"} and position is not None:
                 position -= 1
             name = owner.name if name == "__init__" else name
-        for other, call in self._calls(name):
+        calls = list(self._calls(name))
+        if not calls:  # called by what is computed: a registry, a partial
+            for other in self._known.values():
+                yield from ((other, given.value) for given in other.file.keywords.get(argument.arg, ()))
+        for other, call in calls:
             keyword = next((given.value for given in call.keywords if given.arg == argument.arg), None)
             if keyword is not None:
                 yield other, keyword
