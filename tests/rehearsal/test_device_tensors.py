@@ -172,6 +172,18 @@ UNWRITTEN: dict[str, Callable[[str], Any]] = {
 }
 
 
+def test_deterministic_algorithms_let_storages_be_copied(device: str) -> None:
+    layer = torch.nn.Linear(2, 2).to(device)
+    torch.use_deterministic_algorithms(True)
+    try:
+        again = copy.deepcopy(layer)
+        storage = layer.bias.untyped_storage().clone()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(again.weight, layer.weight)
+    assert storage.tolist() == layer.bias.untyped_storage().tolist()
+
+
 @pytest.mark.parametrize("way", UNWRITTEN)
 def test_deterministic_algorithms_fill_what_is_not_written(device: str, way: str) -> None:
     torch.use_deterministic_algorithms(True)

@@ -44,6 +44,7 @@ inline c10::ScalarType checked_options(std::optional<c10::ScalarType> dtype, std
 inline at::Tensor filled_if_deterministic(at::Tensor made) {
   const auto& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    const at::AutoDispatchBelowADInplaceOrView below;  // the alias has no version that an update could count
     auto host = cpu_alias(made);
     at::native::fill_empty_deterministic_(host);
   }
