@@ -614,7 +614,7 @@ import torch
 print(torch.cuda.get_device_properties(0).warp_size)
 """,
         "...AttributeError: torchferry: ",
-        {PTEX: "...has no `torch.cuda.get_device_properties`"},
+        {NPU: "...warp_size, whose value", PTEX: "...has no `torch.cuda.get_device_properties`"},
     ),
     Program(
         "devices by number",
@@ -668,4 +668,149 @@ print(torch.backends.cuda.is_built())
     ),
 ]
 
-ALL = [*UNCHANGED, *DEVICES, *NAMESPACE, *COMPILERS, *FILES, *PEERS, *SWITCHES]
+OWN = [
+    Program(
+        "packed sequences",
+        """
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+p = pack_padded_sequence(torch.ones(3, 2, 4), torch.tensor([3, 2]))
+print(p.is_cuda, p.cuda().is_cuda, p.cuda(1).data.device, p.cuda().cuda(1).data.device, p.to("cuda").is_cuda)
+""",
+        "False True cuda:1 cuda:1 True",
+    ),
+    Program(
+        "lazy modules",
+        """
+import torch
+print(torch.nn.LazyLinear(3).cuda()(torch.ones(1, 2, device="cuda")).device)
+""",
+        "cuda:0",
+    ),
+    Program(
+        "functions, classes and generators are pickled",
+        """
+import pickle, torch
+for one in (torch.zeros, torch.load, torch.Generator, torch.Tensor.to, torch.cuda.is_available, torch.cuda.manual_seed):
+    assert pickle.loads(pickle.dumps(one)) is one, one
+print(pickle.loads(pickle.dumps(torch.Generator().manual_seed(3))).initial_seed())
+""",
+        "3",
+    ),
+    Program(
+        "operators of the program's own",
+        """
+import torch
+@torch.library.custom_op("mine::triple", mutates_args=(), device_types="cpu")
+def triple(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+@triple.register_kernel("cuda")
+def _(x):
+    return x * 5
+triple.register_autocast("cuda", torch.float16)
+library = torch.library.Library("mine", "FRAGMENT")
+library.define("more(Tensor x) -> Tensor")
+library.impl("more", lambda x: x + 1, "CUDA")
+print(triple(torch.ones(1, device="cuda")).item(), triple(torch.ones(1)).item())
+print(torch.ops.mine.more(torch.ones(1, device="cuda")).item())
+""",
+        "5.0 3.0\n2.0",
+        {PTEX: "...AutocastXLA"},
+    ),
+    Program(
+        "the default tensor type",
+        """
+import torch
+torch.set_default_tensor_type("torch.cuda.DoubleTensor")
+x = torch.ones(1)
+torch.set_default_tensor_type(torch.FloatTensor)
+print(x.device, x.dtype, torch.ones(1).device, torch.ones(1).dtype)
+""",
+        "...cuda:0 torch.float64 cpu torch.float32",
+    ),
+    Program(
+        "types by class",
+        """
+import torch
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+print(torch.ones(2).type(Tensor).device, torch.nn.Linear(1, 1).type(torch.cuda.HalfTensor).weight.dtype)
+""",
+        "cuda:0 torch.float16",
+    ),
+    Program(
+        "compiled code asks as other code does",
+        """
+import torch
+@torch.compile(backend="eager")
+def f(x):
+    if x.is_cuda:
+        x = x + 1
+    if x.device.type == "cuda":
+        x = x + 10
+    if torch.cuda.is_available():
+        x = x + 100
+    return x + torch.zeros(1, device=x.device)
+print(f(torch.ones(1, device="cuda")).item())
+""",
+        "112.0",
+        {PTEX: "...has no `torch.compile`"},
+    ),
+    Program(
+        "a script asks as other code does",
+        """
+import linecache, torch
+text = "def f(x):\\n y = 0\\n if x.is_cuda:\\n  y = y + 1\\n if x.device.type == 'cuda':\\n  y = y + 10\\n return y\\n"
+linecache.cache["script.py"] = (len(text), None, text.splitlines(True), "script.py")
+exec(compile(text, "script.py", "exec"))
+f = torch.jit.script(f)
+print(f(torch.ones(1)), f(torch.ones(1, device="cuda")))
+""",
+        "0 11",
+    ),
+    Program(
+        "the profiler",
+        """
+import torch
+from torch.profiler import ProfilerActivity, profile, supported_activities
+print(ProfilerActivity.CUDA in supported_activities())
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+    torch.ones(2, device="cuda") + 1
+""",
+        "True",
+        {PTEX: "..."},
+    ),
+    Program(
+        "the accelerator by CUDA's name",
+        """
+import torch
+torch.accelerator.set_device_index("cuda:1")
+print(torch.cuda.current_device())
+torch.accelerator.set_device_index(0)
+""",
+        "1",
+    ),
+    Program(
+        "what the card does not tell raises",
+        """
+import torch
+major, minor = torch.cuda.get_device_capability()
+print(major > 0)
+""",
+        "True",
+        {
+            NPU: "...NotImplementedError: torchferry: Huawei Ascend answers nothing",
+            SDAA: "...NotImplementedError",
+            PTEX: "...NotImplementedError",
+        },
+    ),
+    Program(
+        "code whose module has no name",
+        """
+scope = {"__name__": None}
+exec("import torch; print(torch.cuda.is_available(), torch.ones(1).cuda().device)", scope)
+""",
+        "True cuda:0",
+    ),
+]
+
+ALL = [*UNCHANGED, *DEVICES, *NAMESPACE, *COMPILERS, *FILES, *PEERS, *SWITCHES, *OWN]

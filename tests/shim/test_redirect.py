@@ -36,6 +36,8 @@ def test_disabling_puts_back_every_name_of_torch(target: str) -> None:
             return found | {(str(o), "class"): type(o) for o in owners}
         def differing(now):
             return [k for k in now.keys() | before.keys() if now.get(k) is not before.get(k)]
+        if session.backend.NAME == "ptex":
+            import torch_gcu.nn.parallel  # which gives torch.Tensor an attribute of its own
         before, registry = names(), list(torch.serialization._package_registry)
         redirect = enable("auto")
         print(len(redirect.names) > 300, len(differing(names())) > 250, redirect.active)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
 import torch
 
+from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.viewers import Viewers
+
+_DEVICE = ("device", "device_index")
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.accelerator` to the card, where it does not know it."""
     module = getattr(torch, "accelerator", None)
-    if module is None or _type_of(module) == resolver.devices.card:
+    if module is None:
+        return
+    if _type_of(module) == resolver.devices.card:
+        _take_devices(patches, resolver, module)
         return
     card = resolver.devices.card
 
@@ -40,6 +48,29 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         original = getattr(module, name, None)
         if original is not None:
             patches.set_view(module, name, resolver.counterpart(counterpart, original), viewers)
+
+
+def _take_devices(patches: Patches, resolver: Resolver, module: Any) -> None:
+    """Let its functions, whose device is their first argument, take one of CUDA."""
+    made: dict[Any, Any] = {}
+    for owner in (module, getattr(module, "memory", module)):
+        for name, original in list(vars(owner).items()):
+            if inspect.isfunction(original) and not name.startswith("_") and _first(original) in _DEVICE:
+                patches.set(owner, name, made.setdefault(original, _translated(original, resolver.devices)))
+
+
+def _first(function: Any) -> str:
+    return next(iter(inspect.signature(function).parameters), "")
+
+
+def _translated(original: Any, devices: Devices) -> Any:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], (str, torch.device)):
+            args = (devices.of(args[0]), *args[1:])
+        return original(*args, **kwargs)
+
+    return call
 
 
 def _type_of(module: Any) -> str:

@@ -7,6 +7,8 @@ from torchferry.shim import (
     accelerator,
     amp,
     collectives,
+    compiling,
+    default_type,
     elsewhere,
     factories,
     fallback,
@@ -14,6 +16,7 @@ from torchferry.shim import (
     loading,
     namespace,
     profiling,
+    registrations,
     scripting,
     serialization,
     storages,
@@ -39,12 +42,15 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     collectives.patch(patches, resolver.parameters, viewers)
     elsewhere.patch(patches, resolver, viewers)
     amp.patch(patches, resolver, viewers)
-    profiling.patch(patches, resolver)
+    profiling.patch(patches, resolver, viewers)
     serialization.patch(patches, devices)
-    switches.patch(patches, resolver)
+    switches.patch(patches, resolver, viewers)
     loading.patch(patches, resolver.parameters)
     namespace.patch(patches, resolver, viewers)
     accelerator.patch(patches, resolver, viewers)
     scripting.patch(patches, devices)
+    compiling.patch(patches, devices, viewers)
+    default_type.patch(patches, devices)
+    registrations.patch(patches, devices, viewers)
     fallback.patch(patches, devices)
     return devices

@@ -39,7 +39,7 @@ def _generator(original: Any, resolver: Resolver, viewers: Viewers) -> Any:
 
         device = property(shown_device(original.device.__get__, devices, viewers))
 
-    Generator.__module__, Generator.__qualname__ = original.__module__, original.__qualname__
+    Generator.__module__, Generator.__qualname__ = torch.__name__, original.__qualname__
     return Generator
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from torchferry.backends import cuda
 from torchferry.shim.patches import Patches
-from torchferry.shim.properties import describe
+from torchferry.shim.properties import answered, describe
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.viewers import Viewers
 
@@ -25,15 +26,17 @@ QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.cuda`; a name that several of its modules share leads to one thing everywhere."""
     made: dict[int, Any] = {}
+    listed = {row.name for row in resolver.target.backend.table("api")}
     for module in _modules():
         for name, original in list(vars(module).items()):
             path = f"{module.__name__}.{name}"
             if id(original) in made:
                 patches.set(module, name, made[id(original)], path)
-            elif not name.startswith("_") and _belongs(path, module, original):
+            elif path in listed if name.startswith("_") else _belongs(path, module, original):
                 value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
                 patches.set(module, name, value, path)
     patches.set(torch.cuda, "_lazy_init", _nothing)
+    patches.set(torch.cuda, "_lazy_call", _now)
 
 
 def _modules() -> list[ModuleType]:
@@ -56,10 +59,17 @@ def _nothing() -> None:
     """What torch calls before it makes something on CUDA: the card starts with its first operator."""
 
 
+def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - torch's name
+    """What torch puts off until CUDA has begun."""
+    callable()
+
+
 def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewers: Viewers) -> Any:
     if name == "get_device_properties":
         return describe(resolver.counterpart(path, original, quiet=True), resolver.target)
     value = resolver.counterpart(path, original)
+    if name == "get_device_capability":
+        return answered(value, path, resolver.target)
     if name in QUESTIONS and callable(original):
         return viewers.answer(original, value)
     return value

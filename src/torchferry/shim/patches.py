@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from torchferry.core.messages import say
@@ -23,6 +23,7 @@ ABSENT: Any = object()
 
 
 _VIEWED = "ViewedModule"
+_US = "torchferry."
 
 
 class Patches:
@@ -43,6 +44,7 @@ class Patches:
             shown: The full name, for people; without it, made of the owner's.
         """
         before = vars(owner).get(name, ABSENT)
+        _name(value, owner, name)
         shown = shown or f"{_name_of(owner)}.{name}"
         setattr(owner, name, value)
         self.names.append(shown)
@@ -159,6 +161,25 @@ class _Stepped(Loader):
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         self._step(module)
+
+
+def _name(value: Any, owner: Any, name: str) -> None:
+    """Give one of our functions and classes the name under which it stands, by which pickle looks for it."""
+    if isinstance(value, FunctionType):
+        ours = value.__globals__.get("__name__", "").startswith(_US)
+    else:
+        ours = isinstance(value, type) and type(value).__module__.startswith(_US)
+    module = owner.__module__ if isinstance(owner, type) else owner.__name__
+    path = f"{owner.__qualname__}.{name}" if isinstance(owner, type) else name
+    if ours and _found(value.__module__, value.__qualname__) is not value:
+        value.__module__, value.__qualname__ = module, path
+
+
+def _found(module: str, path: str) -> Any:
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def _name_of(owner: Any) -> str:

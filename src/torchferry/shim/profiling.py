@@ -12,19 +12,23 @@ from torch.autograd import profiler as autograd_profiler
 from torchferry.backends.tables import REWRITTEN
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
+from torchferry.shim.viewers import Viewers
 
 
-def patch(patches: Patches, resolver: Resolver) -> None:
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.profiler` and `torch.autograd.profiler`."""
     activity = _activity(resolver)
     if activity is not None:
         row = resolver.target.api("torch.profiler.profile")
         if row.status in REWRITTEN and row.use not in {"", "torch.profiler.profile"}:
             own = find(row.use)
-            patches.set(torch.profiler, "profile", _own_profile(own, activity))
+            # a view: the plugin's own profiler is built on torch's
+            patches.set_view(torch.profiler, "profile", _own_profile(own, activity), viewers)
         else:
             for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
                 patches.set(kind, "__init__", _with_activities(kind.__init__, activity))
+        supported = _supported(torch.profiler.supported_activities, activity)
+        patches.set_view(torch.profiler, "supported_activities", supported, viewers)
     older = autograd_profiler.profile
     patches.set(older, "__init__", _with_device(older.__init__, resolver.devices.card))
 
@@ -38,6 +42,18 @@ def _activity(resolver: Resolver) -> Any:
         return find(row.use)
     except NotThereError:
         return None
+
+
+def _supported(original: Callable[[], Any], activity: Any) -> Callable[[], Any]:
+    """Return what can be recorded, under the names that `activities` takes."""
+
+    @functools.wraps(original)
+    def supported_activities() -> Any:
+        found = set(original())
+        ours = activity in found or type(activity) is not torch.profiler.ProfilerActivity
+        return found | {torch.profiler.ProfilerActivity.CUDA} if ours else found
+
+    return supported_activities
 
 
 def _translated(activities: Any, activity: Any) -> Any:

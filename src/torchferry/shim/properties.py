@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from torchferry.backends.target import Target
-from torchferry.core.messages import say
+from torchferry.core.messages import noted, say
 
 FIELDS = {
     "name",
@@ -68,3 +69,19 @@ def describe(function: Callable[..., Any], target: Target) -> Callable[..., Any]
         return Properties(function(*args, **kwargs), target)
 
     return get_device_properties
+
+
+def answered(function: Callable[..., Any], name: str, target: Target) -> Callable[..., Any]:
+    """Return a function that raises where the card's answers None, which no CUDA program expects."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = function(*args, **kwargs)
+        if found is None:
+            text = noted(
+                say("{target} answers nothing to `{name}`", target=target.title, name=name), target.api(name).remark
+            )
+            raise NotImplementedError(f"torchferry: {text}")
+        return found
+
+    return call

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 
@@ -27,8 +28,10 @@ def _redirected(original: Callable[..., Any], devices: Devices) -> Callable[...,
     def call(*args: Any, **kwargs: Any) -> Any:
         made = original(*args, **kwargs)
         if devices.to_card:
+            attributes: set[str] = set()
             for graph in _graphs(made):
-                _to_card(graph, graph, devices)
+                _to_card(graph, graph, devices, attributes)
+            _move_attributes(made, attributes, devices)
         return made
 
     return call
@@ -48,16 +51,59 @@ def _graphs(made: Any) -> Iterator[Any]:
         yield function.graph
 
 
-def _to_card(graph: Any, block: Any, devices: Devices) -> None:
+def _to_card(graph: Any, block: Any, devices: Devices, attributes: set[str]) -> None:
+    """Rewrite a block, and add to `attributes` the names of those that it reads devices from."""
     for node in list(block.nodes()):
         for inner in node.blocks():
-            _to_card(graph, inner, devices)
+            _to_card(graph, inner, devices, attributes)
         if node.kind() == "prim::Constant" and node.output().type().str() == "Device":
             card = devices.to_card.get(node.s("value"))
             if card is not None:
                 node.s_("value", str(card))
+        elif node.kind() == "prim::GetAttr" and node.output().type().str() == "Device":
+            attributes.add(node.s("name"))
         elif node.kind() == "aten::cuda":
             _moved(graph, node, devices)
+        elif node.kind() == "prim::is_cuda":
+            _asked(graph, node, devices)
+        elif node.kind() in {"aten::eq", "aten::ne"}:
+            _compared(graph, node, devices)
+
+
+def _move_attributes(made: Any, names: set[str], devices: Devices) -> None:
+    """Devices that a scripted module holds are read when it runs."""
+    for module in made.modules() if isinstance(made, torch.jit.ScriptModule) else ():
+        script: Any = getattr(module, "_c", None)
+        for name in names:
+            if script is not None and script.hasattr(name):
+                held = script.getattr(name)
+                card = devices.of(held)
+                if card is not held:
+                    script.setattr(name, card)
+
+
+def _asked(graph: Any, node: Any, devices: Devices) -> None:
+    """Put `device.type == card` in place of `is_cuda`, which asks for CUDA's tensors alone."""
+    graph.setInsertPoint(node)
+    device = graph.insertNode(graph.create("prim::device", [node.inputsAt(0)], 1)).output()
+    device.setType(torch._C.DeviceObjType.get())
+    kind = graph.insertNode(graph.create("prim::type", [device], 1)).output()
+    kind.setType(torch._C.StringType.get())
+    equal = graph.insertNode(graph.create("aten::eq", [kind, graph.insertConstant(devices.card)], 1)).output()
+    equal.setType(torch._C.BoolType.get())
+    node.output().replaceAllUsesWith(equal)
+    node.destroy()
+
+
+def _compared(graph: Any, node: Any, devices: Devices) -> None:
+    """Compare a device's type with the card's where the program says `cuda`."""
+    for i, other in ((0, 1), (1, 0)):
+        constant = node.inputsAt(i).node()
+        if node.inputsAt(other).node().kind() != "prim::type" or constant.kind() != "prim::Constant":
+            continue
+        if node.inputsAt(i).type().str() == "str" and constant.s("value") == cuda.DEVICE_TYPE:
+            graph.setInsertPoint(node)
+            node.replaceInput(i, graph.insertConstant(devices.card))
 
 
 def _moved(graph: Any, node: Any, devices: Devices) -> None:

@@ -21,8 +21,10 @@ _PRIORITY = 15
 
 def patch(patches: Patches, devices: Devices) -> None:
     """Redirect `torch.load`, `torch.jit.load` and the places that storages are restored to."""
-    for module, name, position in ((torch, "load", 1), (torch.serialization, "load", 1), (torch.jit, "load", 1)):
-        patches.set(module, name, _load(getattr(module, name), devices, position))
+    load = _load(torch.load, devices, position=1)
+    for module in (torch, torch.serialization):
+        patches.set(module, "load", load)
+    patches.set(torch.jit, "load", _load(torch.jit.load, devices, position=1))
     registry = torch.serialization._package_registry
     entry = (_PRIORITY, _no_tag, _restore(devices))
     registry.append(entry)

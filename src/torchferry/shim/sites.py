@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from torchferry import __version__
@@ -37,7 +38,9 @@ class Sites:
         """Return a function that counts its calls."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._counts[self._lines.of(sys._getframe(1)), name] += 1
+            frame = sys._getframe(1)
+            if not _is_torchs(frame):
+                self._counts[self._lines.of(frame), name] += 1
             return function(*args, **kwargs)
 
         return call
@@ -53,6 +56,15 @@ class Sites:
         os.register_at_fork(after_in_child=self._counts.clear)
         # multiprocessing's children end without atexit
         register_after_fork(self, lambda _: Finalize(None, write, exitpriority=0))
+
+
+def _is_torchs(frame: FrameType | None) -> bool:
+    """Whether torch itself calls: the program has nothing to rewrite there."""
+    package = "torchferry"
+    while frame is not None and package == "torchferry":
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        frame = frame.f_back
+    return package == "torch"
 
 
 def collect(folder: Path, target: str, root: Path) -> str:

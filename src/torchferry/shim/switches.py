@@ -12,6 +12,7 @@ from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find, warn_user
+from torchferry.shim.viewers import Viewers
 
 SETTINGS = {
     "torch.backends.cuda.matmul.allow_tf32": (type(torch.backends.cuda.matmul), "allow_tf32"),
@@ -20,7 +21,7 @@ SETTINGS = {
 """Settings of CUDA's precision, and the class whose attribute each one is."""
 
 
-def patch(patches: Patches, resolver: Resolver) -> None:
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect the settings."""
     for name, (kind, attribute) in SETTINGS.items():
         row = resolver.target.api(name)
@@ -30,8 +31,9 @@ def patch(patches: Patches, resolver: Resolver) -> None:
         patches.set(kind, attribute, setting, name)
         if "__setattr__" in vars(kind):  # which would come before the property
             patches.set(kind, "__setattr__", _setter(kind.__setattr__, attribute, setting))
-    built = resolver.counterpart("torch.backends.cuda.is_built", torch.backends.cuda.is_built)
-    patches.set(torch.backends.cuda, "is_built", built)
+    original = torch.backends.cuda.is_built
+    built = resolver.counterpart("torch.backends.cuda.is_built", original)
+    patches.set(torch.backends.cuda, "is_built", viewers.answer(original, built))
 
 
 def _setter(original: Any, attribute: str, setting: _Setting) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils.rnn import PackedSequence
 
 from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
@@ -26,6 +28,13 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     patches.set(tensor, "type", _type(tensor.type, to, devices, viewers))
     patches.set(tensor, "device", property(shown_device(tensor.device.__get__, devices, viewers)))
     patches.set(tensor, "is_cuda", property(_is_cuda(tensor.device.__get__, devices, viewers)))
+    if devices.numbers:
+        patches.set(torch.nn.Module, "to", _to(torch.nn.Module.to, devices))
+    packed = PackedSequence
+    patches.set(packed, "is_cuda", property(_packed_is_cuda(devices, viewers)))
+    patches.set(packed, "cuda", _packed_cuda(packed.cuda, devices))
+    lazy: Any = UninitializedParameter.__mro__[1]  # the mixin of parameters and buffers, which has no public name
+    patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to, tensor.cuda])
     for name in ("pin_memory", "is_pinned"):
         patches.set(tensor, name, _first_is_device(getattr(tensor, name), devices))
 
@@ -69,15 +78,27 @@ def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices
 
     @functools.wraps(original)
     def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-        if isinstance(dtype, str) and dtype.startswith(_LEGACY) and devices.to_card:
-            kind = getattr(torch, dtype.removeprefix(_LEGACY))
-            return to(self, torch.device(devices.card), kind.dtype, non_blocking=non_blocking)
+        legacy = legacy_dtype(dtype) if devices.to_card else None
+        if legacy is not None:
+            return to(self, torch.device(devices.card), legacy, non_blocking=non_blocking)
         found = original(self, dtype, non_blocking, **kwargs)
         if dtype is None and found.startswith(mine) and devices.to_card and not viewers.sees_card():
             return _LEGACY + found.removeprefix(mine)
         return found
 
     return type_
+
+
+def legacy_dtype(kind: Any) -> torch.dtype | None:
+    """Return the dtype of `torch.cuda.FloatTensor`, given by name or as what stands there; None for anything else."""
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    name = name.rpartition(".")[2]
+    if isinstance(kind, str):
+        ours = kind == _LEGACY + name
+    else:
+        ours = name.endswith("Tensor") and vars(torch.cuda).get(name) is kind
+    dtype = getattr(getattr(torch, name, None), "dtype", None) if ours else None
+    return dtype if isinstance(dtype, torch.dtype) else None
 
 
 def shown_device(
@@ -121,6 +142,29 @@ def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: View
         return True
 
     return is_cuda
+
+
+def _packed_is_cuda(devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
+    """torch asks its tensor, which shows torch the card; so the answer is made here, for the one who asks."""
+
+    def is_cuda(self: Any) -> bool:
+        real = self.data.device
+        return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not viewers.sees_card())
+
+    return is_cuda
+
+
+def _packed_cuda(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not devices.to_card:
+            return original(self, device, *args, **kwargs)
+        place = torch.device(devices.card, device) if isinstance(device, int) else devices.of(device)
+        if args:
+            kwargs["non_blocking"] = args[0]
+        return self.to(torch.device(devices.card) if place is None else place, **kwargs)
+
+    return cuda_
 
 
 def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:

@@ -22,6 +22,10 @@ _ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed", "never"})
 """Orders of `tables.ORDERS` in which a library finds the card by itself; others take the device that is named."""
 
 
+_TRACER = "torch._dynamo.variables.torch"
+"""Asks for the module whose code `torch.compile` traces."""
+
+
 class Viewers:
     """Which modules see the card itself."""
 
@@ -54,7 +58,7 @@ class Viewers:
 
     def decide(self, name: str) -> bool:
         """Whether the module `name` sees the card; the answer is kept in `by_module`."""
-        seen = self.by_module[name] = self.knows(name.partition(".")[0])
+        seen = self.by_module[name] = isinstance(name, str) and self.knows(name.partition(".")[0])
         return seen
 
     def answer(self, truth: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +66,11 @@ class Viewers:
         by_module, decide = self.by_module, self.decide
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            name = sys._getframe(1).f_globals.get("__name__", "")
+            frame = sys._getframe(1)
+            name = frame.f_globals.get("__name__", "")
+            if name == _TRACER:
+                traced = frame.f_locals.get("tx")
+                name = name if traced is None else traced.f_globals.get("__name__", "")
             seen = by_module.get(name)
             if seen is None:
                 seen = decide(name)
