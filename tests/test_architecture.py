@@ -43,6 +43,8 @@ WITH_TORCH = {
             "amp",
             "auto",  # redirects when it is imported
             "collectives",
+            "compiling",
+            "default_type",
             "devices",
             "elsewhere",
             "factories",
@@ -54,6 +56,7 @@ WITH_TORCH = {
             "parameters",
             "profiling",
             "properties",
+            "registrations",
             "resolve",
             "scripting",
             "serialization",
