@@ -39,7 +39,7 @@ empty_like scalar_tensor tril_indices bartlett_window ones sparse_coo_tensor ran
 as_tensor zeros randint_like full eye empty blackman_window zeros_like range sparse_csr_tensor randn_like from_file
 linspace hamming_window empty_quantized load
 """
-STEPS = 4
+STEPS = 16
 """Steps that are timed after each change between the ways."""
 
 METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros to pin_memory"
@@ -208,7 +208,7 @@ def main() -> None:
     """Measure the steps and the start."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", default="npu")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=12)
     arguments = parser.parse_args()
     global rehearsal_device  # noqa: PLW0603 - a program with one device
     rehearsal_device = rehearsal.enable(arguments.target).backend.DEVICE_TYPE
