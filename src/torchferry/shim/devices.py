@@ -59,6 +59,12 @@ class Devices:
             return kind(self.of(one) for one in device)
         return device
 
+    def place(self, device: Any) -> Any:
+        """Return where `.cuda(device)` moves to: the current device of the card, or one by its number or name."""
+        if device is None:
+            return torch.device(self.card)
+        return torch.device(self.card, device) if isinstance(device, int) else self.of(device)
+
     def type_of(self, device_type: Any) -> Any:
         """Return the card's device type, as text, for CUDA's; for parameters that take a type and no index."""
         if device_type != cuda.DEVICE_TYPE or not self.to_card:

@@ -23,7 +23,7 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         if row.status in REWRITTEN and row.use not in {"", "torch.profiler.profile"}:
             own = find(row.use)
             # a view: the plugin's own profiler is built on torch's
-            patches.set_view(torch.profiler, "profile", _own_profile(own, activity), viewers)
+            patches.set_view(torch.profiler, "profile", _with_activities(own, activity), viewers)
         else:
             for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
                 patches.set(kind, "__init__", _with_activities(kind.__init__, activity))
@@ -68,22 +68,12 @@ def _translated(activities: Any, activity: Any) -> Any:
 
 def _with_activities(original: Callable[..., Any], activity: Any) -> Callable[..., Any]:
     @functools.wraps(original)
-    def init(*args: Any, **kwargs: Any) -> None:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if "activities" in kwargs:
             kwargs["activities"] = _translated(kwargs["activities"], activity)
-        original(*args, **kwargs)
+        return original(*args, **kwargs)
 
-    return init
-
-
-def _own_profile(own: Callable[..., Any], activity: Any) -> Callable[..., Any]:
-    @functools.wraps(own)
-    def profile(*args: Any, **kwargs: Any) -> Any:
-        if "activities" in kwargs:
-            kwargs["activities"] = _translated(kwargs["activities"], activity)
-        return own(*args, **kwargs)
-
-    return profile
+    return call
 
 
 def _with_device(original: Callable[..., Any], card: str) -> Callable[..., Any]:

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
-from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
-from torchferry.shim.tensors import shown_device
+from torchferry.shim.tensors import shown_device, shown_is_cuda
 from torchferry.shim.viewers import Viewers
 
 
@@ -20,25 +19,16 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
         original = kind.device
         get = original.fget if isinstance(original, property) else original.__get__
         patches.set(kind, "device", property(shown_device(get, devices, viewers)))
-        patches.set(kind, "is_cuda", property(_is_cuda(get, devices, viewers)))
+        patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, viewers)))
         patches.set(kind, "cuda", _cuda(kind.cuda, devices))
         patches.set(kind, "to", _to(kind.to, devices))
-
-
-def _is_cuda(get: Any, devices: Devices, viewers: Viewers) -> Any:
-    def is_cuda(self: Any) -> bool:
-        real = get(self)
-        return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not viewers.sees_card())
-
-    return is_cuda
 
 
 def _cuda(original: Any, devices: Devices) -> Any:
     def cuda_(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
         if not devices.to_card:
             return original(self, device, non_blocking)
-        place = torch.device(devices.card) if device is None else devices.of(device)
-        return self.to(device=torch.device(place), non_blocking=non_blocking)
+        return self.to(device=torch.device(devices.place(device)), non_blocking=non_blocking)
 
     return cuda_
 

@@ -31,7 +31,7 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     if devices.numbers:
         patches.set(torch.nn.Module, "to", _to(torch.nn.Module.to, devices))
     packed = PackedSequence
-    patches.set(packed, "is_cuda", property(_packed_is_cuda(devices, viewers)))
+    patches.set(packed, "is_cuda", property(shown_is_cuda(_packed_device, devices, viewers)))
     patches.set(packed, "cuda", _packed_cuda(packed.cuda, devices))
     lazy: Any = UninitializedParameter.__mro__[1]  # the mixin of parameters and buffers, which has no public name
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to, tensor.cuda])
@@ -62,13 +62,9 @@ def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
             return original(self, device, *args, **kwargs)
         if devices.sites is not None:
             devices.sites.note("torch.Tensor.cuda")
-        if device is None:
-            place = torch.device(devices.card)
-        else:
-            place = torch.device(devices.card, device) if isinstance(device, int) else devices.of(device)
         if args:
             kwargs["non_blocking"] = args[0]
-        return to(self, place, **kwargs)
+        return to(self, devices.place(device), **kwargs)
 
     return cuda_
 
@@ -144,14 +140,20 @@ def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: View
     return is_cuda
 
 
-def _packed_is_cuda(devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
-    """torch asks its tensor, which shows torch the card; so the answer is made here, for the one who asks."""
+def shown_is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
+    """Return a getter of `.is_cuda` of what has a device, answered for the one who asks."""
 
     def is_cuda(self: Any) -> bool:
-        real = self.data.device
+        real = get(self)
         return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not viewers.sees_card())
 
     return is_cuda
+
+
+def _packed_device(packed: Any) -> torch.device:
+    """torch asks the tensor, which shows torch the card, as it does here."""
+    device: torch.device = packed.data.device
+    return device
 
 
 def _packed_cuda(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
@@ -159,10 +161,9 @@ def _packed_cuda(original: Callable[..., Any], devices: Devices) -> Callable[...
     def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not devices.to_card:
             return original(self, device, *args, **kwargs)
-        place = torch.device(devices.card, device) if isinstance(device, int) else devices.of(device)
         if args:
             kwargs["non_blocking"] = args[0]
-        return self.to(torch.device(devices.card) if place is None else place, **kwargs)
+        return self.to(devices.place(device), **kwargs)
 
     return cuda_
 
