@@ -106,6 +106,117 @@ def test_every_collective() -> None:
     )
 
 
+def test_values_that_are_only_moved_may_have_any_type() -> None:
+    out = run_ranks(
+        """
+        import warnings
+        warnings.simplefilter("ignore")  # torch 2.13 renames all_gather_into_tensor
+        for dtype in (torch.int16, torch.complex64, torch.float8_e4m3fn, torch.bool):
+            def made(value, *size):
+                return torch.full(size, value, device=device).to(dtype)
+
+            def right(tensor, *values):
+                return tensor.device == device and tensor.dtype == dtype and tensor.flatten().tolist() == [
+                    complex(value) if dtype.is_complex else bool(value) if dtype == torch.bool else value
+                    for value in values
+                ]
+
+            alone, row = made(rank), made(rank, 2)
+            dist.broadcast(alone, 1)
+            gathered = [made(0, 2), made(0, 2)]
+            dist.all_gather(gathered, row)
+            into = made(0, 4)
+            dist.all_gather_into_tensor(into, row)
+            exchanged = made(0, 2)
+            dist.all_to_all_single(exchanged, row)
+            uneven = made(0, 2 * rank + 2)
+            dist.all_to_all_single(uneven, made(rank, 3), [rank + 1] * 2, [1, 2])
+            scattered = made(0, 2)
+            dist.scatter(scattered, [made(1, 2), made(0, 2)] if rank == 0 else None, 0)
+            column = made(rank, 2, 2)[1]
+            dist.send(column, 1) if rank == 0 else dist.recv(column, 0)
+            print(dtype, right(alone, 1), right(gathered[1], 1, 1), right(into, 0, 0, 1, 1), right(exchanged, 0, 1),
+                  right(uneven, *([0, 1], [0, 0, 1, 1])[rank]), right(scattered, *([1, 1], [0, 0])[rank]),
+                  right(column, 0, 0))
+        """,
+        "sdaa",
+    )
+    kinds = ("torch.int16", "torch.complex64", "torch.float8_e4m3fn", "torch.bool")
+    assert out == said(*(f"{kind} True True True True True True True" for kind in kinds))
+
+
+def test_collectives_that_are_coalesced() -> None:
+    out = run_ranks(
+        """
+        first, second = torch.ones(2, device=device), torch.full((3,), float(rank), device=device)
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            dist.all_reduce(first)
+            dist.all_reduce(second)
+        manager.wait()
+        print("together", first.tolist(), second.tolist())
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            dist.broadcast(first, 0)
+            dist.broadcast(second, 0)
+        manager.wait()
+        print("one by one", len(manager.works), manager.works[0].is_completed(), len(manager.works[0].result()))
+        dist.broadcast(second, 1)
+        print("after", second.tolist())
+        """
+    )
+    assert out == said("together [2.0, 2.0] [1.0, 1.0, 1.0]", "one by one 1 True 2", "after [1.0, 1.0, 1.0]")
+
+
+def test_parts_of_unequal_size() -> None:
+    out = run_ranks(
+        """
+        parts = [torch.zeros(1, 2, device=device), torch.zeros(3, 2, device=device)]
+        work = dist.all_gather(parts, torch.full((1 + 2 * rank, 2), rank + 5.0, device=device), async_op=True)
+        work.wait()
+        print(*(part.flatten().tolist() for part in parts))
+        for operation in ("SUM", "AVG", "MAX"):
+            mine = torch.zeros(1 + rank, device=device)
+            given = [torch.full((1 + each,), rank + 1.0, device=device) for each in range(2)]
+            dist.reduce_scatter(mine, given, getattr(dist.ReduceOp, operation))
+            print(mine.tolist() == [{"SUM": 3.0, "AVG": 1.5, "MAX": 2.0}[operation]] * (1 + rank), given[0].tolist())
+        """
+    )
+    shown = "[5.0, 5.0] [6.0, 6.0, 6.0, 6.0, 6.0, 6.0]\n"
+    assert out == [shown + f"True [{rank + 1.0}]\n" * 3 for rank in range(2)]
+
+
+def test_a_rank_sends_to_itself() -> None:
+    out = run_ranks(
+        """
+        given, taken = torch.full((2,), rank + 1.0, device=device), torch.zeros(2, device=device)
+        for order in (1, -1):
+            operations = [dist.P2POp(dist.isend, given, rank), dist.P2POp(dist.irecv, taken.zero_(), rank)][::order]
+            for work in dist.batch_isend_irecv(operations):
+                work.wait()
+            print(taken.tolist() == given.tolist())
+        try:
+            dist.recv(taken, rank)
+        except RuntimeError as error:
+            print(error)
+        """
+    )
+    assert out == said("True", "True", "a rank waits for a tensor from itself that it has not sent")
+
+
+def test_a_work_that_was_waited_for_is_forgotten() -> None:
+    out = run_ranks(
+        """
+        from torch.distributed import _functional_collectives as functional
+        waiting = torch._C._distributed_c10d._get_work_registry_size
+        with functional.allow_inflight_collective_as_graph_input_ctx():
+            work = dist.all_reduce(torch.ones(2, device=device), async_op=True)
+            print(waiting())
+            work.wait()
+            print(waiting())
+        """
+    )
+    assert out == said("1", "0")
+
+
 def test_from_one_to_another() -> None:
     out = run_ranks(
         """

@@ -5,6 +5,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -26,8 +30,15 @@ class CollectiveWork final : public c10d::Work {
   std::exception_ptr exception() const override { return inner_->exception(); }
   int sourceRank() const override { return inner_->sourceRank(); }
   std::vector<at::Tensor> result() override { return outputs_; }
-  void synchronize() override { inner_->synchronize(); }
-  bool wait(std::chrono::milliseconds timeout) override { return inner_->wait(timeout); }
+  void synchronize() override {
+    inner_->synchronize();
+    c10d::Work::synchronize();  // functional collectives may have registered it, and forget it now
+  }
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool done = inner_->wait(timeout);
+    c10d::Work::synchronize();
+    return done;
+  }
   void abort() override { inner_->abort(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     if (!future_) {
@@ -51,6 +62,95 @@ class CollectiveWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
+// What was started between the beginning and the end of coalescing.
+class JoinedWork final : public c10d::Work {
+ public:
+  JoinedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> parts)
+      : c10d::Work(rank, c10d::OpType::COALESCED), parts_(std::move(parts)) {}
+
+  bool isCompleted() override {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->isCompleted(); });
+  }
+  bool isSuccess() const override {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->isSuccess(); });
+  }
+  void synchronize() override {
+    for (const auto& part : parts_) {
+      part->synchronize();
+    }
+  }
+  bool wait(std::chrono::milliseconds timeout) override {
+    bool done = true;
+    for (const auto& part : parts_) {
+      done = part->wait(timeout) && done;
+    }
+    return done;
+  }
+  std::vector<at::Tensor> result() override {
+    TensorList outputs;
+    for (const auto& part : parts_) {
+      const auto own = part->result();
+      outputs.insert(outputs.end(), own.begin(), own.end());
+    }
+    return outputs;
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(c10::FutureType::create(c10::AnyType::get()));
+    for (const auto& part : parts_) {
+      futures.push_back(part->getFuture());
+    }
+    return c10::collectAll(futures)->then([outputs = result()](c10::ivalue::Future&) { return c10::IValue(outputs); },
+                                          c10::ListType::create(c10::TensorType::get()));
+  }
+
+ private:
+  std::vector<c10::intrusive_ptr<c10d::Work>> parts_;
+};
+
+// What a rank sends to itself: gloo has no connection for it.
+class Mailbox {
+ public:
+  using Arrived = std::shared_ptr<std::atomic<bool>>;
+
+  void send(int tag, const at::Tensor& tensor) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = of(wanted_, tag);
+    if (found == wanted_.end()) {
+      sent_.push_back({tag, tensor.clone(), nullptr});
+      return;
+    }
+    found->tensor.copy_(tensor);
+    *found->arrived = true;
+    wanted_.erase(found);
+  }
+  Arrived receive(int tag, const at::Tensor& into) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = of(sent_, tag);
+    const auto arrived = std::make_shared<std::atomic<bool>>(found != sent_.end());
+    if (*arrived) {
+      into.copy_(found->tensor);
+      sent_.erase(found);
+    } else {
+      wanted_.push_back({tag, into, arrived});
+    }
+    return arrived;
+  }
+
+ private:
+  struct Letter {
+    int tag;
+    at::Tensor tensor;
+    Arrived arrived;
+  };
+  static std::vector<Letter>::iterator of(std::vector<Letter>& letters, int tag) {
+    return std::find_if(letters.begin(), letters.end(), [tag](const Letter& each) { return each.tag == tag; });
+  }
+
+  std::mutex mutex_;
+  std::vector<Letter> sent_;
+  std::vector<Letter> wanted_;
+};
+
 class CollectiveBackend final : public c10d::Backend {
  public:
   CollectiveBackend(c10::intrusive_ptr<c10d::Backend> inner, std::string name)
@@ -63,8 +163,15 @@ class CollectiveBackend final : public c10d::Backend {
   void shutdown() override { inner_->shutdown(); }
   void abort() override { inner_->abort(); }
 
+  // Each collective in between starts as always.
+  void startCoalescing() override { coalescing_ = true; }
+  c10::intrusive_ptr<c10d::Work> endCoalescing() override {
+    coalescing_ = false;
+    return c10::make_intrusive<JoinedWork>(getRank(), std::exchange(started_, {}));
+  }
+
   c10::intrusive_ptr<c10d::Work> broadcast(TensorList& tensors, const c10d::BroadcastOptions& o) override {
-    auto lent = lend("broadcast", tensors);
+    auto lent = in_bytes(lend("broadcast", tensors));
     return hand(c10d::OpType::BROADCAST, inner_->broadcast(lent, o), tensors);
   }
   c10::intrusive_ptr<c10d::Work> allreduce(TensorList& tensors, const c10d::AllreduceOptions& o) override {
@@ -94,51 +201,56 @@ class CollectiveBackend final : public c10d::Backend {
   }
   c10::intrusive_ptr<c10d::Work> allgather(TensorLists& outputs, TensorList& inputs,
                                            const c10d::AllgatherOptions& o) override {
-    auto in = lend("allgather", inputs);
-    auto out = lend_lists(outputs);
+    auto in = in_bytes(lend("allgather", inputs));
+    auto out = in_bytes(lend_lists(outputs));
+    if (in.size() == 1 && out.size() == 1 && uneven(out[0])) {
+      return hand(c10d::OpType::ALLGATHER, gather_unevenly(out[0], in[0]), flat(outputs));
+    }
     return hand(c10d::OpType::ALLGATHER, inner_->allgather(out, in, o), flat(outputs));
   }
   // Gloo splits a buffer along its first dimension, a card's library does not care for the shape.
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
                                                  const c10d::AllgatherOptions& o) override {
-    auto out = lend_flat("_allgather_base", output);
-    auto in = lend_flat("", input);
+    auto out = in_bytes(lend_flat("_allgather_base", output));
+    auto in = in_bytes(lend_flat("", input));
     return hand(c10d::OpType::_ALLGATHER_BASE, inner_->_allgather_base(out, in, o), {output});
   }
   c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
                                                                  const c10d::AllgatherOptions& o) override {
-    auto out = lend_all_flat("allgather_into_tensor_coalesced", outputs);
-    auto in = lend_all_flat("", inputs);
+    auto out = in_bytes(lend_all_flat("allgather_into_tensor_coalesced", outputs));
+    auto in = in_bytes(lend_all_flat("", inputs));
     return hand(c10d::OpType::COALESCED, inner_->allgather_into_tensor_coalesced(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> gather(TensorLists& outputs, TensorList& inputs,
                                         const c10d::GatherOptions& o) override {
-    auto in = lend("gather", inputs);
-    auto out = lend_lists(outputs);
+    auto in = in_bytes(lend("gather", inputs));
+    auto out = in_bytes(lend_lists(outputs));
     return hand(c10d::OpType::GATHER, inner_->gather(out, in, o), flat(outputs));
   }
   c10::intrusive_ptr<c10d::Work> scatter(TensorList& outputs, TensorLists& inputs,
                                          const c10d::ScatterOptions& o) override {
-    auto out = lend("scatter", outputs);
-    auto in = lend_lists(inputs);
+    auto out = in_bytes(lend("scatter", outputs));
+    auto in = in_bytes(lend_lists(inputs));
     return hand(c10d::OpType::SCATTER, inner_->scatter(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> reduce_scatter(TensorList& outputs, TensorLists& inputs,
                                                 const c10d::ReduceScatterOptions& o) override {
     auto out = lend("reduce_scatter", outputs);
     auto in = lend_lists(inputs);
+    auto options = o;
     if (o.reduceOp == c10d::ReduceOp::AVG) {
-      auto copies = in;
-      for (auto& list : copies) {
+      for (auto& list : in) {
         for (auto& each : list) {
           each = each / getSize();
         }
       }
-      auto summed = o;
-      summed.reduceOp = c10d::ReduceOp::SUM;
-      return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, copies, summed), outputs);
+      options.reduceOp = c10d::ReduceOp::SUM;
     }
-    return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, in, o), outputs);
+    if (in.size() == 1 && out.size() == 1 && uneven(in[0])) {
+      scatter_unevenly(out[0], in[0], options.reduceOp);
+      return c10::make_intrusive<Finished>(getRank(), c10d::OpType::REDUCE_SCATTER, outputs);
+    }
+    return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, in, options), outputs);
   }
   c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                       const c10d::ReduceScatterOptions& o) override {
@@ -162,15 +274,15 @@ class CollectiveBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
                                                std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
                                                const c10d::AllToAllOptions& o) override {
-    auto out = lend_one("alltoall_base", output);
-    auto in = lend_one("", input);
+    auto out = in_bytes(lend_one("alltoall_base", output));
+    auto in = in_bytes(lend_one("", input));
     return hand(c10d::OpType::ALLTOALL_BASE, inner_->alltoall_base(out, in, output_sizes, input_sizes, o), {output});
   }
   c10::intrusive_ptr<c10d::Work> alltoall(TensorList& outputs, TensorList& inputs,
                                           const c10d::AllToAllOptions&) override {
     // Gloo has only the form with one buffer.
-    auto in = lend("alltoall", inputs);
-    auto out = lend("", outputs);
+    auto in = in_bytes(lend("alltoall", inputs));
+    auto out = in_bytes(lend("", outputs));
     std::vector<int64_t> in_sizes;
     std::vector<int64_t> out_sizes;
     TensorList in_flat;
@@ -194,15 +306,22 @@ class CollectiveBackend final : public c10d::Backend {
     return c10::make_intrusive<Finished>(getRank(), c10d::OpType::ALLTOALL, outputs);
   }
   c10::intrusive_ptr<c10d::Work> send(TensorList& tensors, int to, int tag) override {
-    auto lent = lend("send", tensors);
+    auto lent = in_bytes(lend("send", tensors));
+    if (to == getRank()) {
+      own_.send(tag, lent.at(0));
+      return c10::make_intrusive<Finished>(getRank(), c10d::OpType::SEND, tensors);
+    }
     return hand(c10d::OpType::SEND, inner_->send(lent, to, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> recv(TensorList& tensors, int from, int tag) override {
-    auto lent = lend("recv", tensors);
+    auto lent = in_bytes(lend("recv", tensors));
+    if (from == getRank()) {
+      return c10::make_intrusive<Finished>(getRank(), c10d::OpType::RECV, tensors, own_.receive(tag, lent.at(0)));
+    }
     return hand(c10d::OpType::RECV, inner_->recv(lent, from, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> recvAnysource(TensorList& tensors, int tag) override {
-    auto lent = lend("recvAnysource", tensors);
+    auto lent = in_bytes(lend("recvAnysource", tensors));
     return hand(c10d::OpType::RECVANYSOURCE, inner_->recvAnysource(lent, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& o) override {
@@ -213,10 +332,18 @@ class CollectiveBackend final : public c10d::Backend {
  private:
   class Finished final : public c10d::Work {
    public:
-    Finished(int rank, c10d::OpType type, TensorList outputs) : c10d::Work(rank, type), outputs_(std::move(outputs)) {}
-    bool isCompleted() override { return true; }
-    bool isSuccess() const override { return true; }
-    bool wait(std::chrono::milliseconds) override { return true; }
+    Finished(int rank, c10d::OpType type, TensorList outputs, Mailbox::Arrived arrived = nullptr)
+        : c10d::Work(rank, type), outputs_(std::move(outputs)), arrived_(std::move(arrived)) {}
+    bool isCompleted() override { return arrived_ == nullptr || *arrived_; }
+    bool isSuccess() const override { return arrived_ == nullptr || *arrived_; }
+    void synchronize() override {
+      TORCH_CHECK(isCompleted(), "a rank waits for a tensor from itself that it has not sent");
+      c10d::Work::synchronize();
+    }
+    bool wait(std::chrono::milliseconds) override {
+      synchronize();
+      return true;
+    }
     std::vector<at::Tensor> result() override { return outputs_; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
       auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
@@ -226,6 +353,7 @@ class CollectiveBackend final : public c10d::Backend {
 
    private:
     TensorList outputs_;
+    Mailbox::Arrived arrived_;
   };
 
   // Counted, and open to faults (`op=c10d.allreduce`).
@@ -280,6 +408,61 @@ class CollectiveBackend final : public c10d::Backend {
     }
     return lent;
   }
+  // Gloo counts in few types. Where values are only moved, it moves their bytes, one more dimension of them.
+  static at::Tensor in_bytes(at::Tensor lent) {
+    switch (lent.scalar_type()) {
+      case at::kFloat:
+      case at::kDouble:
+      case at::kHalf:
+      case at::kBFloat16:
+      case at::kChar:
+      case at::kByte:
+      case at::kBool:
+      case at::kInt:
+      case at::kLong:
+        return lent;
+      default:
+        return lent.unsqueeze(-1).view(at::kByte);
+    }
+  }
+  static TensorList in_bytes(TensorList lent) {
+    std::transform(lent.begin(), lent.end(), lent.begin(), [](const at::Tensor& each) { return in_bytes(each); });
+    return lent;
+  }
+  static TensorLists in_bytes(TensorLists lent) {
+    for (auto& each : lent) {
+      each = in_bytes(std::move(each));
+    }
+    return lent;
+  }
+  // Gloo wants tensors of one size, a card's library does not.
+  static bool uneven(const TensorList& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const at::Tensor& each) { return each.sizes() != tensors[0].sizes(); });
+  }
+  c10::intrusive_ptr<c10d::Work> gather_unevenly(const TensorList& out, const at::Tensor& in) {
+    out.at(static_cast<size_t>(getRank())).copy_(in);
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    for (size_t i = 0; i < out.size(); i++) {
+      TensorList one{out[i]};
+      c10d::BroadcastOptions options;
+      options.rootRank = static_cast<int64_t>(i);
+      works.push_back(inner_->broadcast(one, options));
+    }
+    return c10::make_intrusive<JoinedWork>(getRank(), std::move(works));
+  }
+  void scatter_unevenly(const at::Tensor& out, const TensorList& in, const c10d::ReduceOp& operation) {
+    for (size_t i = 0; i < in.size(); i++) {
+      TensorList one{in[i].clone()};
+      c10d::ReduceOptions options;
+      options.reduceOp = operation;
+      options.rootRank = static_cast<int64_t>(i);
+      inner_->reduce(one, options)->wait();
+      if (static_cast<int>(i) == getRank()) {
+        out.copy_(one[0]);
+      }
+    }
+  }
   void average(TensorList& tensors) const {
     for (auto& each : tensors) {
       each.div_(getSize());
@@ -292,13 +475,19 @@ class CollectiveBackend final : public c10d::Backend {
     }
     return tensors;
   }
-  c10::intrusive_ptr<c10d::Work> hand(c10d::OpType type, c10::intrusive_ptr<c10d::Work> work,
-                                      TensorList outputs) const {
-    return c10::make_intrusive<CollectiveWork>(getRank(), type, std::move(work), std::move(outputs));
+  c10::intrusive_ptr<c10d::Work> hand(c10d::OpType type, c10::intrusive_ptr<c10d::Work> work, TensorList outputs) {
+    auto handed = c10::make_intrusive<CollectiveWork>(getRank(), type, std::move(work), std::move(outputs));
+    if (coalescing_) {
+      started_.push_back(handed);
+    }
+    return handed;
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::string name_;
+  Mailbox own_;
+  bool coalescing_ = false;
+  std::vector<c10::intrusive_ptr<c10d::Work>> started_;
 };
 
 // Give the group a backend for the device that lends to its gloo. Python reads it back with `_get_backend`.
