@@ -254,6 +254,18 @@ def test_products_in_half_precision_grow_their_out(device: str, name: str) -> No
         assert address in (0, given.data_ptr())
 
 
+def test_abs_of_bool_as_on_cuda(device: str) -> None:
+    given = [torch.tensor(values, device=device) for values in ([True, False], [-1.5, 2.0], [-(2**40) - 1, 3])]
+    given += [given[1].half(), torch.complex(given[1], given[1])]
+    expected = [torch.tensor(values) for values in ([True, False], [1.5, 2.0], [2**40 + 1, 3])]
+    expected += [expected[1].half(), given[4].cpu().abs()]
+    for found in (torch._foreach_abs(given), [each.abs() for each in given]):
+        assert [each.device.type for each in found] == [device] * 5
+        torch.testing.assert_close([each.cpu() for each in found], expected, rtol=0, atol=0)
+    torch._foreach_abs_(given[:4])
+    torch.testing.assert_close([each.cpu() for each in given[:4]], expected[:4], rtol=0, atol=0)
+
+
 def test_integer_histograms_are_there_as_on_cuda(device: str) -> None:
     found = torch.histc(torch.tensor([0, 1, 1, 3], device=device), 4, 0, 3)
     assert found.dtype == torch.int64

@@ -137,7 +137,9 @@ class BoxedCall {
     }
     if (value.isTensorList()) {
       c10::List<at::Tensor> converted;
+      size_t index = 0;
       for (auto& each : std::move(value).toTensorVector()) {
+        call_.round_as(index++);
         converted.push_back(call_.to_device(std::move(each)));
       }
       return converted;

@@ -91,6 +91,14 @@ class Call {
     widen_ = true;
   }
 
+  // Of a list of results, each is rounded back to the dtype of its own argument.
+  void round_as(size_t index) {
+    if (C10_UNLIKELY(widen_) && op_.foreach && index < operands_.size()) {
+      const auto& operand = operands_[index];
+      narrow_ = operand.wide.defined() ? operand.original.scalar_type() : at::kFloat;
+    }
+  }
+
   void after_kernel() {
     if (C10_UNLIKELY(widen_)) {
       for (auto& operand : operands_) {
@@ -177,8 +185,8 @@ class Call {
   at::Tensor from_device(const at::Tensor& tensor, bool writes) {
     place_beside(tensor.device());
     const auto dtype = tensor.scalar_type();
-    const bool narrow =
-        dtype == at::kHalf || dtype == at::kBFloat16 || (op_.integers_widen && !c10::isFloatingType(dtype));
+    const bool narrow = dtype == at::kHalf || dtype == at::kBFloat16 ||
+                        (op_.integers_widen && !c10::isFloatingType(dtype)) || (op_.bool_widens && dtype == at::kBool);
     half_ |= narrow;
     if (C10_UNLIKELY(op_.widens) && (c10::isFloatingType(dtype) || c10::isComplexType(dtype))) {
       mixed_ |= floating_ != c10::ScalarType::Undefined && floating_ != dtype;

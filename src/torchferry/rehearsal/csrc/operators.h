@@ -46,6 +46,8 @@ struct Operator {
   bool indexes = false;       // a boolean index makes the host wait for a count
   bool widens = false;        // computed in float32 where the input is half
   bool integers_widen = false;
+  bool bool_widens = false;
+  bool foreach = false;  // each result is of one tensor of the first list
   bool convolves = false;
   bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
   std::atomic<Mode> mode{Mode::kNative};
@@ -101,8 +103,9 @@ inline const std::unordered_set<std::string> kWidens = {
     "aten::baddbmm", "aten::addmv",       "aten::mv",
     "aten::dot",     "aten::convolution", "aten::convolution_backward",
     "aten::addbmm",  "aten::addr"};
-// CUDA has integer kernels for these, the CPU has not.
-inline const std::unordered_set<std::string> kIntegersWiden = {"aten::histc", "aten::abs"};
+// CUDA has kernels of integers, or of bool, for these, the CPU has not.
+inline const std::unordered_set<std::string> kIntegersWiden = {"aten::histc"};
+inline const std::unordered_set<std::string> kBoolWidens = {"aten::abs", "aten::_foreach_abs", "aten::_foreach_abs_"};
 
 }  // namespace names
 
@@ -170,6 +173,8 @@ class Operators {
     made.convolves = made.base.rfind("aten::convolution", 0) == 0;
     made.asks_for_grad = made.base == "aten::_sparse_mm_reduce_impl";
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
+    made.bool_widens = names::kBoolWidens.count(made.base) != 0;
+    made.foreach = made.base.rfind("aten::_foreach_", 0) == 0;
     for (const auto* key : {&made.base, &made.full}) {
       if (auto mode = modes_.find(*key); mode != modes_.end() && (layout == Layout::kDense || mode->second.every)) {
         made.mode = mode->second.mode;
