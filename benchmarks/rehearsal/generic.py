@@ -3,6 +3,7 @@
     python benchmarks/rehearsal/generic.py                          # what the wheel has: machinery and databases
     python benchmarks/rehearsal/generic.py --tests DIR [FILE...]    # PyTorch's own test files
     python benchmarks/rehearsal/generic.py --tests DIR --host [FILE...]    # their tests that are for the CPU alone
+    python benchmarks/rehearsal/generic.py --tests DIR --distributed [FILE...]    # those of DDP and collectives
 
 DIR is the folder `test` of a PyTorch source, of a version near the installed torch: its files are not in the wheel.
 FILE is a path in it, such as test_view_ops.py or nn/test_pooling.py. It needs numpy and expecttest.
@@ -10,7 +11,9 @@ FILE is a path in it, such as test_view_ops.py or nn/test_pooling.py. It needs n
 Each file runs in a process for the CPU, without the rehearsal, and in one for the device, and what they say is compared
 test by test. A test that fails on the CPU too says nothing about the device (an older test of a newer torch, for one),
 and is counted apart. With --host, the tests that are not made for a device run with and without the rehearsal, which
-must leave the CPU as it was. A run that was stopped goes on where it was; remove the folder of results to start anew.
+must leave the CPU as it was. With --distributed, the tests of CUDA and NCCL run under the names of the device and of
+its collective library (`generic_distributed.py` has the table), and on the CPU as they are. A run that was stopped goes
+on where it was; remove the folder of results to start anew.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 WORKER = Path(__file__).with_name("generic_worker.py")
+DISTRIBUTED_WORKER = Path(__file__).with_name("generic_distributed.py")
 TARGET = "sdaa"
 FILES = (
     "test_torch.py",
@@ -84,6 +88,16 @@ HOST_FILES = (
     "test_optim.py",
     "test_nn.py",
 )
+DISTRIBUTED_FILES = (
+    "distributed/test_c10d_common.py",
+    "distributed/test_c10d_gloo.py",
+    "distributed/test_c10d_spawn_gloo.py",
+    "distributed/test_c10d_nccl.py",
+    "distributed/test_c10d_spawn_nccl.py",
+    "distributed/test_data_parallel.py",
+    "distributed/test_distributed_spawn.py",
+    "distributed/test_functional_api.py",
+)
 
 Outcomes = dict[str, dict[str, str]]
 
@@ -93,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tests", type=Path, metavar="DIR", help="the folder with PyTorch's test files")
     parser.add_argument("--host", action="store_true", help="the tests that are not made for a device")
+    parser.add_argument("--distributed", action="store_true", help="the tests of DDP and collectives")
     parser.add_argument("--again", action="store_true", help="run once more what failed on the device")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seconds", type=int, default=60, help="limit for one test")
@@ -107,7 +122,7 @@ def main() -> None:
     if not (arguments.tests / "test_torch.py").is_file():
         print(f"skipped: {arguments.tests} has no test_torch.py; name the folder `test` of a PyTorch source")
         return
-    usual = HOST_FILES if arguments.host else FILES
+    usual = DISTRIBUTED_FILES if arguments.distributed else HOST_FILES if arguments.host else FILES
     measure(arguments, rest or [file for file in usual if (arguments.tests / file).is_file()])
 
 
@@ -150,7 +165,7 @@ def run(arguments: argparse.Namespace, folder: Path, file: str, target: str) -> 
     while True:
         before = lines.stat().st_size
         with tempfile.TemporaryDirectory() as scratch:
-            status, errors = watched(plan, lines, scratch, arguments.seconds)
+            status, errors = watched(command(plan, arguments), lines, scratch, arguments.seconds)
         rows = read(lines)
         if status == 0:
             row = {"test": file, "result": "finished"}
@@ -166,11 +181,20 @@ def run(arguments: argparse.Namespace, folder: Path, file: str, target: str) -> 
             return lines
 
 
-def watched(plan: dict[str, Any], lines: Path, scratch: str, seconds: int) -> tuple[int, str]:
+def command(plan: dict[str, Any], arguments: argparse.Namespace) -> list[str]:
+    """Return the worker's command; ranks need the rehearsal in their environment."""
+    worker = DISTRIBUTED_WORKER if arguments.distributed else WORKER
+    started = [sys.executable, str(worker), json.dumps(plan)]
+    if not (arguments.distributed and plan["target"]):
+        return started
+    return [sys.executable, "-m", "torchferry", "rehearse", "-t", plan["target"], "--devices", "4", "--", *started]
+
+
+def watched(arguments: list[str], lines: Path, scratch: str, seconds: int) -> tuple[int, str]:
     """Run the worker, and end it when nothing has been written for longer than a test may take."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         process = subprocess.Popen(
-            [sys.executable, str(WORKER), json.dumps(plan)],
+            arguments,
             cwd=scratch,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
