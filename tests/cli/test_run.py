@@ -63,10 +63,13 @@ dist.destroy_process_group()
 """
 
 
-def rehearsed(target: str, *command: str, cwd: Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a command under the redirect on a simulated card."""
+def rehearsed(
+    target: str, *command: str, cwd: Path, options: tuple[str, ...] = (), more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command under the redirect on a simulated card; `more` is added to its environment."""
     again = [sys.executable, "-m", "torchferry", "run", "-t", target, *options, "--"]
-    return torchferry("rehearse", "-t", target, "--devices", 2, "--", *again, *command, cwd=cwd, env=CACHE)
+    settings = {**CACHE, **(more or {})}
+    return torchferry("rehearse", "-t", target, "--devices", 2, "--", *again, *command, cwd=cwd, env=settings)
 
 
 def program(folder: Path, text: str) -> str:
@@ -97,6 +100,52 @@ def test_forked_and_spawned_children_are_redirected(tmp_path: Path) -> None:
     expected = "[(0, True, 'cuda:0'), (1, True, 'cuda:0')]"
     assert done.stdout.splitlines() == [f"fork {expected}", f"spawn {expected}"], done.stderr
     assert done.stderr.count("torch.cuda of this program runs on") == 1
+
+
+VISIBLE = """
+import os, subprocess, sys, torch
+if "--child" not in sys.argv:
+    if "--set" in sys.argv:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+    child = [sys.executable, __file__, "--child"]
+    for wanted in (None, "0,1"):
+        settings = os.environ if wanted is None else {**os.environ, "CUDA_VISIBLE_DEVICES": wanted}
+        subprocess.run(child, env=settings, check=True)
+x = torch.ones(1).cuda()
+print(torch.cuda.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "arguments", "counts", "said"),
+    [
+        ("npu", {}, [], ["2", "2", "2"], ""),
+        ("npu", {"CUDA_VISIBLE_DEVICES": "1"}, [], ["1", "2", "1"], ""),
+        ("npu", {}, ["--set"], ["1", "2", "1"], ""),
+        ("sdaa", {}, ["--set"], ["1", "2", "1"], ""),
+        (
+            "musa",
+            {"CUDA_VISIBLE_DEVICES": "0,1", "MUSA_VISIBLE_DEVICES": "1"},
+            [],
+            ["1", "1", "1"],
+            "`CUDA_VISIBLE_DEVICES=0,1` is not used, since `MUSA_VISIBLE_DEVICES=1` is set as well",
+        ),
+    ],
+)
+def test_a_program_sees_the_cards_that_it_is_meant_to(
+    target: str, settings: dict[str, str], arguments: list[str], counts: list[str], said: str, tmp_path: Path
+) -> None:
+    done = rehearsed(target, "python", program(tmp_path, VISIBLE), *arguments, cwd=tmp_path, more=settings)
+    assert done.stdout.split() == counts, done.stderr
+    assert said in done.stderr
+    assert ("is not used" in done.stderr) == bool(said)
+
+
+def test_cards_that_cannot_be_named_so_end_the_program(tmp_path: Path) -> None:
+    settings = {"CUDA_VISIBLE_DEVICES": "1,0"}
+    done = rehearsed("npu", "python", program(tmp_path, VISIBLE), "--child", cwd=tmp_path, more=settings)
+    assert (done.returncode == 0, done.stdout) == (False, "")
+    assert "`ASCEND_RT_VISIBLE_DEVICES`, which Huawei Ascend reads, takes ascending numbers alone" in done.stderr
 
 
 @pytest.mark.parametrize(

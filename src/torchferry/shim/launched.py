@@ -72,7 +72,7 @@ def opening(redirect: Redirect) -> str:
             "torch.cuda of this program runs on {target} (`{device}`), {count} names of torch redirected",
             target=target.title,
             device=target.backend.DEVICE_TYPE,
-            count=len(redirect.names),
+            count=sum(name.startswith("torch.") for name in redirect.names),
         )
     )
 

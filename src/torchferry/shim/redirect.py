@@ -159,7 +159,10 @@ def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
 def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     import torch
 
+    from torchferry.shim import visible
+
     _check_torch(str(torch.__version__))
+    visible.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
     load_plugin(target)
     _refuse_others(target, instead_of)
     from torchferry.shim import families
