@@ -110,6 +110,42 @@ print(device.type == x.device.type, x.device, x.is_cuda, x.get_device(), x.type(
         "True cuda:0 True 0 torch.cuda.FloatTensor",
     ),
     Program(
+        "which cards the program wants to see",
+        """
+import os
+from torchferry.shim.redirect import current
+use = current().target.row("env", "CUDA_VISIBLE_DEVICES").use
+told = []
+for wanted in ("1", "0, 1", "0,-1,1", "-1", ""):
+    os.environ["CUDA_VISIBLE_DEVICES"] = wanted
+    told.append(os.environ[use])
+del os.environ["CUDA_VISIBLE_DEVICES"]
+print(told, use in os.environ)
+""",
+        "['1', '0,1', '0', '-1', '-1'] False",
+    ),
+    Program(
+        "cards by an identity of NVIDIA's",
+        """
+import os
+try:
+    os.environ["CUDA_VISIBLE_DEVICES"] = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+finally:
+    print("CUDA_VISIBLE_DEVICES" in os.environ)
+""",
+        "...ValueError: torchferry: `CUDA_VISIBLE_DEVICES=GPU-8932f937",
+    ),
+    Program(
+        "cards in another order",
+        """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
+print(os.environ.pop("CUDA_VISIBLE_DEVICES"))
+""",
+        "1,0",
+        {NPU: "...takes ascending numbers alone"},
+    ),
+    Program(
         "compared as CUDA's",
         """
 import torch
@@ -305,7 +341,43 @@ x = torch.zeros(1024, device="cuda")
 print(torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() >= 4096)
 """,
         "4096 True",
-        {PTEX: "...has no `torch.cuda.empty_cache`"},
+        {PTEX: "...has no `torch.cuda.memory_allocated`"},
+    ),
+    Program(
+        "a call that frees what is cached",
+        """
+import torch
+torch.cuda.memory.empty_cache()
+torch.cuda.memory.empty_cache()
+print("on it goes")
+""",
+        "on it goes",
+        {PTEX: "on it goes\nwarning at line 3"},
+    ),
+    Program(
+        "a library asks for a certain card of NVIDIA's",
+        """
+import os, sys, tempfile
+folder = os.path.join(tempfile.mkdtemp(), "lightning_fabric", "accelerators")
+os.makedirs(folder)
+with open(os.path.join(folder, "cuda.py"), "w") as file:
+    file.write("import torch\\ndef _is_ampere_or_later(): return torch.cuda.get_device_capability()[0] >= 0\\n")
+sys.path.insert(0, folder.removesuffix(os.path.join("", "lightning_fabric", "accelerators")))
+from lightning_fabric.accelerators.cuda import _is_ampere_or_later
+print(_is_ampere_or_later(), sys.path.pop(0) != "")
+""",
+        "False True",
+    ),
+    Program(
+        "the ranks of a group",
+        """
+import os, tempfile, torch.distributed as dist
+dist.init_process_group("nccl", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+print(dist.is_initialized(), dist.get_world_size(), dist.get_rank())
+dist.destroy_process_group()
+print(dist.is_initialized())
+""",
+        "True 1 0\nFalse",
     ),
     Program(
         "streams and events",

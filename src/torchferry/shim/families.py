@@ -13,6 +13,7 @@ from torchferry.shim import (
     factories,
     fallback,
     generators,
+    library_questions,
     loading,
     namespace,
     profiling,
@@ -51,6 +52,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     scripting.patch(patches, devices)
     compiling.patch(patches, devices, viewers)
     default_type.patch(patches, devices)
+    library_questions.patch(patches, target)
     registrations.patch(patches, devices, viewers)
     fallback.patch(patches, devices)
     return devices

@@ -6,7 +6,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,13 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.shim.devices import Devices
 from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import ABSENT
+
+_LEFT_OUT = frozenset(
+    f"{module}.{name}"
+    for module in (cuda.NAMESPACE, f"{cuda.NAMESPACE}.memory")
+    for name in ("empty_cache", "ipc_collect")
+)
+"""Return nothing and change no result: where the card has nothing like it, a call is left out, and that is said."""
 
 
 class NotThereError(LookupError):
@@ -71,6 +78,8 @@ class Resolver:
             use = namespace + name.removeprefix(cuda.NAMESPACE)  # the installed plugin tells what no source does
             if callable(original):
                 return self._when_used(row, use, original)
+        elif row.status == "missing" and name in _LEFT_OUT:
+            return self._left_out(row, original)
         elif row.status not in REWRITTEN:
             return self.refusal(name, row, original)
         try:
@@ -139,6 +148,19 @@ class Resolver:
         except TypeError:  # a class that takes no subclasses
             return value
         return redirected
+
+    def _left_out(self, row: Row, original: Any) -> Any:
+        said = False
+
+        @wraps(original)
+        def nothing(*args: Any, **kwargs: Any) -> None:
+            nonlocal said
+            if not said:
+                said = True
+                text = say("`{name}` does nothing on {target}", name=row.name, target=self.target.title)
+                warn_user(noted(text, row.remark))
+
+        return nothing
 
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         """Return what raises when the program uses a name that the card does not have."""
