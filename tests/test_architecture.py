@@ -28,6 +28,7 @@ WITH_TORCH = {
             "manager",
             "memory",
             "names",
+            "portable",
             "precision",
             "profiling",
             "randomness",

@@ -367,6 +367,110 @@ def order() -> Any:
 
 
 @case
+def portable_names_of_the_device() -> Any:
+    return [
+        module.device_string(),
+        module.device_string(1),
+        module.device_named("cuda:1"),
+        module.device_named("meta"),
+        module.accelerator_type(),
+        str(module.this_device(0)),
+        module.visible_devices_variable(),
+        module.collective_backend(),
+        module.is_collective_available(),
+    ]
+
+
+@case
+def portable_place() -> Any:
+    tensor = torch.ones(2).to(module.this_device())
+    other = torch.ones(2, device=module.device_string(0)).to(module.this_device(torch.device("cpu")))
+    return [tensor.device.type == module.accelerator_type(), other.device.type, str(module.this_device("cpu"))]
+
+
+@case
+def portable_questions() -> Any:
+    return [module.is_available(), module.device_count(), module.current_device(), module.is_bf16_supported()]
+
+
+@case
+def portable_calls_that_every_device_takes() -> Any:
+    def run() -> Any:
+        module.set_device(module.this_device(0))
+        with module.device(0):
+            module.synchronize()
+        module.synchronize(0)
+        module.manual_seed_all(3)
+        module.empty_cache()
+        module.ipc_collect()
+        with module.nvtx.range("a {}", 1):
+            module.nvtx.range_push("b")
+            module.nvtx.mark("c")
+            module.nvtx.range_pop()
+        return "done"
+
+    return run()
+
+
+@case
+def portable_memory() -> Any:
+    def told() -> Any:
+        module.reset_peak_memory_stats()
+        held = torch.ones(1024).to(module.this_device())
+        return [module.memory_allocated() >= held.nbytes, module.max_memory_allocated() >= held.nbytes]
+
+    return warned(told)
+
+
+@case
+def portable_mixed_precision() -> Any:
+    def step(context: Any, scaler: Any) -> str:
+        model = torch.nn.Linear(4, 4).to(module.this_device())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with context:
+            out = model(torch.ones(2, 4).to(module.this_device()))
+        scaler.scale(out.float().sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return str(out.dtype)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = module.accelerator_type()
+        return [
+            step(module.autocast(), module.GradScaler()),
+            step(module.autocast_on(kind, dtype=torch.float16), module.scaler_on(kind)),
+            step(module.amp.autocast(enabled=False), module.amp.GradScaler(enabled=False)),
+        ]
+
+
+@case
+def portable_profile() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        activity = module.ProfilerActivity
+        with module.profile(activities=[activity.CPU, activity.ACCELERATOR]):
+            torch.ones(2).to(module.this_device()).sum()
+    return refused(module.sort_key, "self_cuda_time_total")
+
+
+@case
+def portable_loading() -> Any:
+    path = os.path.join(sys.argv[1], "weights.pt")
+    torch.save({"a": torch.ones(2)}, path)
+    return warned(lambda: torch.load(path, map_location=module.load_location())["a"].device.type)
+
+
+@case
+def portable_streams_and_what_is_not_there() -> Any:
+    def queued() -> Any:
+        with module.stream(module.Stream()):
+            return type(module.Event()).__name__
+
+    return [refused(queued), isinstance(3, module.Stream), refused(lambda: module.no_such_name)]
+
+
+@case
 def report() -> Any:
     told = json.loads(json.dumps(manager.report()))
     return [

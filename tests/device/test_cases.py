@@ -159,6 +159,47 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "ptex": ["xla:0", "DeviceError"],
         "sdaa": ["sdaa:0", "DeviceError"],
     },
+    "portable_names_of_the_device": {
+        "cpu": ["cpu", "cpu", "cpu", "meta", "cuda", "cpu", "CUDA_VISIBLE_DEVICES", "gloo", True],
+        "gcu": ["gcu", "gcu:1", "gcu:1", "meta", "gcu", "gcu:0", "TOPS_VISIBLE_DEVICES", "eccl", True],
+        "musa": ["musa", "musa:1", "musa:1", "meta", "musa", "musa:0", "MUSA_VISIBLE_DEVICES", "mccl", True],
+        "npu": ["npu", "npu:1", "npu:1", "meta", "npu", "npu:0", "ASCEND_RT_VISIBLE_DEVICES", "hccl", True],
+        "ptex": ["xla", "xla:1", "xla:1", "meta", "xla", "xla:0", "TOPS_VISIBLE_DEVICES", "eccl", True],
+        "sdaa": ["sdaa", "sdaa:1", "sdaa:1", "meta", "sdaa", "sdaa:0", "SDAA_VISIBLE_DEVICES", "tccl", True],
+    },
+    "portable_place": {"": [True, "cpu", "cpu"], "cpu": [False, "cpu", "cpu"]},
+    "portable_questions": {"": [True, 2, 0, True], "cpu": [False, 0, 0, False]},
+    "portable_calls_that_every_device_takes": {"": "done"},
+    "portable_memory": {
+        "": [[True, True], []],
+        "cpu": [[False, False], []],  # 0, as torch.cuda says there
+        "ptex": [[False, False], WARNED * 3],
+    },
+    "portable_mixed_precision": {
+        "": ["torch.float16", "torch.float16", "torch.float32"],
+        "cpu": ["torch.float32", "torch.float32", "torch.float32"],
+    },
+    "portable_profile": {
+        "cpu": "self_cpu_time_total",
+        "gcu": "self_gcu_time_total",
+        "musa": "self_device_time_total",
+        "npu": NOT_HERE,
+        "ptex": NOT_HERE,
+        "sdaa": "self_device_time_total",
+    },
+    "portable_loading": {
+        "cpu": ["cpu", []],
+        "gcu": ["gcu", []],
+        "musa": ["musa", []],
+        "npu": ["npu", []],
+        "ptex": ["cpu", WARNED],
+        "sdaa": ["sdaa", []],
+    },
+    "portable_streams_and_what_is_not_there": {
+        "": ["Event", False, "AttributeError"],
+        "cpu": [NOT_HERE, False, "AttributeError"],
+        "ptex": [NOT_HERE, False, "AttributeError"],
+    },
     "report": {"": [True, True, True]},
     "languages": {"": ["device", "设备"]},
 }

@@ -108,3 +108,13 @@ def api_group(name: str) -> str:
     if part != NAMESPACE:
         return ""
     return "namespace" if name == NAMESPACE else "unlisted"
+
+
+@lru_cache(maxsize=1)
+def portable() -> dict[str, str]:
+    """Return the names below `torch.cuda` that portable code may use, and what happens where a plugin lacks one.
+
+    That is `nothing`, `untold` (a figure is 0, with a warning), `raises` (when it is used) or `served` (never).
+    """
+    document = toml.load(DATA / "cuda" / "portable.toml")
+    return {name: group["without"] for group in document["group"] for name in group["names"]}

@@ -15,6 +15,10 @@ from torchferry.core.messages import Bilingual
 class Target:
     """A backend at a plugin version; an empty version means the newest whose surface was read."""
 
+    module: str = ""
+    """Module whose names are written in place of CUDA's, for code that is to run on every device; empty for the
+    plugin's own names."""
+
     def __init__(self, backend: type[Backend], version: str = "") -> None:
         self.backend = backend
         self.version = version
@@ -63,6 +67,10 @@ class Target:
         if row is None:
             row = self._rows[key] = self._api(name)
         return row
+
+    def of_vendor(self, name: str) -> Row:
+        """Return what the plugin itself has for `name`, also where something else is written in its place."""
+        return self.api(name)
 
     def _api(self, name: str) -> Row:
         table = self.backend.table("api")

@@ -22,8 +22,9 @@ from torchferry.report.model import Report, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.rules.analysis import analyse
 
-STYLES = ("native", "shim")
-"""The target's own API in place of CUDA's; or one import that redirects CUDA's, and nothing else."""
+STYLES = ("native", "portable", "shim")
+"""The target's own API in place of CUDA's; one that leads to whichever device is there; or one import that redirects
+CUDA's, and nothing else."""
 
 
 @click.command("migrate")
@@ -40,7 +41,10 @@ STYLES = ("native", "shim")
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
 @click.option(
-    "--style", type=click.Choice(STYLES), default="native", help="The vendor's own API, or the redirect's import."
+    "--style",
+    type=click.Choice(STYLES),
+    default="native",
+    help="The vendor's own API, code for all devices, or a redirect.",
 )
 @click.option("--allow-dirty", is_flag=True, help="Write although changes are not committed.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
@@ -174,7 +178,7 @@ def _finish(
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
-    written = written._replace(style="shim" if setting.request.redirected else "native")
+    written = written._replace(style=setting.style)
     report = Report(
         target=str(setting.target),
         target_title=setting.target.title,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.core import env
@@ -19,6 +20,7 @@ from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
 from torchferry.rules.run.sightings import read_sightings
+from torchferry.source.copied import portable_module
 from torchferry.source.tree import list_files
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
@@ -48,6 +50,7 @@ class Setting(NamedTuple):
     config: Config
     target: Target
     request: Request
+    style: str = "native"
 
 
 _SELECTION = (
@@ -135,6 +138,8 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         max_file_size=config.max_file_size,
     )
     listing = list_files(root, (*choices.exclude, *config.exclude), () if whole else (choices.path.name,))
+    if choices.style == "portable":
+        target = PortableTarget(target.backend, target.version, portable_module(root, listing) or INSTALLED)
     seen = None
     if choices.seen is not None:
         seen = read_sightings(choices.seen, root, "" if whole else choices.path.name)
@@ -151,7 +156,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         seen=seen,
         redirected=choices.style == "shim",
     )
-    return Setting(root, config, target, request)
+    return Setting(root, config, target, request, choices.style)
 
 
 def project_name(root: Path) -> str:

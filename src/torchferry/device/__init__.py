@@ -1,6 +1,7 @@
 """One object for the device of a program, whichever vendor's it is; also as one file to copy into a project.
 
-`DeviceManager` needs torch and is imported when it is asked for: the single file can be written where there is none.
+`DeviceManager`, and the names of `portable.py`, which are CUDA's, need torch and are imported when they are asked for:
+the single file can be written where there is none.
 Every module here that works at run time goes into that file (`one_file.py`), and so keeps to Python 3.8, torch 1.10,
 and the few parts of `core` that go with it.
 """
@@ -34,7 +35,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):  # what Python itself asks a module for must not load torch
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.portable"), name)
     home = {
         "DeviceManager": "manager",
         "DtypeVerdict": "dtypes",

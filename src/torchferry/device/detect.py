@@ -6,11 +6,13 @@ plugin that cannot be imported is a warning with its error, and the CPU is chose
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
@@ -28,6 +30,8 @@ FALLBACK = "PREFERRED_DEVICE_FALLBACK"
 FALLBACKS = ("warn", "error", "allow", "cpu")
 """What happens without an accelerator: the CPU with a warning, an error, or the CPU without a word. A device that was
 asked for by name and is not there is an error in all three; `cpu` takes the CPU then too, with a warning."""
+
+_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 NOT_INSTALLED, FAILED, OTHER, NO_CARD, NOT_TRIED, CHOSEN = (
     "not installed",
@@ -167,12 +171,26 @@ def _look(facts: Facts) -> Candidate:
     try:
         if facts.plugin:
             importlib.import_module(facts.plugin)
-        return _ask(facts)
+            return _ask(facts)
+        with _without_starting_the_driver():
+            return _ask(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
         told = traceback.format_exc()
         return Candidate(
             facts, FAILED, say("{plugin} fails: {error}", plugin=_asked(facts), error=_in_full(error)), told
         )
+
+
+@contextlib.contextmanager
+def _without_starting_the_driver() -> Iterator[None]:
+    """Let torch ask NVML for CUDA's cards (torch 2.0 and later): it can still fork, and hide cards."""
+    before = os.environ.get(_NVML)
+    os.environ[_NVML] = "1" if before is None else before
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NVML]
 
 
 def _ask(facts: Facts) -> Candidate:

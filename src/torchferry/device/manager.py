@@ -13,19 +13,19 @@ from torchferry.core.messages import Message, say
 from torchferry.device.detect import Candidate, choose
 from torchferry.device.dtypes import DtypeVerdict, asked_for, best, judge
 from torchferry.device.failures import DeviceError
-from torchferry.device.memory import MemoryEfficientMode, MemoryStatistics, empty_cache, reset_peak, statistics
+from torchferry.device.memory import MemoryEfficientMode, MemoryStatistics, release_cache, reset_peak, statistics
 from torchferry.device.names import Place, current, find, required, resolve
-from torchferry.device.precision import autocast, grad_scaler
+from torchferry.device.precision import loss_scaler, mixed_precision
 from torchferry.device.profiling import (
     Timing,
     activities,
-    event,
     has_streams,
-    profiler,
-    sort_key,
-    stream,
-    synchronize,
+    new_event,
+    new_profiler,
+    new_stream,
+    time_column,
     use_stream,
+    wait,
 )
 from torchferry.device.randomness import create_generator, seed_everything
 from torchferry.device.ranks import collective, distributed, place_index
@@ -248,7 +248,7 @@ class DeviceManager:
     def empty_cache(self) -> bool:
         """Give cached memory back to the device; False where there is no call for it, and so nothing was done."""
         with current(self._place):
-            return empty_cache(self._place)
+            return release_cache(self._place)
 
     def set_memory_efficient_mode(
         self, *, gradients: bool = False, fraction: float | None = None
@@ -293,7 +293,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: neither torch nor the plugin has autocast for the device.
         """
-        return autocast(self._place, dtype or self.dtype, enabled)
+        return mixed_precision(self._place, dtype or self.dtype, enabled)
 
     def grad_scaler(self, dtype: torch.dtype | None = None, *, enabled: bool | None = None, **options: Any) -> Any:
         """Return a scaler of the loss for float16; the other dtypes need none, and it does nothing then.
@@ -303,13 +303,13 @@ class DeviceManager:
         """
         if enabled is None:
             enabled = (dtype or self.dtype) is torch.float16
-        return grad_scaler(self._place, enabled, options)
+        return loss_scaler(self._place, enabled, options)
 
     # --- time ---
 
     def synchronize(self) -> None:
         """Wait until the device has done its work; on a lazy device, run what is pending first."""
-        synchronize(self._place)
+        wait(self._place)
 
     def timing(self) -> Timing:
         """Return a context that measures wall-clock seconds and waits for the device before and after."""
@@ -325,7 +325,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: the installed plugin does not have it.
         """
-        return profiler(self._place, options)
+        return new_profiler(self._place, options)
 
     def profiler_sort_key(self, *, own: bool = False) -> str:
         """Return the column of `key_averages().table(sort_by=...)` with time on the device; `own` leaves callees out.
@@ -333,7 +333,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: the profiler has no table, or its columns are not known.
         """
-        return sort_key(self._place, own)
+        return time_column(self._place, own)
 
     # --- streams ---
 
@@ -348,7 +348,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: the device has none.
         """
-        return stream(self._place, options)
+        return new_stream(self._place, options)
 
     def use_stream(self, chosen: Any) -> Any:
         """Return a context in which work goes to a stream.
@@ -364,7 +364,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: the device has none; `timing` measures everywhere.
         """
-        return event(self._place, enable_timing)
+        return new_event(self._place, enable_timing)
 
     # --- several processes ---
 

@@ -53,7 +53,7 @@ def statistics(place: Place) -> MemoryStatistics:
     )
 
 
-def empty_cache(place: Place) -> bool:
+def release_cache(place: Place) -> bool:
     """Give cached memory back to the device; False where there is no call for it, and so nothing was done."""
     release = find(place.facts, "empty_cache")
     if release is None:
@@ -83,7 +83,7 @@ class MemoryEfficientMode:
         self._limit = required(place.facts, "set_per_process_memory_fraction") if fraction is not None else None
         if self._limit is not None:
             self._limit(fraction, place.device)
-        empty_cache(place)
+        release_cache(place)
         torch.set_grad_enabled(gradients and self._before)
 
     def undo(self) -> None:
@@ -91,7 +91,7 @@ class MemoryEfficientMode:
         torch.set_grad_enabled(self._before)
         if self._limit is not None:
             self._limit(1.0, self._place.device)
-        empty_cache(self._place)
+        release_cache(self._place)
 
     def __enter__(self) -> MemoryEfficientMode:
         return self

@@ -16,7 +16,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core import toml
 from torchferry.device.facts import Facts
-from torchferry.device.provider import vendors
+from torchferry.device.provider import portable_names, vendors
 
 MODULES = (
     "failures",
@@ -32,6 +32,7 @@ MODULES = (
     "profiling",
     "ranks",
     "manager",
+    "portable",
 )
 """The modules of this package that go into the file, in an order that reads from small to large."""
 
@@ -260,11 +261,15 @@ def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
         "def vendors() -> tuple[Facts, ...]:\n"
         '    """Return what is known of every device, in the order in which they are tried; the CPU is the last."""\n'
         "    return _FACTS\n\n\n"
+        "def portable_names() -> Mapping[str, str]:\n"
+        '    """Return the names of `torch.cuda` that every device is asked for, and what happens without one."""\n'
+        "    return _PORTABLE\n\n\n"
         "def _chinese() -> Mapping[str, str]:\n"
         '    """Return the Chinese catalog: English template to Chinese template."""\n'
         "    return _CHINESE\n\n\n"
         "# fmt: off\n"
         f"_FACTS: tuple[Facts, ...] = {_literal(known, 0)}\n\n"
+        f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
         f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
         "# fmt: on\n"
     )

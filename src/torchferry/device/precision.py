@@ -12,7 +12,7 @@ from torchferry.device.required import torch
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def autocast(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
+def mixed_precision(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
     """Return a context in which operators choose `dtype` where that is safe; without effect for float32.
 
     Raises:
@@ -25,13 +25,13 @@ def autocast(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
         try:
             return torch.autocast(place.device.type, **options)
         except RuntimeError:
-            if find(place.facts, "amp.autocast") is None:
+            if not place.facts.plugin or find(place.facts, "amp.autocast") is None:
                 raise
             # this torch is older than its autocast for plugins, which have their own
     return required(place.facts, "amp.autocast")(**options)
 
 
-def grad_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
+def loss_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
     """Return what scales the loss, so that small gradients are no zeros in float16.
 
     Raises:

@@ -11,7 +11,7 @@ from torchferry.device.failures import NotOnThisDeviceError, plain, warn
 from torchferry.device.names import Place, find, required, resolve
 
 
-def synchronize(place: Place) -> None:
+def wait(place: Place) -> None:
     """Wait until the device has done all that it was given; a lazy device is made to run what it has put off."""
     if not place.facts.namespace and not place.facts.plugin:
         return
@@ -45,7 +45,7 @@ class Timing:
         return self._seconds
 
     def __enter__(self) -> Timing:
-        synchronize(self._place)
+        wait(self._place)
         self._start = time.perf_counter()
         return self
 
@@ -53,7 +53,7 @@ class Timing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:  # after an error, waiting could raise another and hide it
-            synchronize(self._place)
+            wait(self._place)
         self._seconds = time.perf_counter() - self._start
 
 
@@ -77,7 +77,7 @@ def activities(place: Place) -> list[Any]:
     return [resolve("torch.profiler.ProfilerActivity.CPU")]
 
 
-def profiler(place: Place, options: dict[str, Any]) -> Any:
+def new_profiler(place: Place, options: dict[str, Any]) -> Any:
     """Return the profiler that records the device.
 
     Raises:
@@ -93,7 +93,7 @@ def profiler(place: Place, options: dict[str, Any]) -> Any:
     return found(**options)
 
 
-def sort_key(place: Place, own: bool) -> str:
+def time_column(place: Place, own: bool) -> str:
     """Return the column for `key_averages().table(sort_by=...)`: time on the device, without callees if `own`.
 
     Raises:
@@ -113,7 +113,7 @@ def sort_key(place: Place, own: bool) -> str:
     return f"{'self_' if own else ''}{key}_total"
 
 
-def stream(place: Place, options: dict[str, Any]) -> Any:
+def new_stream(place: Place, options: dict[str, Any]) -> Any:
     """Return a new stream of the device.
 
     Raises:
@@ -131,7 +131,7 @@ def use_stream(place: Place, chosen: Any) -> Any:
     return required(place.facts, "stream", _IN_ORDER)(chosen)
 
 
-def event(place: Place, enable_timing: bool) -> Any:
+def new_event(place: Place, enable_timing: bool) -> Any:
     """Return an event of the device.
 
     Raises:

@@ -13,29 +13,12 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual
 from torchferry.device.facts import DtypeFact, Facts, Name
 
-USED = (
-    "Event",
-    "Stream",
-    "amp.GradScaler",
-    "amp.autocast",
-    "current_device",
-    "device_count",
-    "empty_cache",
-    "get_device_name",
-    "is_available",
-    "is_bf16_supported",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "reset_peak_memory_stats",
-    "set_device",
-    "set_per_process_memory_fraction",
-    "stream",
-    "synchronize",
-)
-"""The names of `torch.cuda` that are asked for."""
+
+@lru_cache(maxsize=1)
+def portable_names() -> Mapping[str, str]:
+    """Return the names of `torch.cuda` that every device is asked for, and what happens where a plugin lacks one."""
+    return cuda.portable()
+
 
 CUDA = Facts(
     name="cuda",
@@ -54,14 +37,17 @@ CUDA = Facts(
 )
 """The side we come from. Source: documentation of torch.cuda, torch.profiler and torch.use_deterministic_algorithms."""
 
-_WITHOUT_DEVICE = {name: Name("") for name in USED}
+_WITHOUT_DEVICE = {name: Name("") for name in cuda.portable()}
+
+_OF_TORCH = ("OutOfMemoryError", "amp.GradScaler", "amp.autocast", "amp.custom_bwd", "amp.custom_fwd")
+"""What torch has below `torch.cuda` and can be used without a card: mixed precision is then off, as torch warns."""
 
 HOST = Facts(
     name="cpu",
     title=Bilingual("CPU"),
     device_type="cpu",
     collective="gloo",
-    names={**_WITHOUT_DEVICE, "amp.GradScaler": Name("torch.cuda.amp.GradScaler")},
+    names={**_WITHOUT_DEVICE, **{name: Name(f"{cuda.NAMESPACE}.{name}") for name in _OF_TORCH}},
     generator=True,
     autocast=True,
     composite=False,
@@ -145,7 +131,7 @@ def _facts(backend: type[Backend]) -> Facts:
 def _names(target: Target) -> dict[str, Name]:
     """Return the names of `torch.cuda` that are not simply the same below the vendor's namespace."""
     found = {}
-    for name in USED:
+    for name in cuda.portable():
         row = target.api(f"{cuda.NAMESPACE}.{name}")
         same = f"{target.backend.NAMESPACE}.{name}" if target.backend.NAMESPACE else ""
         entry = Name(

@@ -150,6 +150,8 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
         for item in examined
         if item.path in reaching and item.outline is not None and _is_program(item, graph, request.entry_points)
     ]
+    if request.target.module:  # its names load the plugin when they are first asked for
+        return entries, examined
     everywhere = request.target.autoloads() is not True and not request.redirected
     needing = (using if everywhere else set()) | set(entries)
     done: list[Examined] = []

@@ -23,6 +23,7 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
+from torchferry.rules.portable import without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
@@ -208,6 +209,8 @@ class Engine:
         in_force = self.redirected if redirected is None else redirected
         if in_force:
             found = [covered(finding) for finding in found]
+        if self.target.module:
+            found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
         comments = suppressions(context.source)
         staying: dict[str, Message] = {}
         if isinstance(context, PythonContext) and found and not in_force:  # a redirected condition stays true

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
+from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import ReferenceRule, attribute_span
 from torchferry.source.names import Reference
@@ -51,9 +52,9 @@ class AutocastState(ReferenceRule):
             return  # AMP104
         if context.target.api(reference.name).status == "equivalent":
             return  # the plugin's own speaks of its device
-        device = context.target.backend.DEVICE_TYPE
+        device = device_type(context)
         message = say(
-            '`{found}` speaks of CUDA; on {target} it is `torch.{function}("{device}"...)`',
+            "`{found}` speaks of CUDA; on {target} it is `torch.{function}({device}...)`",
             found=reference.name,
             target=context.target.title,
             function=function,
@@ -65,8 +66,8 @@ class AutocastState(ReferenceRule):
             return
         start, end = attribute_span(context, reference.node)
         behind = context.text.index("(", end) + 1
-        text = f'"{device}"' + (", " if call.args else "")
+        text = device + (", " if call.args else "")
         edits = [Edit(behind, behind, text)]
         if context.text[start:end] != function:
             edits.append(Edit(start, end, function))
-        yield self.finding(context, span, message, Grade.SAFE, edits)
+        yield self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))

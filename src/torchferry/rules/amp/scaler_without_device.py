@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 
 _SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler"})
@@ -39,7 +40,7 @@ class ScalerWithoutDevice(Rule):
                 continue
             if context.target.backend.AUTOCAST is False:
                 continue  # AMP104
-            device = context.target.backend.DEVICE_TYPE
+            device = device_type(context)
             message = say(
                 "`{found}` without a device is made for CUDA; on {target} say `{device}`",
                 found=reference.name,
@@ -49,7 +50,7 @@ class ScalerWithoutDevice(Rule):
             _, name_end = context.file.span(call.func)
             start, end = context.file.span(call)
             behind = context.text.index("(", name_end) + 1
-            text = f'"{device}"' + (", " if call.keywords else "")
+            text = device + (", " if call.keywords else "")
             grade = Grade.SAFE if context.file.fstring_of(call) is None else Grade.MANUAL
             edits = [Edit(behind, behind, text)] if grade is Grade.SAFE else []
-            yield self.finding(context, (start, end), message, grade, edits)
+            yield self.finding(context, (start, end), message, grade, edits, imports=portable_imports(context))

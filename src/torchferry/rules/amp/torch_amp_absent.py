@@ -9,21 +9,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import ReferenceRule
 
 _OWN = {"autocast": "torch.cuda.amp.autocast", "GradScaler": "torch.cuda.amp.GradScaler"}
 _MODULES = ("torch.", "torch.amp.", "torch.amp.autocast_mode.", "torch.amp.grad_scaler.")
 _STATE = frozenset({"is_autocast_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype", "set_autocast_gpu_dtype"})
 
 
-class TorchAmpAbsent(Rule):
+class TorchAmpAbsent(ReferenceRule):
     """Finds torch's own mixed precision where the plugin's takes its place."""
 
     CODE = "AMP104"
+    BINDS = False
+    GROUPS = ()
     CHINESE = """目标平台另有混合精度时，仍使用 torch 自带的混合精度。
 
 `torch.autocast(...)`、`torch.amp.GradScaler(...)` 以及查询其状态的函数只服务于 torch 认识的设备。旧版 torch 的插件
@@ -32,12 +36,16 @@ class TorchAmpAbsent(Rule):
     WORDS = ("autocast", "GradScaler")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """Nothing on a target that torch's own serves."""
-        return self.WORDS if target.backend.AUTOCAST is False else ()
+        """Nothing on a target that torch's own serves, unless what is written is to run on the others too."""
+        return self.WORDS if target.backend.AUTOCAST is False or target.module else ()
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
         for reference in context.names.references("torch"):
+            if context.target.module:
+                if reference.name in MIXED_PRECISION and not reference.is_import:
+                    yield from self.check_reference(context, reference)
+                continue
             module, _, name = reference.name.rpartition(".")
             if f"{module}." not in _MODULES or (name not in _OWN and name not in _STATE):
                 continue

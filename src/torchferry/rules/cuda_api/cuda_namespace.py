@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
@@ -58,6 +58,14 @@ class CudaNamespace(Rule):
             message = say("`torch.cuda` is left as it is: {reason}", reason=kept)
             return self.finding(context, span, message, Grade.NOTE)
         namespace = context.target.backend.NAMESPACE
+        if context.target.module and reference.bound == "torch":
+            message = say(
+                "`torch.cuda` is used as a value; on {target} it is `{namespace}`{asked}",
+                target=context.target.title,
+                namespace=namespace,
+                asked=self._asked(context, reference),
+            )
+            return self.finding(context, span, message, Grade.SAFE, [Edit(*span, namespace)], imports=(namespace,))
         if not namespace or not namespace.startswith(reference.bound + "."):
             message = say(
                 "`torch.cuda` is used as a value, and {plugin} has no namespace like it",

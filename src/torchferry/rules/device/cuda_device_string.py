@@ -15,11 +15,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import device_shown, portable_imports
+from torchferry.rules.device.strings import device_edits, literal_span
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import DEVICE_SPELLING
@@ -49,7 +49,7 @@ class CudaDeviceString(Rule):
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        device = context.target.backend.DEVICE_TYPE
+        device = device_shown(context)
         kept = reason_to_keep(context, node)
         if kept is not None:
             message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
@@ -62,10 +62,10 @@ class CudaDeviceString(Rule):
             device=device,
         )
         try:
-            edits = word_edits(context, node, cuda.DEVICE_TYPE, device)
+            edits = device_edits(context, node)
         except ValueError:
             return self.finding(context, span, message, Grade.MANUAL)
-        return self.finding(context, span, message, Grade.SAFE, edits)
+        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
 
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:

@@ -14,10 +14,11 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
-from torchferry.rules.device.expressions import device_expression, indexed_device, quoted_for
+from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
+from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
 
@@ -72,6 +73,9 @@ class CudaMethod(Rule):
         grade = Grade.SAFE
         if written is None:
             return self.finding(context, (start, last), message, Grade.MANUAL)
+        loader = _loading_lambda(context, call)
+        if loader is not None and not call.keywords and len(call.args) < 2:
+            return self._loading(context, call, loader, message)
         if chosen is None:
             behind = context.text.index("(", end) + 1
             text = f"{written}, " if call.keywords else written
@@ -92,8 +96,9 @@ class CudaMethod(Rule):
             indexed = quoted_for(context, call, indexed) if indexed is not None else None
             if indexed is None:
                 return self.finding(context, (start, last), message, Grade.MANUAL)
-            imports = ()
-            grade = Grade.SAFE if isinstance(chosen, ast.Constant) else Grade.UNSAFE
+            imports = portable_imports(context)
+            sure = isinstance(chosen, ast.Constant) or context.target.module
+            grade = Grade.SAFE if sure else Grade.UNSAFE
             edits.append(Edit(*place, indexed))
         else:
             imports = ()
@@ -101,3 +106,33 @@ class CudaMethod(Rule):
             second, _ = context.file.span(call.args[1])
             edits.append(Edit(second, second, "non_blocking="))
         return self.finding(context, (start, last), message, grade, edits, imports=imports)
+
+    def _loading(self, context: PythonContext, call: ast.Call, loader: ast.Lambda, message: Message) -> Finding:
+        """Write the device in place of a function that moves a storage to it: a storage has no `.to(device)`."""
+        span = context.file.span(call)
+        chosen = call.args[0] if call.args else None
+        device, imports = device_expression(context)
+        if context.target.module:
+            text = context.file.text(chosen) if chosen is not None else ""
+            device, imports = f"{context.target.module}.load_location({text})", portable_imports(context)
+        elif chosen is not None and context.devices.values.holds(chosen):
+            device, imports = context.file.text(chosen), ()
+        elif chosen is not None:
+            indexed = indexed_device(context, chosen)
+            if indexed is None:
+                return self.finding(context, span, message, Grade.MANUAL)
+            device = indexed
+        return self.finding(
+            context, span, message, Grade.SAFE, [Edit(*context.file.span(loader), device)], imports=imports
+        )
+
+
+def _loading_lambda(context: PythonContext, call: ast.Call) -> ast.Lambda | None:
+    """Return the lambda given as `map_location` that does nothing but move its storage by this call."""
+    function = context.file.parents.get(call)
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(function, ast.Lambda) or function.body is not call or not isinstance(receiver, ast.Name):
+        return None
+    first = function.args.args[:1]
+    moves = bool(first) and first[0].arg == receiver.id
+    return function if moves and is_load_location(context, function) else None

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import device_shown, portable_imports
+from torchferry.rules.device.strings import device_edits, literal_span
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow import Verdict
 
@@ -33,7 +33,7 @@ class CudaStringUntraced(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is open."""
-        device = context.target.backend.DEVICE_TYPE
+        device = device_shown(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
             if trace.verdict is not Verdict.OPEN or reason_to_keep(context, node) is not None:
@@ -47,8 +47,8 @@ class CudaStringUntraced(Rule):
             )
             span = literal_span(context, node)
             try:
-                edits = word_edits(context, node, cuda.DEVICE_TYPE, device)
+                edits = device_edits(context, node)
             except ValueError:
                 yield self.finding(context, span, message, Grade.MANUAL)
                 continue
-            yield self.finding(context, span, message, Grade.UNSAFE, edits)
+            yield self.finding(context, span, message, Grade.UNSAFE, edits, imports=portable_imports(context))

@@ -13,6 +13,8 @@ _PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
 def device_expression(context: PythonContext) -> tuple[str, tuple[str, ...]]:
     """Return the expression for the target's device, and the modules it needs imported."""
     backend = context.target.backend
+    if context.target.module:
+        return f"{context.target.module}.this_device()", (context.target.module,)
     if backend.DEVICE_FACTORY:
         module = backend.DEVICE_FACTORY.partition(".")[0]
         return f'{backend.DEVICE_FACTORY}("{backend.DEVICE_TYPE}")', (module,)
@@ -22,12 +24,34 @@ def device_expression(context: PythonContext) -> tuple[str, tuple[str, ...]]:
 def indexed_device(context: PythonContext, index: ast.expr) -> str | None:
     """Return the device string for an index: `"npu:0"`, `f"npu:{rank}"`; None for what an f-string cannot hold."""
     device = context.target.backend.DEVICE_TYPE
+    module = context.target.module
     if isinstance(index, ast.Constant):
-        return f'"{device}:{index.value}"' if isinstance(index.value, int) else None
+        if not isinstance(index.value, int):
+            return None
+        return f"{module}.this_device({index.value})" if module else f'"{device}:{index.value}"'
     text = context.file.text(index)
+    if module:
+        return f"{module}.this_device({text})"  # which takes devices as well
     if not isinstance(index, _PLAIN) or any(char in text for char in "\"'\\\n\r{}#:!="):
         return None
     return f'f"{device}:{{{text}}}"'
+
+
+def device_type(context: PythonContext) -> str:
+    """Return the expression for the type of the target's device, as tensors on it have it; see `portable_imports`."""
+    module = context.target.module
+    return f"{module}.accelerator_type()" if module else f'"{context.target.backend.DEVICE_TYPE}"'
+
+
+def device_shown(context: PythonContext) -> str:
+    """Return how messages name what a device string becomes."""
+    module = context.target.module
+    return f"{module}.device_string()" if module else context.target.backend.DEVICE_TYPE
+
+
+def portable_imports(context: PythonContext) -> tuple[str, ...]:
+    """Return the module that portable expressions need imported; none where the vendor's own names are written."""
+    return (context.target.module,) if context.target.module else ()
 
 
 def quoted_for(context: PythonContext, node: ast.AST, text: str) -> str | None:

@@ -18,7 +18,7 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of
-from torchferry.rules.device.expressions import indexed_device
+from torchferry.rules.device.expressions import indexed_device, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
@@ -81,8 +81,8 @@ class IntegerDevice(Rule):
         )
         if device is None or context.file.fstring_of(argument) is not None:
             return self.finding(context, span, message, Grade.MANUAL)
-        grade = Grade.SAFE if literal else Grade.UNSAFE
-        return self.finding(context, span, message, grade, [Edit(*span, device)])
+        grade = Grade.SAFE if literal or context.target.module else Grade.UNSAFE
+        return self.finding(context, span, message, grade, [Edit(*span, device)], imports=portable_imports(context))
 
 
 def _is_index(context: PythonContext, node: ast.expr) -> bool:

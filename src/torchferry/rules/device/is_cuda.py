@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import quoted_for
+from torchferry.rules.device.expressions import device_type, portable_imports, quoted_for
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
@@ -57,7 +57,7 @@ class IsCuda(Rule):
         if isinstance(predicate, str):
             message = say("`.is_cuda` is `.{predicate}` on {target}", predicate=predicate, target=context.target.title)
             return self.finding(context, whole, message, Grade.SAFE, [Edit(start, end, predicate)])
-        comparison = f'device.type == "{context.target.backend.DEVICE_TYPE}"'
+        comparison = f"device.type == {device_type(context)}"
         message = say("`.is_cuda` is `.{comparison}` on {target}", comparison=comparison, target=context.target.title)
         written = quoted_for(context, node, comparison)
         if written is None:
@@ -65,4 +65,4 @@ class IsCuda(Rule):
         edits = [Edit(start, end, written)]
         if not isinstance(context.file.parents.get(node), _NEEDS_NO_PARENTHESES):
             edits = [Edit(whole[0], whole[0], "("), Edit(start, end, written + ")")]
-        return self.finding(context, whole, message, Grade.SAFE, edits)
+        return self.finding(context, whole, message, Grade.SAFE, edits, imports=portable_imports(context))

@@ -5,6 +5,7 @@ The part for CUDA changes as a whole, device and library; the other parts stay.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 
@@ -12,9 +13,13 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.lexicon import COMPOSITE_SPELLING
+
+_WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
+"""The spellings that a portable name means; another one has parts of its own."""
 
 
 class CompositeBackend(Rule):
@@ -37,6 +42,9 @@ CUDA 的部分（设备与库）整体修改，其余部分不变。
                 continue
             use = f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}"
             span = literal_span(context, node)
+            if context.target.module:
+                yield self._portable(context, node)
+                continue
             if backend.COMPOSITE_COLLECTIVE is False:
                 message = say(
                     "{target} takes no backend for each device type; use `{use}` alone",
@@ -52,3 +60,15 @@ CUDA 的部分（设备与库）整体修改，其余部分不变。
                 message = say("{message} (whether it is accepted there is UNKNOWN)", message=message)
                 grade = Grade.UNSAFE
             yield self.finding(context, span, message, grade, word_edits(context, node, "cuda:nccl", use))
+
+    def _portable(self, context: PythonContext, node: ast.Constant) -> Finding:
+        """Ask for the backend when the program runs; there it is refused where the device takes none."""
+        use = f"{context.target.module}.composite_backend()"
+        message = say("`{found}` is `{use}` on {target}", found=node.value, use=use, target=context.target.title)
+        span = literal_span(context, node)
+        try:
+            edits = call_edits(context, node, use) if node.value in _WHOLE else []
+        except ValueError:
+            edits = []
+        grade = Grade.SAFE if edits else Grade.MANUAL
+        return self.finding(context, span, message, grade, edits, imports=portable_imports(context))

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
@@ -43,7 +44,10 @@ class NcclBackendString(Rule):
         span = literal_span(context, node)
         assert isinstance(node.value, str)
         collective = context.target.backend.COLLECTIVE
-        written = collective.upper() if node.value.isupper() else collective
+        module = context.target.module
+        if module:
+            collective = f"{module}.collective_backend()"
+        written = collective if not node.value.isupper() else f"{collective}.upper()" if module else collective.upper()
         kept = reason_to_keep(context, node)
         if kept is not None:
             message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
@@ -57,8 +61,8 @@ class NcclBackendString(Rule):
         )
         edits: list[Edit] = []
         try:
-            edits = word_edits(context, node, node.value, written)
+            edits = call_edits(context, node, written) if module else word_edits(context, node, node.value, written)
         except ValueError:
             return self.finding(context, span, message, Grade.MANUAL)
         grade = Grade.SAFE if trace.verdict is Verdict.YES else Grade.UNSAFE
-        return self.finding(context, span, message, grade, edits)
+        return self.finding(context, span, message, grade, edits, imports=portable_imports(context))

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
+from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.rules.base import Options, PythonContext
@@ -40,7 +41,7 @@ class OwnDistributed(ReferenceRule):
             node = reference.node
             if isinstance(node, ast.alias) or cuda.api_group(reference.name) not in ("", "distributed"):
                 continue
-            if reference.name in AVAILABILITY:
+            if reference.name in AVAILABILITY or (context.target.module and reference.name in MIXED_PRECISION):
                 continue
             if not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue

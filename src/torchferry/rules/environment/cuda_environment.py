@@ -13,11 +13,14 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class CudaEnvironment(Rule):
@@ -51,8 +54,29 @@ class CudaEnvironment(Rule):
             message = say("`{found}` is left as it is: {reason}", found=name, reason=kept)
             yield self.finding(context, span, message, Grade.NOTE)
             return
+        if context.target.module:
+            yield self._portable(context, node, name)
+            return
         edits = word_edits(context, node, name, found.use) if found.use else []
         yield self.finding(context, span, found.message, found.grade, edits)
+
+    def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
+        """Ask for the variable when the program runs, where portable code has a name for it."""
+        span = literal_span(context, node)
+        if name != _VISIBLE:
+            message = say(
+                "`{found}` is read by CUDA alone; for {target} set its own where the program is started",
+                found=name,
+                target=context.target.title,
+            )
+            return self.finding(context, span, message, Grade.NOTE)
+        use = f"{context.target.module}.visible_devices_variable()"
+        message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
+        try:
+            edits = call_edits(context, node, use)
+        except ValueError:
+            return self.finding(context, span, message, Grade.MANUAL)
+        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
         found = replacement(context.target, name)
@@ -61,5 +85,6 @@ class CudaEnvironment(Rule):
             return
         start, _ = context.file.span(keyword)
         span = (start, start + len(name))
-        edits = [Edit(*span, found.use)] if found.use else []
-        yield self.finding(context, span, found.message, found.grade, edits)
+        edits = [Edit(*span, found.use)] if found.use and not context.target.module else []
+        grade = Grade.MANUAL if found.use and not edits else found.grade
+        yield self.finding(context, span, found.message, grade, edits)

@@ -82,6 +82,13 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
                     "`{found}` is `{use}` on {target}", found=alias.name, use=module, target=context.target.title
                 )
                 edits = [Edit(*name, module)]
+                if module not in ("", context.target.module) and context.target.module:  # no module, but a name in one
+                    owner, _, member = module.rpartition(".")
+                    whole = context.file.span(statement)
+                    edits = [Edit(*whole, f"from {owner} import {_written(member, alias.asname)}")]
+                    if len(statement.names) > 1:
+                        yield self.finding(context, span, message, Grade.MANUAL, group=import_group(alias))
+                        continue
                 yield self.finding(context, span, message, Grade.SAFE, edits, group=import_group(alias))
 
     def _from_import(self, context: PythonContext, statement: ast.ImportFrom) -> Iterable[Finding]:
@@ -153,6 +160,11 @@ def import_path(context: PythonContext, found: str) -> str | None:
     if found == cuda.NAMESPACE:
         return backend.IMPORT_NAMESPACE or None
     row = context.target.api(found)
+    module = context.target.module
+    if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
+        return f"{module}.{row.use.rpartition('.')[2]}"
+    if module and row.use.startswith(f"{module}.") and row.use.count(".") > module.count(".") + 1:
+        return None
     if row.extra.get("as_call"):  # only a call of it can be written otherwise
         return None
     use = row.use if row.status in REWRITTEN else guess(context, found) if row.status == "unknown" else ""

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.references import attribute_span
 
 _COLUMN = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)\Z")
@@ -32,6 +33,9 @@ torch 自己称这些列为 `device_time_total` 等；旧名称只适用于 CUDA
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string and each attribute."""
+        if context.target.module:
+            yield from self._portable(context)
+            return
         key = context.target.backend.PROFILER_SORT_KEY
         prefix = key.removesuffix("_time") if isinstance(key, str) else "device"
         known = Grade.SAFE if isinstance(key, str) else Grade.UNSAFE
@@ -49,6 +53,27 @@ torch 自己称这些列为 `device_time_total` 等；旧名称只适用于 CUDA
                 edits = [Edit(start, end, name.replace("cuda", prefix))]
                 span = context.file.span(attribute)
                 yield self._report(context, span, name, prefix, Grade.UNSAFE, edits)
+
+    def _portable(self, context: PythonContext) -> Iterable[Finding]:
+        """Ask for the column when the program runs."""
+        for node in context.file.strings:
+            if not isinstance(node.value, str) or not _COLUMN.match(node.value):
+                continue
+            use = f"{context.target.module}.sort_key({node.value!r})".replace("'", '"')
+            parent = context.file.parents.get(node)
+            grade = Grade.SAFE if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
+            message = say(
+                "profiler column `{found}` is CUDA's; on {target} it is `{use}`",
+                found=node.value,
+                target=context.target.title,
+                use=use,
+            )
+            try:
+                edits = call_edits(context, node, use)
+            except ValueError:
+                edits, grade = [], Grade.MANUAL
+            imports = portable_imports(context)
+            yield self.finding(context, literal_span(context, node), message, grade, edits, imports=imports)
 
     def _report(
         self,

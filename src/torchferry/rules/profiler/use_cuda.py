@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.device.expressions import device_type, portable_imports
 
 
 class UseCuda(Rule):
@@ -34,17 +35,18 @@ class UseCuda(Rule):
             keyword = keyword_of(call, "use_cuda")
             if keyword is None or (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
                 continue
-            device = context.target.backend.DEVICE_TYPE
+            device = device_type(context)
             message = say(
-                '`use_cuda` measures CUDA; on {target} it is `use_device="{device}"`',
+                "`use_cuda` measures CUDA; on {target} it is `use_device={device}`",
                 target=context.target.title,
                 device=device,
             )
             span = context.file.span(keyword)
+            imports = portable_imports(context)
             if isinstance(keyword.value, ast.Constant):
-                edit = Edit(*span, f'use_device="{device}"')
-                yield self.finding(context, span, message, Grade.SAFE, [edit])
+                edit = Edit(*span, f"use_device={device}")
+                yield self.finding(context, span, message, Grade.SAFE, [edit], imports=imports)
             else:
                 text = context.file.text(keyword.value)
-                edit = Edit(*span, f'use_device="{device}" if {text} else None')
-                yield self.finding(context, span, message, Grade.UNSAFE, [edit])
+                edit = Edit(*span, f"use_device={device} if {text} else None")
+                yield self.finding(context, span, message, Grade.UNSAFE, [edit], imports=imports)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 
 
@@ -36,9 +37,9 @@ class ForkRngDefault(Rule):
                 continue
             if any(keyword.arg in ("device_type", None) for keyword in call.keywords):
                 continue
-            device = context.target.backend.DEVICE_TYPE
+            device = device_type(context)
             message = say(
-                '`fork_rng` without `device_type` means CUDA; on {target} pass `device_type="{device}"`',
+                "`fork_rng` without `device_type` means CUDA; on {target} pass `device_type={device}`",
                 target=context.target.title,
                 device=device,
             )
@@ -48,5 +49,5 @@ class ForkRngDefault(Rule):
             if context.text[:last].rstrip().endswith(",") or context.file.fstring_of(call) is not None:
                 yield self.finding(context, span, message, Grade.MANUAL)
                 continue
-            edits = [Edit(last, last, f'{comma}device_type="{device}"')]
-            yield self.finding(context, span, message, Grade.SAFE, edits)
+            edits = [Edit(last, last, f"{comma}device_type={device}")]
+            yield self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))

@@ -1,0 +1,125 @@
+"""Code for every device: a target whose names are those of `torchferry.device`, or of the file that it is copied to."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torchferry.backends import cuda
+from torchferry.backends.base import Backend
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.target import Target
+from torchferry.backends.unknown import UNKNOWN
+
+INSTALLED = "torchferry.device"
+"""The module with the portable names where the file has not been copied into the project."""
+
+_BESIDE = {
+    "torch.distributed.is_nccl_available": "is_collective_available",
+    "torch.profiler.ProfilerActivity": "ProfilerActivity",
+    "torch.profiler.ProfilerActivity.CPU": "ProfilerActivity.CPU",
+    "torch.profiler.ProfilerActivity.CUDA": "ProfilerActivity.ACCELERATOR",
+    "torch.profiler.profile": "profile",
+    "torch.profiler.schedule": "schedule",
+    "torch.profiler.tensorboard_trace_handler": "tensorboard_trace_handler",
+    "torch.autocast": "autocast_on",
+    "torch.amp.autocast": "autocast_on",
+    "torch.amp.autocast_mode.autocast": "autocast_on",
+    "torch.amp.GradScaler": "scaler_on",
+    "torch.amp.grad_scaler.GradScaler": "scaler_on",
+    "torch.cuda.amp.autocast_mode.autocast": "amp.autocast",
+    "torch.cuda.amp.grad_scaler.GradScaler": "amp.GradScaler",
+}
+"""Names outside `torch.cuda` that have a portable one."""
+
+_SUBMODULES = ("memory", "random", "streams", "graphs")
+"""Modules of `torch.cuda` whose names stand in `torch.cuda` as well."""
+
+
+class PortableTarget(Target):
+    """A vendor's target, written for every device: what it lacks is still its own, what is written is portable.
+
+    Args:
+        backend: The vendor whose limits are reported.
+        version: The plugin's version.
+        module: Module with the portable names.
+    """
+
+    def __init__(self, backend: type[Backend], version: str = "", module: str = INSTALLED) -> None:
+        super().__init__(_written_for_all(backend, module), version)
+        self.vendor = Target(backend, version)
+        self.module = module
+
+    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str, str]]:  # type: ignore[override]
+        return PortableTarget, (self.vendor.backend, self.version, self.module)
+
+    def of_vendor(self, name: str) -> Row:
+        """Return what the plugin itself has for `name`."""
+        return self.vendor.api(name)
+
+    @cached_property
+    def replaced_modules(self) -> tuple[str, ...]:
+        """The modules of torch, outside `torch.cuda`, that have a name with a portable one."""
+        owners = {name.rpartition(".")[0] for name in _BESIDE if not name.startswith(cuda.NAMESPACE)}
+        return (*sorted(owners - {"torch"}), "import autocast")
+
+    def _api(self, name: str) -> Row:
+        use = portable_name(name)
+        if use:
+            return Row(name, "renamed", f"{self.module}.{use}", extra={"import": self.module})
+        row = self.vendor.api(name)
+        if row.status not in REWRITTEN or row.use == name or name.startswith("torch.utils.cpp_extension"):
+            return row
+        if not name.startswith(cuda.NAMESPACE):
+            return row._replace(status="same", use=name, note="", note_zh="", extra={})
+        return row._replace(
+            status="missing",
+            use="",
+            note=f"portable code has no name for it: on {self.name} it is `{row.use}`, call each behind its test",
+            note_zh=f"可移植代码没有对应名称；在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
+            extra={},
+        )
+
+
+MIXED_PRECISION = frozenset(name for name, use in _BESIDE.items() if use in ("autocast_on", "scaler_on"))
+"""torch's own mixed precision, which does not serve every device."""
+
+
+def portable_name(name: str) -> str:
+    """Return what a name of torch is called below the portable module, dotted; empty where it has no such name."""
+    if name in _BESIDE:
+        return _BESIDE[name]
+    if not name.startswith(cuda.NAMESPACE + "."):
+        return ""
+    below = name[len(cuda.NAMESPACE) + 1 :]
+    module, _, rest = below.partition(".")
+    if module in _SUBMODULES and rest in cuda.portable():
+        below = rest
+    if below in ("amp", "nvtx"):
+        return below
+    if below in cuda.portable():
+        return below
+    owner, _, member = below.rpartition(".")
+    return f"{below}" if owner in cuda.portable() and member and owner not in ("amp", "nvtx") else ""
+
+
+_DESCRIPTIONS: dict[tuple[type[Backend], str], type[Backend]] = {}
+
+
+def _written_for_all(backend: type[Backend], module: str) -> type[Backend]:
+    """Return a vendor's description in which what would be written into code is portable."""
+    known = _DESCRIPTIONS.get((backend, module))
+    if known is not None:  # one class for each, since its tables are kept by class
+        return known
+    written = {
+        "__doc__": backend.__doc__,
+        "__module__": __name__,
+        "NAMESPACE": module,
+        "IMPORT_NAMESPACE": module,
+        "DEVICE_FACTORY": f"{module}.this_device",
+        "MOVER": None,
+        "PREDICATE": None,
+        "INTEGER_DEVICE": UNKNOWN,
+        "AUTOCAST": True,
+    }
+    made = type(f"Portable{backend.__name__}", (backend,), written)
+    return _DESCRIPTIONS.setdefault((backend, module), made)

@@ -1,0 +1,393 @@
+"""The functions of `torch.cuda` on whichever device this process has: what `migrate --style portable` writes.
+
+They have CUDA's names and arguments, and lead to what the plugin of the device has. What a device lacks raises when it
+is used, and the error says what does instead. Only where nothing would be the matter is nothing done: a cache that is
+not there need not be emptied. A figure that the device does not tell is 0, with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import threading
+from functools import lru_cache
+from typing import Any
+
+from torchferry.core.messages import say
+from torchferry.device.detect import PREFERRED, choose
+from torchferry.device.dtypes import judge
+from torchferry.device.facts import Facts
+from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
+from torchferry.device.names import Place, find, required, resolve
+from torchferry.device.profiling import activities, time_column, wait
+from torchferry.device.provider import portable_names, vendors
+from torchferry.device.ranks import collective
+from torchferry.device.required import torch
+
+_CUDA = "cuda"
+
+
+@lru_cache(maxsize=1)
+def chosen_kind() -> Facts:
+    """Return what is known of this process's device; it is looked for once, when it is first asked for.
+
+    Raises:
+        DeviceNotAvailableError: PREFERRED_DEVICE names one that is not there.
+    """
+    return choose("", (), "").facts
+
+
+def _has_card() -> bool:
+    return bool(chosen_kind().plugin or chosen_kind().namespace)
+
+
+# --- naming the device ---
+
+
+def device_string(index: int | str | None = None) -> str:
+    """Return the device as a string: its type, with the index if one is given; `cpu` where there is no accelerator."""
+    kind = chosen_kind()
+    return kind.device_type if index is None or not _has_card() else f"{kind.device_type}:{int(index)}"
+
+
+def this_device(index: int | str | torch.device | None = None) -> torch.device:
+    """Return the device of an index; without one that is the current device, wherever torch takes it.
+
+    A device, or a string that names one, is returned as `.cuda(...)` would take it.
+    """
+    kind = chosen_kind()
+    if isinstance(index, torch.device):
+        return index
+    if isinstance(index, str):
+        named = device_named(index)
+        if named.partition(":")[0] != kind.device_type:
+            return torch.device(named)
+        index = int(named.partition(":")[2]) if ":" in named else None
+    if not kind.device_factory:
+        return torch.device(device_string(index))
+    factory = resolve(kind.device_factory)
+    if factory is None:
+        raise NotOnThisDeviceError(
+            say("the installed {plugin} has no {path}", plugin=kind.plugin, path=kind.device_factory)
+        )
+    made: torch.device = factory(device_string(index))
+    return made
+
+
+def load_location(index: int | str | None = None) -> str:
+    """Return the device as `map_location` of `torch.load`; the CPU, with a warning, where torch loads nothing to it."""
+    wanted = str(this_device(index))
+    make: Any = getattr(torch, "UntypedStorage", None) or torch.FloatStorage  # since torch 2.0
+    restore: Any = torch.serialization.default_restore_location
+    try:
+        restore(make(0), wanted)
+    except RuntimeError:
+        warn(say("torch loads nothing to {device}: what is loaded is on the CPU until it is moved", device=wanted))
+        return "cpu"
+    return wanted
+
+
+def accelerator_type() -> str:
+    """Return the type that tensors on an accelerator have here, to compare with.
+
+    Without an accelerator it is `cuda`, which no tensor is on: a comparison then answers as it always did on the CPU.
+    """
+    return chosen_kind().device_type if _has_card() else _CUDA
+
+
+def device_named(text: str) -> str:
+    """Return a device that a setting or an option names; one of CUDA becomes that of this process: `cuda:1`, `npu:1`.
+
+    Raises:
+        DeviceError: the text begins with `cuda` and is no device.
+    """
+    name, colon, index = str(text).partition(":")
+    if name != _CUDA:
+        return str(text)
+    if colon and not index.isdigit():
+        raise DeviceError(say("`{value}` is no device; write NAME or NAME:INDEX", value=text))
+    return device_string(index if colon else None)
+
+
+def visible_devices_variable() -> str:
+    """Return the environment variable that chooses the cards of a process, by the plugin that is installed.
+
+    No card is asked for: the variable works only before the first one is used.
+
+    Raises:
+        NotOnThisDeviceError: nobody has verified which it is.
+    """
+    asked = os.environ.get(PREFERRED, "").strip().lower().partition(":")[0]
+    for kind in vendors():
+        named = asked in (kind.name, kind.device_type, *kind.aliases)
+        installed = bool(kind.plugin) and importlib.util.find_spec(kind.plugin) is not None
+        if named or (installed and asked in ("", "auto")):
+            if kind.visible_devices is None:
+                raise NotOnThisDeviceError(
+                    say("which variable chooses the cards of {title} is not known", title=kind.title),
+                    say("choose them where the program is started"),
+                )
+            return kind.visible_devices or "CUDA_VISIBLE_DEVICES"
+    return "CUDA_VISIBLE_DEVICES"
+
+
+# --- collectives ---
+
+
+def collective_backend() -> str:
+    """Return the backend for `init_process_group`; `gloo` where there is no accelerator."""
+    return chosen_kind().collective
+
+
+def composite_backend() -> str:
+    """Return the backend that serves tensors on the CPU too, such as `cpu:gloo,cuda:nccl`.
+
+    Raises:
+        NotOnThisDeviceError: the device takes none, or nobody has verified that it does.
+    """
+    return collective(chosen_kind(), composite=True)
+
+
+def is_collective_available() -> bool:
+    """Whether this torch, with the plugin, has the backend that `collective_backend` names."""
+    name = collective_backend()
+    ask = getattr(torch.distributed, f"is_{name}_available", None)
+    return bool(ask()) if ask is not None else name.upper() in torch.distributed.Backend.__dict__
+
+
+# --- mixed precision ---
+
+
+def autocast_on(device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> Any:
+    """Return `torch.autocast` with the same arguments, or the plugin's own where torch's does not serve the device."""
+    kind = chosen_kind()
+    options: dict[str, Any] = {"enabled": enabled}
+    if dtype is not None:
+        options["dtype"] = dtype
+    if cache_enabled is not None:
+        options["cache_enabled"] = cache_enabled
+    if kind.autocast is False and device_type == kind.device_type:
+        return required(kind, "amp.autocast")(**options)
+    return torch.autocast(device_type, **options)
+
+
+def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
+    """Return `torch.amp.GradScaler` with the same arguments, or the plugin's own where torch's does not serve it."""
+    kind = chosen_kind()
+    device = device or accelerator_type()
+    if kind.autocast is False and device == kind.device_type:
+        return required(kind, "amp.GradScaler")(*values, **options)
+    made: Any = torch.amp
+    return made.GradScaler(device, *values, **options)
+
+
+# --- what does not depend on the plugin ---
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until the device has done its work; a lazy device is made to run what it has put off."""
+    wait(Place(chosen_kind(), this_device(device)))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the card computes bfloat16; False where there is no accelerator, as torch.cuda says there."""
+    if not _has_card():
+        return False
+    state = judge(Place(chosen_kind(), this_device()), torch.bfloat16).state
+    return state in ("native", "limited") or (including_emulation and state == "emulated")
+
+
+class _Ranges:
+    """Marks in the plugin's own tracer where it has one, else in torch's profiler."""
+
+    def __init__(self) -> None:
+        self._open = threading.local()
+
+    def range_push(self, message: str) -> Any:
+        """Begin a range."""
+        push = find(chosen_kind(), "nvtx.range_push")
+        if push is not None:
+            return push(message)
+        stack = self._stack()
+        stack.append(torch.autograd.profiler.record_function(message))
+        stack[-1].__enter__()
+        return len(stack) - 1
+
+    def range_pop(self) -> Any:
+        """End the range that was begun last."""
+        pop = find(chosen_kind(), "nvtx.range_pop")
+        if pop is not None:
+            return pop()
+        stack = self._stack()
+        if stack:
+            stack.pop().__exit__(None, None, None)
+        return len(stack) - 1
+
+    def mark(self, message: str) -> Any:
+        """Mark a moment."""
+        mark = find(chosen_kind(), "nvtx.mark")
+        if mark is not None:
+            return mark(message)
+        with torch.autograd.profiler.record_function(message):
+            return None
+
+    def range(self, message: str, *values: Any, **options: Any) -> Any:
+        """Return a context that is a range."""
+        mark = find(chosen_kind(), "nvtx.range")
+        if mark is not None:
+            return mark(message, *values, **options)
+        return torch.autograd.profiler.record_function(message.format(*values, **options))
+
+    def _stack(self) -> list[Any]:
+        if not hasattr(self._open, "stack"):
+            self._open.stack = []
+        stack: list[Any] = self._open.stack
+        return stack
+
+
+nvtx = _Ranges()
+
+
+class _Activities:
+    """`ProfilerActivity` of the profiler that records this device."""
+
+    @property
+    def CPU(self) -> Any:  # noqa: N802 - torch's name
+        """What the host does."""
+        path = chosen_kind().profiler_activity or "torch.profiler.ProfilerActivity.CUDA"
+        return resolve(path.rpartition(".")[0] + ".CPU")
+
+    @property
+    def ACCELERATOR(self) -> Any:  # noqa: N802 - as its neighbours
+        """What the device does; CUDA's, which torch leaves out with a warning, where it cannot be recorded."""
+        found = activities(_anywhere())
+        return found[-1] if len(found) > 1 else torch.profiler.ProfilerActivity.CUDA
+
+
+ProfilerActivity = _Activities()
+
+
+def _anywhere() -> Place:
+    return Place(chosen_kind(), torch.device("cpu"))
+
+
+def sort_key(column: str) -> str:
+    """Return the column of the profiler's table that CUDA calls `column`, such as `cuda_time_total`.
+
+    Raises:
+        NotOnThisDeviceError: the device's profiler has no table, or nobody has verified its columns.
+    """
+    prefix = time_column(_anywhere(), own=False)[: -len("_time_total")]
+    return column.replace(_CUDA, prefix)
+
+
+# --- what leads to the plugin's ---
+
+_IDLE_WITHOUT_CARD = frozenset(
+    (
+        "empty_cache", "init", "ipc_collect", "manual_seed", "manual_seed_all", "reset_accumulated_memory_stats",
+        "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all",
+        "set_device", "set_rng_state_all",
+    )
+)  # fmt: skip
+"""What does nothing where there is no accelerator."""
+
+_WITHOUT_CARD = {
+    "current_device": 0,
+    "device_count": 0,
+    "get_device_name": "CPU",
+    "get_rng_state_all": (),
+    "is_available": False,
+    "is_current_stream_capturing": False,
+    "is_initialized": False,
+    "max_memory_allocated": 0,
+    "max_memory_cached": 0,
+    "max_memory_reserved": 0,
+    "memory_allocated": 0,
+    "memory_cached": 0,
+    "memory_reserved": 0,
+    "memory_stats": (),
+    "memory_summary": "",
+}
+"""What is answered where there is no accelerator; an empty tuple stands for an empty list or dictionary."""
+
+
+@lru_cache(maxsize=1)
+def _paths() -> dict[str, str]:
+    """Return the names of this module that lead to the plugin's, and what they are called below `torch.cuda`."""
+    return {name.rpartition(".")[2]: name for name in portable_names() if not name.startswith("nvtx.")}
+
+
+def __getattr__(name: str) -> Any:
+    path = _paths().get(name)
+    if path is not None:
+        return forwarded(name, path)
+    if name in ("profile", "schedule", "tensorboard_trace_handler"):
+        return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
+    if name == "amp":
+        return _Amp()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Amp:
+    """The names of `torch.cuda.amp`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if f"amp.{name}" not in portable_names():
+            raise AttributeError(name)
+        return forwarded(name, f"amp.{name}")
+
+
+def forwarded(name: str, path: str) -> Any:
+    """Return what stands in place of `torch.cuda.<path>`, or what takes its place where the device lacks it."""
+    kind = chosen_kind()
+    if not _has_card():
+        return _without_card(name, path)
+    found = find(kind, path)
+    if found is not None:
+        return found
+    if portable_names()[path] == "nothing":
+        return _do_nothing
+    if portable_names()[path] == "untold":
+        return _untold(kind, name)
+    return _absent(kind, name, path)
+
+
+def _without_card(name: str, path: str) -> Any:
+    if name in _IDLE_WITHOUT_CARD:
+        return _do_nothing
+    if name in _WITHOUT_CARD:
+        answer = _WITHOUT_CARD[name]
+        empty: Any = {} if name == "memory_stats" else []
+        return lambda *values, **options: empty if answer == () else answer
+    if name in ("device", "device_of", "stream"):
+        return lambda *values, **options: contextlib.nullcontext()
+    found = find(chosen_kind(), path)
+    return found if found is not None else _absent(chosen_kind(), name, path)
+
+
+def _do_nothing(*values: Any, **options: Any) -> None:
+    return None
+
+
+def _untold(kind: Facts, name: str) -> Any:
+    """Return a function that answers with nothing, and warns that the device does not tell."""
+
+    def answer(*values: Any, **options: Any) -> Any:
+        warn(say("{title} does not tell its memory: {name} is 0", title=kind.title, name=name))
+        return {} if name == "memory_stats" else "" if name == "memory_summary" else None if "reset" in name else 0
+
+    return answer
+
+
+def _absent(kind: Facts, name: str, path: str) -> Any:
+    """Return a class that raises when one is made: it stands in annotations and in `isinstance` too."""
+
+    def refuse(cls: type, *values: Any, **options: Any) -> Any:
+        required(kind, path)
+
+    if name.endswith("Error"):
+        warn(say("{title} raises no {name} of its own: catch RuntimeError", title=kind.title, name=name))
+        return type(name, (RuntimeError,), {})
+    return type(name, (), {"__new__": refuse, "__module__": __name__})

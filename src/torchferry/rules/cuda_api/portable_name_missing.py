@@ -1,0 +1,63 @@
+"""A portable name that leads to nothing on the target.
+
+Code for every device asks `torchferry.device`, or the file `device_utils.py` that it is copied to, in place of
+`torch.cuda` (`migrate --style portable`). Where the target has no such function, the call raises and says what does
+instead; figures that a device does not tell are 0, with a warning, and are no finding. Keep the call to the devices
+that have it, by a test of `accelerator_type()`; `hasattr` answers the same for every device.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.backends.portable import INSTALLED
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+
+_COPY = "device_utils"
+
+
+class PortableNameMissing(Rule):
+    """Finds portable names that the target lacks."""
+
+    CODE = "CUD111"
+    CHINESE = """在目标平台上没有对应内容的可移植名称。
+
+面向所有设备的代码（`migrate --style portable`）以 `torchferry.device` 或其副本 `device_utils.py` 代替 `torch.cuda`。
+目标平台没有相应函数时，调用会报错并说明替代办法；设备不提供的数据为 0 并给出警告，不在此列。请用 `accelerator_type()`
+判断，只在具备它的设备上调用；`hasattr` 对所有设备的回答都相同。
+"""
+    WORDS = (INSTALLED, "torchferry import device", _COPY)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use and each import."""
+        for package in (INSTALLED.partition(".")[0], _COPY):
+            for reference in context.names.references(package):
+                name = _below_cuda(reference.name)
+                owner = context.file.parents.get(reference.node)
+                if not name or (isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}")):
+                    continue
+                row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
+                if row.status != "missing":
+                    continue
+                message = say(
+                    "`{found}` raises on {target}: {advice}",
+                    found=reference.name,
+                    target=context.target.title,
+                    advice=row.remark or say("there is nothing like it"),
+                )
+                yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+
+
+def _below_cuda(found: str) -> str:
+    """Return what a portable name is called below `torch.cuda`, if it raises where there is nothing; else nothing."""
+    for module in (INSTALLED, _COPY):
+        if found.startswith(f"{module}."):
+            name = found[len(module) + 1 :]
+            for known in (name, f"amp.{name}"):
+                if cuda.portable().get(known) == "raises":
+                    return known
+    return ""

@@ -1,0 +1,38 @@
+"""What one vendor's rewriting is worth in code for every device (`--style portable`)."""
+
+from __future__ import annotations
+
+from torchferry.core.finding import LINK, Finding, Grade
+from torchferry.core.messages import say
+
+_SERVED = (
+    "AMP", "CUD", "DEV", "DST101", "DST102", "DST103", "DST106", "ENV101", "IMP102", "MEM", "PRF", "PTH", "RNG", "STR",
+)  # fmt: skip
+"""The rules whose rewriting is portable where the target is; a user's own paths are as he wrote them."""
+
+_DECIDING = ("CFG", "SHL101", "LIB", "ATT", "BKD")
+"""What decides on the device of a run: left as it is, the run would take CUDA."""
+
+
+def without_vendor(finding: Finding, python: bool) -> Finding:
+    """Return a finding without edits that would write one vendor's words into code for every device.
+
+    Args:
+        finding: What a rule found.
+        python: Whether the file is Python, or a notebook.
+    """
+    if not finding.edits or finding.message is LINK or (python and finding.code.startswith(_SERVED)):
+        return finding
+    if finding.code.startswith("PTH"):
+        return finding
+    if finding.code.startswith(_DECIDING):
+        grade = Grade.MANUAL
+        message = say(
+            "{message}; it names one device, which portable code takes from its machine: leave it out, or set it where "
+            "the program is started",
+            message=finding.message,
+        )
+    else:
+        grade = Grade.NOTE
+        message = say("{message}; it belongs to one machine and is left as it is", message=finding.message)
+    return finding._replace(grade=grade, edits=(), imports=(), group="", needs=(), message=message)

@@ -1,0 +1,316 @@
+"""`--style portable`: what is written is the same for every target, names no vendor, and needs no second look."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.rules.fixture import TARGETS
+from torchferry.backends import registry as backends
+from torchferry.backends.portable import INSTALLED, PortableTarget
+from torchferry.device.one_file import one_file
+from torchferry.migration.plan import Plan, plan
+from torchferry.rules.analysis import Request, analyse
+from torchferry.rules.base import Options
+from torchferry.rules.examined import Selection
+from torchferry.rules.registry import rules
+from torchferry.source.copied import portable_module
+from torchferry.source.tree import list_files
+
+STAYS = {
+    "comments and texts": 'print("trained on cuda:0")  # cuda\n',
+    "the CPU": 'import torch\n\nx = torch.zeros(1, device="cpu").to("cpu:0")\n',
+    "a switch of a CUDA library, which does nothing elsewhere": (
+        "import torch\n\ntorch.backends.cudnn.benchmark = True\ntorch.backends.cuda.matmul.allow_tf32 = True\n"
+    ),
+    "torch's own names for every accelerator": (
+        "import torch\n\ndevice = torch.accelerator.current_accelerator()\ntorch.accelerator.synchronize()\n"
+    ),
+    "collectives that torch serves on most targets": (
+        "import torch.distributed as dist\n\ndist.all_reduce(1)\ndist.barrier()\n"
+    ),
+    "a pattern, where only a literal can stand": (
+        'import torch\n\ndef f(d: torch.device):\n    match d.type:\n        case "cuda":\n            return 1\n'
+    ),
+    "types of tensors, which have no portable name": "import torch\n\nx = torch.cuda.FloatTensor(3)\n",
+    "a variable that CUDA alone reads": 'import os\n\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
+    "a method of the project's own": "class Timer:\n    def cuda(self):\n        return 1\n\nTimer().cuda()\n",
+    "a name that no table knows": "import torch\n\ntorch.cuda._sleep(5)\n",
+}
+"""Python that is left as it is. What torchferry says of it is another matter."""
+
+BECOMES = {
+    "places for tensors": (
+        """
+        import torch
+
+        def f(rank, device="cuda"):
+            a = torch.zeros(1, device="cuda")
+            b = a.to("cuda:1").to(f"cuda:{rank}").to("cuda:%d" % rank)
+            c = a.to("cuda:{}".format(rank)).to("cuda:" + str(rank))
+            a.cuda(), a.cuda(rank)
+            return a.cuda(non_blocking=True), a.to(0)
+        """,
+        """
+        import torch
+        import M
+
+        def f(rank, device=M.device_string()):
+            a = torch.zeros(1, device=M.device_string())
+            b = a.to(M.device_string(1)).to(M.device_string(rank)).to(M.device_string(rank))
+            c = a.to(M.device_string(rank)).to(M.device_string(rank))
+            a.to(M.this_device()), a.to(M.this_device(rank))
+            return a.to(M.this_device(), non_blocking=True), a.to(M.this_device(0))
+        """,
+    ),
+    "questions": (
+        """
+        import torch
+
+        def f(x, device):
+            if device.type == "cuda" or device.type in ("cuda", "mps"):
+                return {"cuda": 1, "cpu": 2}[device.type]
+            if str(device) == "cuda:0" or str(device).startswith("cuda"):
+                return not x.is_cuda
+            return x.is_cuda
+        """,
+        """
+        import torch
+        import M
+
+        def f(x, device):
+            if device.type == M.accelerator_type() or device.type in (M.accelerator_type(), "mps"):
+                return {M.accelerator_type(): 1, "cpu": 2}[device.type]
+            if str(device) == f"{M.accelerator_type()}:0" or str(device).startswith(M.accelerator_type()):
+                return not (x.device.type == M.accelerator_type())
+            return x.device.type == M.accelerator_type()
+        """,
+    ),
+    "a choice, with what it guards": (
+        """
+        import torch
+
+        device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            torch.cuda.synchronize()
+        print(f"{torch.cuda.memory_reserved() / 1e9 if torch.cuda.is_available() else 0:.1f}")
+        """,
+        """
+        import torch
+        import M
+
+        device = torch.device(M.device_string(0) if M.is_available() else "cpu")
+        if device.type == M.accelerator_type():
+            M.set_device(device)
+            M.synchronize()
+        print(f"{M.memory_reserved() / 1e9 if M.is_available() else 0:.1f}")
+        """,
+    ),
+    "imports": (
+        """
+        import torch
+        import torch.cuda.amp as amp
+        from torch import cuda
+        from torch.cuda.amp import GradScaler, autocast
+        from torch.profiler import ProfilerActivity, profile, record_function
+
+        scaler = GradScaler()
+        with autocast(), amp.autocast(), profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+            cuda.synchronize()
+            torch.cuda.random.manual_seed_all(0)
+        """,
+        """
+        import torch
+        import M
+        from M import amp
+        IMPORT cuda
+        from M import GradScaler, autocast
+        from torch.profiler import record_function
+        from M import ProfilerActivity, profile
+
+        scaler = GradScaler()
+        with autocast(), amp.autocast(), profile(activities=[ProfilerActivity.CPU, ProfilerActivity.ACCELERATOR]):
+            cuda.synchronize()
+            M.manual_seed_all(0)
+        """,
+    ),
+    "mixed precision of torch": (
+        """
+        import torch
+
+        scaler = torch.amp.GradScaler("cuda", enabled=True)
+        other = torch.amp.GradScaler()
+        with torch.autocast("cuda", dtype=torch.float16), torch.autocast(device_type="cuda"):
+            pass
+        """,
+        """
+        import torch
+        import M
+
+        scaler = M.scaler_on(M.accelerator_type(), enabled=True)
+        other = M.scaler_on(M.accelerator_type())
+        with M.autocast_on(M.accelerator_type(), dtype=torch.float16), M.autocast_on(device_type=M.accelerator_type()):
+            pass
+        """,
+    ),
+    "collectives": (
+        """
+        import torch.distributed as dist
+
+        dist.init_process_group("nccl" if dist.is_nccl_available() else "gloo")
+        dist.new_group(backend="cpu:gloo,cuda:nccl")
+        assert dist.get_backend() == "nccl"
+        """,
+        """
+        import torch.distributed as dist
+        import M
+
+        dist.init_process_group(M.collective_backend() if M.is_collective_available() else "gloo")
+        dist.new_group(backend=M.composite_backend())
+        assert dist.get_backend() == M.collective_backend()
+        """,
+    ),
+    "checkpoints": (
+        """
+        import torch
+
+        torch.load("a.pt", map_location="cuda:0")
+        torch.load("a.pt", map_location=lambda storage, place: storage.cuda(0))
+        torch.load("a.pt", lambda storage, place: storage.cuda())
+        """,
+        """
+        import torch
+        import M
+
+        torch.load("a.pt", map_location=M.load_location(0))
+        torch.load("a.pt", map_location=M.load_location(0))
+        torch.load("a.pt", M.load_location())
+        """,
+    ),
+    "the rest": (
+        """
+        import os
+        import torch
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+        torch.cuda.nvtx.range_push("step")
+        print(prof.key_averages().table(sort_by="self_cuda_time_total"))
+        with torch.random.fork_rng():
+            pass
+        if hasattr(torch.cuda, "memory_stats"):
+            print(torch.cuda.memory.memory_stats()["allocated_bytes.all.peak"])
+        try:
+            pass
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+        """,
+        """
+        import os
+        import torch
+        import M
+
+        os.environ[M.visible_devices_variable()] = "1"
+        M.nvtx.range_push("step")
+        print(prof.key_averages().table(sort_by=M.sort_key("self_cuda_time_total")))
+        with torch.random.fork_rng(device_type=M.accelerator_type()):
+            pass
+        if hasattr(M, "memory_stats"):
+            print(M.memory_stats()["allocated_bytes.all.peak"])
+        try:
+            pass
+        except M.OutOfMemoryError:
+            M.empty_cache()
+        """,
+    ),
+}
+"""Input, and what every target gets; `M` is the module with the portable names."""
+
+MODULES = (INSTALLED, "device_utils", "kit.device_utils")
+
+
+def migrated(root: Path, target: str, module: str = INSTALLED) -> Plan:
+    """Plan the migration of a folder in portable style."""
+    choice = backends.choose(target)
+    written = PortableTarget(choice.backend, choice.version, module)
+    request = Request(root, list_files(root), written, rules(), Options(), Selection(), rewrite=True)
+    analysis = analyse(request)
+    assert analysis.failures == []
+    return plan(root, analysis)
+
+
+def written(root: Path, source: str, target: str, module: str = INSTALLED) -> str:
+    """Return what a Python file becomes."""
+    root.mkdir(parents=True)
+    (root / "input.py").write_text(source, encoding="utf-8")
+    changed = {write.path: write.after.decode() for write in migrated(root, target, module).writes if write.after}
+    return changed.get("input.py", source)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("title", STAYS)
+def test_what_stays(title: str, target: str, tmp_path: Path) -> None:
+    assert written(tmp_path / "project", STAYS[title], target) == STAYS[title]
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("title", BECOMES)
+def test_what_every_target_gets(title: str, module: str, tmp_path: Path) -> None:
+    source, expected = (textwrap.dedent(text).lstrip() for text in BECOMES[title])
+    owner, _, name = module.rpartition(".")
+    whole = f"from {owner} import {name} as" if owner else f"import {name} as"
+    expected = expected.replace("IMPORT cuda", f"{whole} cuda")
+    for before, after in (("import M\n", f"import {module}\n"), ("from M ", f"from {module} "), ("M.", f"{module}.")):
+        expected = expected.replace(before, after)
+    expected = expected.replace("hasattr(M,", f"hasattr({module},")
+    for target in TARGETS:
+        assert written(tmp_path / target, source, target, module) == expected, target
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.yaml", "device: cuda\n"),
+        ("Dockerfile", "FROM nvidia/cuda:12.1.0-runtime\nENV CUDA_VISIBLE_DEVICES=0\n"),
+        ("requirements.txt", "torch==2.1.0+cu121\n"),
+        ("run.sh", "CUDA_VISIBLE_DEVICES=0 python train.py --device cuda\nnvidia-smi\n"),
+    ],
+)
+def test_what_belongs_to_one_machine_stays(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    planned = migrated(tmp_path, "npu")
+    assert planned.writes == []
+    assert planned.remaining
+
+
+def test_no_vendor_is_named(tmp_path: Path) -> None:
+    whole = "\n".join(textwrap.dedent(source) for source, _ in BECOMES.values())
+    words = {backends.load(name).PLUGIN for name in TARGETS} | {backends.load(name).COLLECTIVE for name in TARGETS}
+    words |= {f"torch.{backends.load(name).DEVICE_TYPE}" for name in TARGETS}
+    for target in TARGETS:
+        text = written(tmp_path / target, whole, target)
+        assert not [word for word in words if word in text]
+
+
+@pytest.mark.parametrize(
+    ("place", "packages", "module"),
+    [
+        ("device_utils.py", (), "device_utils"),
+        ("tools/device_utils.py", (), "device_utils"),
+        ("kit/common/place.py", ("kit", "kit/common"), "kit.common.place"),
+        ("src/kit/device_utils.py", ("src/kit",), "kit.device_utils"),
+    ],
+)
+def test_the_copied_file_is_found(place: str, packages: tuple[str, ...], module: str, tmp_path: Path) -> None:
+    assert portable_module(tmp_path, list_files(tmp_path)) == ""
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for package in packages:
+        (tmp_path / package / "__init__.py").touch()
+    file.write_text("import torch\n", encoding="utf-8")
+    assert portable_module(tmp_path, list_files(tmp_path)) == ""
+    file.write_text(one_file(file.name), encoding="utf-8")
+    assert portable_module(tmp_path, list_files(tmp_path)) == module
+    assert [write.path for write in migrated(tmp_path, "npu", module).writes] == []
