@@ -52,6 +52,7 @@ NAMES = (
     (r"([\"'])nccl\1", r"\1{collective}\1"),
     (r"(?m)(?<!^    dist\.)\bBackend\.NCCL\b", "Backend.{COLLECTIVE}"),  # not in the lists of what profilers name
     (r"/cuda:", "/{device}:"),
+    (r"\bonlyCUDA\b", "onlyPRIVATEUSE1"),
     (r"ProfilerActivity\.CUDA\b", "ProfilerActivity.PrivateUse1"),
 )
 GLOO_NAMES = (
