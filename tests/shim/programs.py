@@ -369,6 +369,15 @@ print(_is_ampere_or_later(), sys.path.pop(0) != "")
         "False True",
     ),
     Program(
+        "is it wrapped for several ranks",
+        """
+import torch
+from torch.nn.parallel import DistributedDataParallel as Wrapped
+print(isinstance(torch.nn.Linear(1, 1), Wrapped), issubclass(torch.nn.Linear, Wrapped), issubclass(Wrapped, Wrapped))
+""",
+        "False False True",
+    ),
+    Program(
         "the ranks of a group",
         """
 import os, tempfile, torch.distributed as dist

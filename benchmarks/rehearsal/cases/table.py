@@ -51,7 +51,8 @@ class Case:
         driver: Program of `cases` that stubs what needs a network or gigabytes and starts the repository's.
         image: Files that are images and must agree, below `{out}`.
         tolerance: Greatest difference relative to the greatest value.
-        fails: What the output rightly says, because it would fail on the card too.
+        fails: What the output of the migrated program rightly says, because it would fail on the card too.
+        unchanged_alone: Whether there is nothing to migrate, since a library that ignores the card chooses the device.
     """
 
     name: str
@@ -74,7 +75,22 @@ class Case:
     image: str = ""
     tolerance: float = FLOAT32
     fails: str = ""
+    unchanged_alone: bool = False
 
+
+REFUSED = {
+    ("nanoGPT", "ptex"): "has no `torch.cuda.is_bf16_supported`",
+    ("lightning_fit", "ptex"): "has no `torch.cuda.get_rng_state_all`",
+    ("trainer", "ptex"): "`fused=True` requires all the params",  # torch: its fused optimizers know no xla
+    ("trainer alone", "ptex"): "`fused=True` requires all the params",
+    ("accelerated", "ptex"): "has no `torch.cuda.get_rng_state_all`",
+    ("accelerated bfloat16", "ptex"): "has no `torch.cuda.is_bf16_supported`",
+    ("accelerated 2 ranks", "ptex"): "has no `torch.distributed.all_gather_into_tensor`",
+    ("accelerated 2 ranks", "sdaa"): "device sdaa:0 is invalid",  # safetensors loads to a fixed list of devices
+    ("timm_models", "ptex"): "has no generator of its own",
+    ("diffusion", "ptex"): "has no generator of its own",
+}
+"""What an unchanged program rightly says at its end, by its name and target."""
 
 VISION = ("torchvision",)
 
@@ -186,6 +202,14 @@ def _libraries() -> list[Case]:
         *(_own("accelerated", target, run + "no", *small, **itself) for target in ("npu", "musa", "sdaa")),
         _own("accelerated bfloat16", "musa", run + "bf16", *small, tolerance=2e-2, **itself),
         _own("accelerated 2 ranks", "npu", run + "no", *small, ranks=2, **itself),
+        _own(
+            "lightning_fit",
+            "npu",
+            "main.py --out {out}/run",
+            "lightning",
+            unchanged_alone=True,
+            reference=(Edit("main.py", '"gpu"', '"cpu"'),),
+        ),
         _own("timm_models", "npu", models, "timm"),
         _own("timm_models", "gcu", models, "timm"),
         _own("diffusion", "musa", *diffusion, image="image.png"),

@@ -141,7 +141,9 @@ class Resolver:
                 return isinstance(instance, value) if cls is redirected else super().__instancecheck__(instance)
 
             def __subclasscheck__(cls, subclass: type) -> bool:
-                return issubclass(subclass, value) if cls is redirected else super().__subclasscheck__(subclass)
+                # An abstract class asks its subclasses, of which this one is one: the plain question does not.
+                plain = type.__subclasscheck__
+                return plain(value, subclass) if cls is redirected else super().__subclasscheck__(subclass)
 
         try:
             redirected = Meta(value.__name__, (value,), {"__doc__": value.__doc__, "__module__": value.__module__})
