@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from torchferry.backends.target import Target
+
 pytestmark = pytest.mark.rehearsal
 
 TRAIN = """
@@ -90,6 +92,16 @@ def test_a_wrong_line_is_named(tmp_path: Path, name: str) -> None:
     assert (Path(event["file"]).name, event["line"], event["fails"]) == ("train.py", 4, True)
     assert "WOULD FAIL" in done.stderr
     assert "train.py:4" in done.stderr
+
+
+@pytest.mark.parametrize(("target", "remnants"), [("npu", ["torch.cuda.empty_cache"]), ("ptex", [])])
+def test_freeing_cudas_cache_is_a_remnant_where_the_card_has_one(
+    target: str, remnants: list[str], tmp_path: Path
+) -> None:
+    plugin = Target.named(target).backend.PLUGIN
+    program(tmp_path, f"import torch\nimport {plugin}\ntorch.cuda.empty_cache()\n")
+    found, done = summary(tmp_path, "-t", target, "--", "python", "train.py")
+    assert [event["subject"] for event in found["events"] if event["fails"]] == remnants, done.stderr
 
 
 def test_a_missing_operator_and_dtype_of_the_users_own_profile(tmp_path: Path) -> None:

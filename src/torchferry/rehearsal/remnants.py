@@ -13,22 +13,26 @@ from typing import Any
 
 import torch
 
+from torchferry.backends.target import Target
 from torchferry.rehearsal import events
 
 _QUIET = frozenset({"is_available", "is_initialized", "device_count"})
 """Questions that portable code may ask on any machine: noted only where the user's own line asks them."""
 
+_STAYS_WHERE_ABSENT = "empty_cache"
+"""Does nothing on a machine without CUDA and changes no result, so it stays where the card has nothing like it."""
+
 _LONGEST = 160
 """Characters of a warning that are kept."""
 
 
-def watch() -> None:
-    """Begin to note remnants; can be called again."""
+def watch(target: Target) -> None:
+    """Begin to note remnants of a program that is for `target`; can be called again."""
     if getattr(torch.cuda, "_torchferry_watched", False):
         return
     torch.cuda._torchferry_watched = True  # type: ignore[attr-defined]
     _watch_initialisation()
-    _watch_functions()
+    _watch_functions(target)
     _watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
     _watch_device_argument(torch.amp.grad_scaler.GradScaler)
@@ -59,8 +63,10 @@ def _watch_initialisation() -> None:
     torch.cuda._lazy_init = lazy_init
 
 
-def _watch_functions() -> None:
+def _watch_functions(target: Target) -> None:
     for name in torch.cuda.__all__:
+        if name == _STAYS_WHERE_ABSENT and target.api(f"torch.cuda.{name}").status == "missing":
+            continue
         original = getattr(torch.cuda, name, None)
         if name.startswith("_") or not callable(original) or isinstance(original, type):
             continue

@@ -71,7 +71,7 @@ def observe() -> Rehearsal:
     folder = _folder()
     rehearsal = read(folder)
     events.recorder.write_into(folder)
-    remnants.watch()
+    remnants.watch(rehearsal.resolved())
     return rehearsal
 
 
