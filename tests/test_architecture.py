@@ -53,8 +53,10 @@ WITH_TORCH = {
             "families",
             "generators",
             "loading",
+            "made",
             "namespace",
             "parameters",
+            "private",
             "profiling",
             "properties",
             "registrations",
@@ -62,6 +64,7 @@ WITH_TORCH = {
             "scripting",
             "serialization",
             "storages",
+            "streams",
             "switches",
             "tensors",
         )

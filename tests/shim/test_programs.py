@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.shim.programs import ALL, GCU, MUSA, NPU, PTEX, SDAA, Program
+from tests.shim.objects import ALL as OBJECTS
+from tests.shim.programs import ALL as PROGRAMS
+from tests.shim.programs import GCU, MUSA, NPU, PTEX, SDAA, Program
 from torchferry.core import env
 
 pytest.importorskip("torch")
 
+ALL = [*PROGRAMS, *OBJECTS]
 TARGETS = [NPU, MUSA, SDAA, GCU, PTEX]
 
 

@@ -33,6 +33,8 @@ def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
     """Redirect `torch.distributed`; nothing where torch was built without it."""
     _initialiser(patches, parameters, DataParallel)
     _initialiser(patches, parameters, DistributedDataParallel)
+    for name in ("device", "device_type"):
+        _show(patches, DistributedDataParallel, name, parameters, viewers)
     if not dist.is_available():
         return
     for name in _FUNCTIONS:
@@ -44,6 +46,7 @@ def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
     def meshes(module: ModuleType) -> None:
         _function(patches, parameters, (module, dist), "init_device_mesh")
         _initialiser(patches, parameters, module.DeviceMesh)
+        _show(patches, module.DeviceMesh, "device_type", parameters, viewers)
 
     patches.when_imported("torch.distributed.device_mesh", meshes)
     patches.when_imported(
@@ -64,6 +67,25 @@ def _function(patches: Patches, parameters: Parameters, modules: tuple[ModuleTyp
 
 def _initialiser(patches: Patches, parameters: Parameters, kind: Any) -> None:
     patches.set(kind, "__init__", parameters.translated(kind.__init__))
+
+
+def _show(patches: Patches, kind: type, name: str, parameters: Parameters, viewers: Viewers) -> None:
+    """Show what objects of torch say of their device: a property of the class, or what each object holds."""
+    held = vars(kind).get(name)
+
+    def find(self: Any) -> Any:
+        if isinstance(held, property):
+            value = held.__get__(self)
+        elif name in vars(self):
+            value = vars(self)[name]
+        else:
+            raise AttributeError(name)
+        return value if viewers.sees_card() else parameters.shown(value)
+
+    def put(self: Any, value: Any) -> None:
+        vars(self)[name] = value
+
+    patches.set(kind, name, property(find, put))
 
 
 def _told(original: Callable[..., str], parameters: Parameters, viewers: Viewers) -> Callable[..., str]:

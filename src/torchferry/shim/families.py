@@ -16,11 +16,13 @@ from torchferry.shim import (
     library_questions,
     loading,
     namespace,
+    private,
     profiling,
     registrations,
     scripting,
     serialization,
     storages,
+    streams,
     switches,
     tensors,
 )
@@ -48,11 +50,13 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     switches.patch(patches, resolver, viewers)
     loading.patch(patches, resolver.parameters)
     namespace.patch(patches, resolver, viewers)
+    streams.patch(patches, resolver, viewers)
     accelerator.patch(patches, resolver, viewers)
     scripting.patch(patches, devices)
     compiling.patch(patches, devices, viewers)
     default_type.patch(patches, devices)
     library_questions.patch(patches, target)
     registrations.patch(patches, devices, viewers)
+    private.patch(patches, target)
     fallback.patch(patches, devices)
     return devices

@@ -88,6 +88,12 @@ class Parameters:
         """Return a collective backend's name as the program has it."""
         return cuda.COLLECTIVE if backend == self._collective and self._devices.to_card else backend
 
+    def shown(self, value: Any) -> Any:
+        """Return a device or a device type as the program has it."""
+        if value == self._devices.card and self._devices.to_card:
+            return cuda.DEVICE_TYPE
+        return self._devices.to_cuda.get(value, value)
+
     def _part(self, part: str) -> str:
         device, colon, name = part.strip().rpartition(":")
         return f"{self._devices.type_of(device)}{colon}{self._collective if name == cuda.COLLECTIVE else name}"

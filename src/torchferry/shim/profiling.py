@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.autograd import profiler as autograd_profiler
 
-from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.target import Target
+from torchferry.core.messages import noted, say
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
 from torchferry.shim.viewers import Viewers
@@ -22,6 +24,8 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         row = resolver.target.api("torch.profiler.profile")
         if row.status in REWRITTEN and row.use not in {"", "torch.profiler.profile"}:
             own = find(row.use)
+            if isinstance(own, type) and not hasattr(own, "__getattr__"):
+                patches.set(own, "__getattr__", _lacking(row, resolver.target))
             # a view: the plugin's own profiler is built on torch's
             patches.set_view(torch.profiler, "profile", _with_activities(own, activity), viewers)
         else:
@@ -42,6 +46,19 @@ def _activity(resolver: Resolver) -> Any:
         return find(row.use)
     except NotThereError:
         return None
+
+
+def _lacking(row: Row, target: Target) -> Callable[[Any, str], NoReturn]:
+    """Return what the plugin's profiler says of what torch's has and it lacks, such as `key_averages`."""
+    theirs = frozenset(dir(torch.profiler.profile))
+
+    def lacking(self: Any, name: str) -> NoReturn:
+        if name in theirs:
+            text = say("{target} has no `{name}`", target=target.title, name=f"{row.name}.{name}")
+            raise AttributeError(f"torchferry: {noted(text, row.remark)}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    return lacking
 
 
 def _supported(original: Callable[[], Any], activity: Any) -> Callable[[], Any]:

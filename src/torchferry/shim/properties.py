@@ -57,6 +57,12 @@ class Properties:
     def __repr__(self) -> str:
         return repr(self._real)
 
+    def __eq__(self, other: object) -> bool:
+        return bool(self._real == (other._real if isinstance(other, Properties) else other))
+
+    def __hash__(self) -> int:
+        return hash(self._real)
+
 
 def describe(function: Callable[..., Any], target: Target) -> Callable[..., Any]:
     """Return `get_device_properties` of the card; without an argument it speaks of the current device, as CUDA's."""

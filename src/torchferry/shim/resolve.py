@@ -171,6 +171,8 @@ class Resolver:
         def fail(*args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError(f"torchferry: {message}")
 
+        if original is not None and not callable(original):
+            return _Refused(fail)
         if isinstance(original, type):
             if issubclass(original, BaseException):
                 return original  # it stands in `except`, where it catches nothing
@@ -190,6 +192,22 @@ class Resolver:
         if row.status == "unknown":
             return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
+
+
+class _Refused:
+    """Stands for a list or a table that the card does not have; raises when the program looks into it."""
+
+    def __init__(self, fail: Any) -> None:
+        self._fail = fail
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._fail()
+
+    def __iter__(self) -> Any:
+        return self._fail()
+
+    def __len__(self) -> int:
+        return int(self._fail())
 
 
 class _Late(type):

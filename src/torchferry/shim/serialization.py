@@ -49,7 +49,18 @@ def _location(location: Any, devices: Devices) -> Any:
     if isinstance(location, dict):
         there = {key: str(devices.of(value)) for key, value in location.items()}
         return {**{str(devices.of(key)): value for key, value in there.items()}, **there}
-    return location if callable(location) else devices.of(location)
+    return _told(location, devices) if callable(location) else devices.of(location)
+
+
+def _told(function: Callable[[Any, str], Any], devices: Devices) -> Callable[[Any, str], Any]:
+    """Return the program's function, which asks for places on CUDA, for files that were written on the card."""
+
+    @functools.wraps(function)
+    def call(storage: Any, location: str) -> Any:
+        shown = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
+        return function(storage, shown.get(location, location))
+
+    return call
 
 
 def _no_tag(storage: Any) -> None:

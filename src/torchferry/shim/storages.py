@@ -1,4 +1,4 @@
-"""Storages: `.cuda()`, `.is_cuda`, `.device`."""
+"""Storages: `.cuda()`, `.is_cuda`, `.device`, and those that are made on a device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from torchferry.shim.devices import Devices
+from torchferry.shim.factories import with_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.tensors import shown_device, shown_is_cuda
 from torchferry.shim.viewers import Viewers
@@ -22,6 +23,8 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
         patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, viewers)))
         patches.set(kind, "cuda", _cuda(kind.cuda, devices))
         patches.set(kind, "to", _to(kind.to, devices))
+    patches.set(UntypedStorage, "__new__", staticmethod(with_device(UntypedStorage.__new__, devices)))
+    patches.set(TypedStorage, "__init__", with_device(TypedStorage.__init__, devices))
 
 
 def _cuda(original: Any, devices: Devices) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,6 +34,11 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         patches.set(kind, attribute, setting, name)
         if "__setattr__" in vars(kind):  # which would come before the property
             patches.set(kind, "__setattr__", _setter(kind.__setattr__, attribute, setting))
+        if kind is type(torch.backends.cudnn):
+            module: Any = torch.backends.cudnn
+            patches.set(module.m, "set_flags", _flags(module.m.set_flags, setting))
+        else:
+            patches.set(torch, "set_float32_matmul_precision", _precision(setting))
     original = torch.backends.cuda.is_built
     built = resolver.counterpart("torch.backends.cuda.is_built", original)
     patches.set(torch.backends.cuda, "is_built", viewers.answer(original, built))
@@ -44,6 +52,34 @@ def _setter(original: Any, attribute: str, setting: _Setting) -> Any:
             original(self, name, value)
 
     return set_attribute
+
+
+def _flags(original: Callable[..., Any], setting: _Setting) -> Callable[..., Any]:
+    """Return `torch.backends.cudnn.set_flags`, which `flags(...)` calls as well, with `allow_tf32` for the card."""
+    position = list(inspect.signature(original).parameters).index("_allow_tf32")
+
+    @functools.wraps(original)
+    def set_flags(*args: Any, **kwargs: Any) -> Any:
+        wanted = args[position] if position < len(args) else kwargs.get("_allow_tf32")
+        before = setting.__get__(None)
+        found = original(*args, **kwargs)
+        if wanted is not None:
+            setting.put(wanted)
+        return (*found[:position], before, *found[position + 1 :])
+
+    return set_flags
+
+
+def _precision(setting: _Setting) -> Callable[[str], None]:
+    """Return `torch.set_float32_matmul_precision`, which on CUDA turns TF32 on, and off again."""
+    original = torch.set_float32_matmul_precision
+
+    @functools.wraps(original)
+    def set_float32_matmul_precision(precision: str) -> None:
+        original(precision)
+        setting.__set__(None, precision != "highest")
+
+    return set_float32_matmul_precision
 
 
 class _Setting:
@@ -67,14 +103,19 @@ class _Setting:
         return self._value if owner is None else getattr(*owner)
 
     def __set__(self, instance: Any, value: Any) -> None:
+        served = self.put(value)
+        if value and not self._said:
+            self._said = True
+            warn_user(self._text(served))
+
+    def put(self, value: Any) -> bool:
+        """Set the card's setting without a word, and return whether it has one."""
         owner = self._owner()
         if owner is None:
             self._value = value
         else:
             setattr(*owner, value)
-        if value and not self._said:
-            self._said = True
-            warn_user(self._text(owner is not None))
+        return owner is not None
 
     def _text(self, served: bool) -> Message:
         values = {"name": self._row.name, "use": self._row.use, "target": self._target.title}

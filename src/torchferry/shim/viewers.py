@@ -18,6 +18,12 @@ from torchferry.backends.target import Target
 _TRUTH = ("torch", "torchferry", "functorch", "torchgen")
 """Always see the card: they do the work."""
 
+_TESTING = "torch.testing"
+"""Part of a program's tests: told that there is no CUDA, it would skip them, which reads as if they had passed."""
+
+_GROUPS = "torch.testing._internal.distributed"
+"""Belongs to torch itself, which registers process groups of its own by it."""
+
 _ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed", "never"})
 """Orders of `tables.ORDERS` in which a library finds the card by itself; others take the device that is named."""
 
@@ -58,7 +64,10 @@ class Viewers:
 
     def decide(self, name: str) -> bool:
         """Whether the module `name` sees the card; the answer is kept in `by_module`."""
-        seen = self.by_module[name] = isinstance(name, str) and self.knows(name.partition(".")[0])
+        seen = isinstance(name, str) and self.knows(name.partition(".")[0])
+        if seen and f"{name}.".startswith(f"{_TESTING}.") and not name.startswith(_GROUPS):
+            seen = False
+        self.by_module[name] = seen
         return seen
 
     def answer(self, truth: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,51 @@
+"""Streams and events: `torch.Stream("cuda")`, the device that they show, and their handle under CUDA's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torchferry.backends import cuda
+from torchferry.shim.made import made_on_card
+from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import NotThereError, Resolver, find
+from torchferry.shim.tensors import shown_device
+from torchferry.shim.viewers import Viewers
+
+_CAN_CHANGE = 1 << 9
+"""CPython's Py_TPFLAGS_HEAPTYPE: a class of C++ alone takes no new attributes."""
+
+
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+    """Redirect the classes of torch, and what the plugin's own show of themselves."""
+    for name, handle in (("Stream", "stream"), ("Event", "event")):
+        original = getattr(torch, name, None)
+        row = resolver.target.api(f"{cuda.NAMESPACE}.{name}")
+        refused = resolver.refusal(row.name, row, None) if row.status == "missing" else None
+        if hasattr(original, "device"):  # since torch 2.4 a class that every device has
+            patches.set(torch, name, made_on_card(original, resolver.devices, viewers, refused))
+        if row.use:
+            _show(patches, resolver, viewers, row.use, handle)
+
+
+def _show(patches: Patches, resolver: Resolver, viewers: Viewers, use: str, handle: str) -> None:
+    devices = resolver.devices
+    try:
+        kind = find(use)
+    except NotThereError:
+        return
+    if not isinstance(kind, type) or not kind.__flags__ & _CAN_CHANGE:
+        return
+    get = getattr(kind, "device", None)
+    if get is not None:
+        patches.set(kind, "device", property(shown_device(get.__get__, devices, viewers)))
+    patches.set(kind, f"{cuda.DEVICE_TYPE}_{handle}", property(_handle(f"{devices.card}_{handle}")))
+
+
+def _handle(name: str) -> Callable[[Any], Any]:
+    def handle(self: Any) -> Any:
+        return getattr(self, name)
+
+    return handle
