@@ -1,0 +1,73 @@
+"""One of PyTorch's test files for CUDA, in a process of its own: it may be ended by a crash.
+
+The process is one of `torchferry rehearse -- torchferry run`, so that those that a test starts are redirected as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import unittest
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.rehearsal.generic_worker import GIB, Lines, OutOfTimeError, name, rename, take_over
+
+BUILT_FOR = "12.4"
+"""What the torch of these tests says that it was built for; test_cuda.py takes it apart as it is imported."""
+
+
+def load(path: Path) -> Any:
+    """Import a test file, and the machinery that it needs, as on a torch that was built for CUDA."""
+    import torch
+
+    torch.set_num_threads(1)
+    said = torch.version.cuda
+    torch.version.cuda = BUILT_FOR
+    try:
+        rename()
+        return importlib.import_module(path.stem)
+    finally:
+        torch.version.cuda = said
+
+
+def run(plan: dict[str, Any]) -> None:
+    """Run the tests of the file that have no line yet."""
+    folder, path = Path(plan["tests"]), Path(plan["tests"], plan["file"])
+    os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
+    sys.argv = [str(path)]
+    sys.path[:0] = [str(folder), str(path.parent)]
+    resource.setrlimit(resource.RLIMIT_DATA, (plan["gib"] * GIB, plan["gib"] * GIB))
+    warnings.simplefilter("ignore")
+    module = load(path)
+    lines = Path(plan["lines"]).read_text(encoding="utf-8").splitlines()
+    done = {row["test"] for row in map(json.loads, lines) if row["result"] != "started"}
+
+    def late(number: int, frame: FrameType | None) -> None:
+        signal.alarm(5)  # where a test's own handler has taken the first
+        raise OutOfTimeError(f"more than {plan['seconds']} s")
+
+    signal.signal(signal.SIGALRM, late)
+    with open(plan["lines"], "a", encoding="utf-8") as file:
+        result = Lines(file, plan["seconds"])
+        for case in list(vars(module).values()):
+            if isinstance(case, type) and issubclass(case, unittest.TestCase) and case.__module__ == module.__name__:
+                take_over(case, module.__name__)
+                prepared: Any = case
+                prepared._do_cuda_non_default_stream = False  # the machinery would change it by names of torch._C
+                tests = map(case, unittest.defaultTestLoader.getTestCaseNames(case))
+                unittest.TestSuite(test for test in tests if name(test) not in done).run(result)
+
+
+if __name__ == "__main__":
+    run(json.loads(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)  # what a test leaves behind must not keep the process
