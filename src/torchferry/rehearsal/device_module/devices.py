@@ -44,6 +44,7 @@ def host_memory() -> int:
 def implementations(context: Context) -> dict[str, object]:
     """Return the functions that deal with devices, by their name below `torch.cuda`."""
     native, profile = context.native, context.profile
+    described: dict[int, DeviceProperties] = {}
 
     def is_available() -> bool:
         """Whether there is a device."""
@@ -82,7 +83,8 @@ def implementations(context: Context) -> dict[str, object]:
             values["major"], values["minor"] = profile.capability
         values.update(profile.properties)
         path = f"{context.namespace}.get_device_properties()"
-        return DeviceProperties(path, profile.card, profile.property_names, values)
+        made = DeviceProperties(path, profile.card, profile.property_names, values)
+        return described.setdefault(index, made)  # one object a device, so that they compare as on CUDA
 
     def get_device_name(device: DeviceLike = None) -> str:
         """Return the name of a device."""
