@@ -84,6 +84,7 @@ REFUSED = {
     ("trainer", "ptex"): "`fused=True` requires all the params",  # torch: its fused optimizers know no xla
     ("trainer alone", "ptex"): "`fused=True` requires all the params",
     ("trainer bfloat16", "ptex"): "has no `torch.cuda.is_bf16_supported`",
+    ("trainer 2 ranks", "ptex"): "has no `torch.distributed.all_gather_into_tensor`",
     ("accelerated", "ptex"): "has no `torch.cuda.get_rng_state_all`",
     ("accelerated bfloat16", "ptex"): "has no `torch.cuda.is_bf16_supported`",
     ("accelerated 2 ranks", "ptex"): "has no `torch.distributed.all_gather_into_tensor`",
