@@ -180,6 +180,7 @@ BECOMES = {
         torch.load("a.pt", map_location="cuda:0")
         torch.load("a.pt", map_location=lambda storage, place: storage.cuda(0))
         torch.load("a.pt", lambda storage, place: storage.cuda())
+        torch.load("a.pt", map_location="cuda:0" if torch.cuda.is_available() else "cpu")
         """,
         """
         import torch
@@ -188,6 +189,7 @@ BECOMES = {
         torch.load("a.pt", map_location=M.load_location(0))
         torch.load("a.pt", map_location=M.load_location(0))
         torch.load("a.pt", M.load_location())
+        torch.load("a.pt", map_location=M.load_location(0) if M.is_available() else "cpu")
         """,
     ),
     "the rest": (

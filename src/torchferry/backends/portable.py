@@ -52,6 +52,11 @@ class PortableTarget(Target):
     def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str, str]]:  # type: ignore[override]
         return PortableTarget, (self.vendor.backend, self.version, self.module)
 
+    @property
+    def reached(self) -> str:
+        """The same for every vendor, since their code is."""
+        return "portable"
+
     def of_vendor(self, name: str) -> Row:
         """Return what the plugin itself has for `name`."""
         return self.vendor.api(name)

@@ -49,6 +49,11 @@ class Target:
         """How to install the plugin."""
         return self.backend.INSTALL
 
+    @property
+    def reached(self) -> str:
+        """What a journal says that a tree was migrated to: two targets of which this is the same share their code."""
+        return str(self)
+
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
 

@@ -95,7 +95,7 @@ def command(
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
             if planned.writes:
-                apply(setting.root, planned.writes, str(setting.target))
+                apply(setting.root, planned.writes, setting.target.reached)
             _finish(setting, planned, Written("in place", setting.root), output_format, output_file, lang)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
@@ -156,7 +156,7 @@ def _write_beside(setting: Setting, planned: Plan, suffix: str) -> list[Write]:
     writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix)
     with exclusive(setting.root):
         if writes:
-            apply(setting.root, writes, str(setting.target))
+            apply(setting.root, writes, setting.target.reached)
     return writes
 
 

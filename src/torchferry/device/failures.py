@@ -42,4 +42,4 @@ def warn(message: Message) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    return name in (__name__, "contextlib") or name.startswith("torchferry.device.")
+    return name in (__name__, "contextlib") or f"{name}.".startswith("torchferry.device.")

@@ -25,7 +25,7 @@ def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None
     """
     for journal in reversed(journals(root)):
         name = journal.target.partition("@")[0]
-        if name != target.name:
+        if name != target.reached.partition("@")[0]:
             raise TorchferryError(
                 say("this tree was migrated to {other} on {date}", other=name, date=journal.created),
                 say(

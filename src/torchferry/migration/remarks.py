@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.analysis import Analysis
@@ -34,6 +35,18 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
             known=", ".join(verified),
         )
     yield from analysis.of_run
+    if target.module == INSTALLED:
+        yield say(
+            "The code is for every device; what {target} lacks is listed. It needs torchferry where it runs: write a "
+            "copy by `torchferry device vendor DIR` before the migration, and it needs nothing else.",
+            target=target.title,
+        )
+    elif target.module:
+        yield say(
+            "The code is for every device, by the project's own `{module}`; what {target} lacks is listed.",
+            module=target.module,
+            target=target.title,
+        )
     if redirected and analysis.entry_points:
         yield say(
             "The programs need torchferry where they run, and redirect to the accelerator that is installed there;"
@@ -48,7 +61,7 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
     for dtype, note in target.backend.DTYPE_NOTES.items() if using else ():
         if dtype in _EVERYWHERE:
             yield say("{dtype} on {target}: {note}", dtype=dtype, target=target.title, note=note)
-    if using and not redirected and not analysis.entry_points and target.autoloads() is True:
+    if using and not redirected and not target.module and not analysis.entry_points and target.autoloads() is True:
         yield say(
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
             plugin=plugin,

@@ -46,7 +46,7 @@ def summary(
             yield say("... and {count} more", count=len(work) - _MOST).render(lang)
     else:
         yield say("Nothing is left to do by hand.").render(lang)
-    if notes and written.style != "native":
+    if notes and written.style == "shim":
         yield say("{count} notes on places that stay as they are, most of them redirected.", count=notes).render(lang)
     elif notes:
         yield say("{count} notes on places that stay as they are; `torchferry scan` shows them.", count=notes).render(

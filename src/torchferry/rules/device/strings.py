@@ -93,10 +93,13 @@ def is_question(context: PythonContext, node: ast.expr) -> bool:
 
 def is_load_location(context: PythonContext, node: ast.expr) -> bool:
     """Whether an expression is given as `map_location`."""
-    given = context.file.parents.get(node)
+    child: ast.AST = node
+    given = context.file.parents.get(child)
+    while isinstance(given, ast.IfExp) and child is not given.test:
+        child, given = given, context.file.parents.get(given)
     if isinstance(given, ast.keyword):
         return given.arg == "map_location"
-    return isinstance(given, ast.Call) and given.args[1:2] == [node] and last_name(given.func) == "load"
+    return isinstance(given, ast.Call) and given.args[1:2] == [child] and last_name(given.func) == "load"
 
 
 def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
