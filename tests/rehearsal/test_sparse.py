@@ -669,7 +669,7 @@ print("done")
 """
 
 # Torch catches the refusal of the nested transpose and goes on to its other way, which ends so; the summary has both.
-_UNLIKE_CUDA = "scaled_dot_product_attention: If inputs are nested tensors they must be contiguous"
+_WITHOUT_TRANSPOSE = "scaled_dot_product_attention: If inputs are nested tensors they must be contiguous"
 
 NPU = {
     "MADE": dict.fromkeys(MADE, ""),
@@ -712,7 +712,7 @@ NPU = {
         "jagged, sum": "",
         "jagged, to_padded_tensor": "",
         "jagged, gradient": "",
-        "jagged, attention": _UNLIKE_CUDA,
+        "jagged, attention": _WITHOUT_TRANSPOSE,
     },
 }
 
@@ -732,7 +732,7 @@ MUSA = {
         "gradient": "'aten::mul.Tensor' with a nested",
         "jagged": "",
         "jagged, add": "",
-        "jagged, attention": _UNLIKE_CUDA,
+        "jagged, attention": _WITHOUT_TRANSPOSE,
     },
 }
 
