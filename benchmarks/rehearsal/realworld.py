@@ -1,13 +1,15 @@
 """Real programs on the simulated card: migrated by torchferry, rehearsed, and laid beside the original on the CPU.
 
-    python benchmarks/rehearsal/realworld.py [--unchanged] [--target TARGET] [--corpus DIR] [--keep DIR] [NAME ...]
+    python benchmarks/rehearsal/realworld.py [--unchanged | --portable] [--target TARGET] [--corpus DIR] [--keep DIR]
+        [NAME ...]
 
 DIR (or $TORCHFERRY_CORPUS) has checkouts named `owner+name`; nothing is fetched, and what is not there is skipped.
 Models and data are tiny and random. Each case is a copy of a repository's folder, or one of the programs in `cases/`;
 `torchferry migrate` rewrites it, and `torchferry rehearse` runs what comes out. The original runs on the CPU with the
 same seeds. Every optimizer step's norm of the parameters, the parameters after the last step, and what a driver keeps
 must agree to the rounding of float32, or to the case's own tolerance where it computes in half precision. With
-`--unchanged` nothing is rewritten, and the copy runs under `torchferry run` instead.
+`--unchanged` nothing is rewritten, and the copy runs under `torchferry run` instead; with `--portable` it is rewritten
+for every device (`--style portable`), and the target `cpu` runs what comes out on the CPU.
 
 The edits of a case are made before the migration, so both runs have them; a `reference` edit lets the original, which
 asks for CUDA by name, run on the CPU. A torchvision wheel built for CUDA needs its libraries preloaded beside torch's
@@ -67,7 +69,7 @@ def absent(case: Case, corpus: Path | None) -> str:
     return "" if (corpus / case.source).is_dir() else f"no {case.source} in the corpus"
 
 
-def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = False) -> Outcome:
+def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = False, portable: bool = False) -> Outcome:
     """Run a case both ways: rewritten, or unchanged under the redirect, and on the CPU.
 
     Raises:
@@ -81,7 +83,7 @@ def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = Fals
     if unchanged:
         shutil.copytree(original, migrated)
     else:
-        _migrate(case, original, migrated)
+        _migrate(case, original, migrated, portable)
     shutil.copytree(original, there)
     _edit(there, case.reference)
     for name in ("data", "cpu/kept", "cpu/out", "card/kept", "card/out"):
@@ -101,8 +103,9 @@ def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = Fals
     rehearse = [sys.executable, "-m", "torchferry", "rehearse", "-t", case.target, *devices, *case.options]
     rehearse += ["--summary-file", str(report), "--"]
     rehearse += [sys.executable, "-m", "torchferry", "run", "-t", case.target, "--"] if unchanged else []
+    on_card = case.target != "cpu"
     began = time.perf_counter()
-    done = _run(rehearse, case, migrated, folder / "card")
+    done = _run(rehearse if on_card else [], case, migrated, folder / "card", *(() if on_card else ("--reference",)))
     second = time.perf_counter() - began
     summary = json.loads(report.read_text()) if report.is_file() else {}
     verdict = _findings(summary)
@@ -115,12 +118,13 @@ def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = Fals
         return Outcome(0.0, f"rightly ends with: {fails}", (first, second), 0, "fails")
     if done.returncode:
         raise DifferentError(f"{_last(done)}; {verdict}")
-    if not summary.get("operators"):
+    if on_card and not summary.get("operators"):
         raise DifferentError("nothing ran on the device")
     difference, values, where = compare(folder / "cpu", folder / "card", case.image)
     if difference > case.tolerance:
         raise DifferentError(f"differs by {difference:.1e}; {verdict}")
-    return Outcome(difference, verdict, (first, second), values, where or f"{sum(summary['operators'].values())} ops")
+    where = where or (f"{sum(summary['operators'].values())} ops" if on_card else "on the CPU")
+    return Outcome(difference, verdict, (first, second), values, where)
 
 
 def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:
@@ -132,8 +136,10 @@ def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:
             path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
-def _migrate(case: Case, original: Path, migrated: Path) -> None:
-    command = [sys.executable, "-m", "torchferry", "migrate", str(original), "-t", case.target, "--out", str(migrated)]
+def _migrate(case: Case, original: Path, migrated: Path, portable: bool) -> None:
+    target = "npu" if case.target == "cpu" else case.target  # portable code is the same for all
+    command = [sys.executable, "-m", "torchferry", "migrate", str(original), "-t", target, "--out", str(migrated)]
+    command += ["--style", "portable"] if portable else []
     command += ["--unsafe-fixes"] if case.unsafe else []
     report = migrated.with_suffix(".json")
     done = subprocess.run(
@@ -256,6 +262,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"))
     parser.add_argument("--unchanged", action="store_true", help="rewrite nothing, and run it under `torchferry run`")
+    parser.add_argument("--portable", action="store_true", help="rewrite it for every device")
     parser.add_argument("--target", help="run every case on this target, once")
     parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
     parser.add_argument("names", nargs="*", help="parts of the names of the cases that are wanted")
@@ -282,7 +289,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
-                done = run(case, corpus, folder, unchanged=arguments.unchanged)
+                done = run(case, corpus, folder, unchanged=arguments.unchanged, portable=arguments.portable)
             except (DifferentError, subprocess.TimeoutExpired) as error:
                 wrong += 1
                 print(ROW.format(case.name, case.target, "WRONG", "", "", "", "", error), flush=True)
