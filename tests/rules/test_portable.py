@@ -74,6 +74,8 @@ BECOMES = {
                 return {"cuda": 1, "cpu": 2}[device.type]
             if str(device) == "cuda:0" or str(device).startswith("cuda"):
                 return not x.is_cuda
+            if str(device).startswith("cuda:"):
+                return int(str(device).replace("cuda:", ""))
             return x.is_cuda
         """,
         """
@@ -85,6 +87,8 @@ BECOMES = {
                 return {M.accelerator_type(): 1, "cpu": 2}[device.type]
             if str(device) == f"{M.accelerator_type()}:0" or str(device).startswith(M.accelerator_type()):
                 return not (x.device.type == M.accelerator_type())
+            if str(device).startswith(f"{M.accelerator_type()}:"):
+                return int(str(device).replace(f"{M.accelerator_type()}:", ""))
             return x.device.type == M.accelerator_type()
         """,
     ),
@@ -269,6 +273,41 @@ def test_what_every_target_gets(title: str, module: str, tmp_path: Path) -> None
     expected = expected.replace("hasattr(M,", f"hasattr({module},")
     for target in TARGETS:
         assert written(tmp_path / target, source, target, module) == expected, target
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+import torch
+from torch.cuda import amp
+from torch.cuda.amp import GradScaler, autocast
+
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+NEXT
+
+def main():
+    torch.cuda.synchronize()
+"""
+
+
+def test_a_copy_is_imported_where_the_project_finds_its_modules(tmp_path: Path) -> None:
+    script = SCRIPT.replace("NEXT", "\nfrom kit import models\n").lstrip()
+    before, _, after = script.partition("from torch.cuda import amp\n")
+    after = after.replace("from torch.cuda.amp import GradScaler, autocast\n", "")
+    after = after.replace(
+        "    sys.path.append(str(ROOT))\n",
+        "    sys.path.append(str(ROOT))\n"
+        "from kit.device_utils import GradScaler, autocast\n"
+        "from kit.device_utils import amp\n"
+        "import kit.device_utils\n",
+    )
+    expected = before + after.replace("torch.cuda.synchronize", "kit.device_utils.synchronize")
+    assert written(tmp_path / "copied", script, "npu", "kit.device_utils") == expected
+    installed = written(tmp_path / "installed", script, "npu")
+    assert "import torch\nimport torchferry.device\nfrom torchferry.device import amp\n" in installed
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,11 @@ class PortableTarget(Target):
         )
 
 
+def is_own(target: Target) -> bool:
+    """Whether what is written asks a module of the project itself."""
+    return target.module not in ("", INSTALLED)
+
+
 MIXED_PRECISION = frozenset(name for name, use in _BESIDE.items() if use in ("autocast_on", "scaler_on"))
 """torch's own mixed precision, which does not serve every device."""
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from torchferry.backends.portable import is_own
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message, say
@@ -27,7 +28,7 @@ from torchferry.rules.portable import without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
-from torchferry.source.insertion import binds_module, import_edit
+from torchferry.source.insertion import behind_path_changes, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
@@ -232,7 +233,7 @@ class Engine:
             if not chosen:
                 break
             fixed += _placed(document, chosen)
-            document = document.edited(all_edits(chosen, document))
+            document = document.edited(all_edits(chosen, document, is_own(self.target)))
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
@@ -261,8 +262,14 @@ def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, .
     return tuple(finding._replace(location=document.placed(finding.location)) for finding in findings)
 
 
-def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
-    """Return the edits of some findings and the one that imports the modules these need."""
+def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> list[Edit]:
+    """Return the edits of some findings and the one that imports the modules these need.
+
+    Args:
+        findings: The findings.
+        document: The file.
+        own: Whether these modules are the project's own.
+    """
     edits: list[Edit] = []
     modules: list[str] = []
     for finding in findings:
@@ -271,7 +278,8 @@ def all_edits(findings: Iterable[Finding], document: Document) -> list[Edit]:
     source = document.source
     absent = [module for module in modules if not binds_module(source.text, module)]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
-        insertion = import_edit(source.text, absent, source.newline)
+        behind = behind_path_changes(source.text) if own else 0
+        insertion = import_edit(source.text, absent, source.newline, behind=behind)
         if insertion is not None:
             edits.append(insertion)
     return list(dict.fromkeys(edits))

@@ -31,13 +31,43 @@ def has_torch_import(text: str) -> bool:
     return _TORCH_IMPORT.search(text) is not None
 
 
-def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "") -> Edit | None:
+def behind_path_changes(text: str) -> int:
+    """Return the offset behind the last statement at the top of a program that changes `sys.path`; 0 where none does.
+
+    Behind it the project's own modules can be imported, and ahead of it perhaps not.
+    """
+    if "sys.path" not in text:
+        return 0
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    line = 0
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            break
+        if any(_changes_path(node) for node in ast.walk(statement)):
+            line = statement.end_lineno or line
+    return _line_start(text, line + 1) if line else 0
+
+
+def _changes_path(node: ast.AST) -> bool:
+    changed: ast.AST | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        changed = node.func.value if node.func.attr in ("append", "insert", "extend") else None
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        changed = node
+    return changed is not None and ast.unparse(changed) == "sys.path"
+
+
+def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "", behind: int = 0) -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
 
     The place is behind the first import of torch that stands at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
     It goes before an import of `ahead_of`, a module below torch that exists only once `modules` are imported.
-    A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed.
+    A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed. It goes behind
+    `behind`, the beginning of a line.
     """
     for match in _TORCH_IMPORT.finditer(text):
         if ahead_of and re.compile(rf"(?:from|import)[ \t]+{re.escape(ahead_of)}\b").match(text, match.start()):
@@ -45,9 +75,9 @@ def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "")
                 return _edit(text, match.start(), modules, newline)
         end = _statement_end(text, match.start())
         if end is not None:
-            return _edit(text, end, modules, newline)
+            return _edit(text, max(end, behind), modules, newline)
     end = _header_end(text)
-    return None if end is None else _edit(text, end, modules, newline)
+    return None if end is None else _edit(text, max(end, behind), modules, newline)
 
 
 def first_import_edit(text: str, modules: list[str], newline: str) -> Edit | None:

@@ -41,8 +41,14 @@ def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
     """
     if not context.target.module:
         return word_edits(context, node, cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE)
-    whole, index = _with_index(context, node)
     asked = f"{context.target.module}.accelerator_type()"
+    if (
+        node.value == f"{cuda.DEVICE_TYPE}:"
+        and context.file.fstring_of(node) is None
+        and not _is_added_to(context, node)
+    ):
+        return call_edits(context, node, f'f"{{{asked}}}:"')  # looked for in a text, or cut off it
+    whole, index = _with_index(context, node)
     if is_load_location(context, whole):
         text = f"{context.target.module}.load_location({index})"
     elif not is_question(context, whole):
@@ -102,6 +108,11 @@ def is_load_location(context: PythonContext, node: ast.expr) -> bool:
     return isinstance(given, ast.Call) and given.args[1:2] == [child] and last_name(given.func) == "load"
 
 
+def _is_added_to(context: PythonContext, node: ast.Constant) -> bool:
+    parent = context.file.parents.get(node)
+    return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node
+
+
 def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
     """Return the whole expression that a literal begins, and the source of its index: empty for none.
 
@@ -131,7 +142,7 @@ def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, s
             right = right.elts[0]
         if not isinstance(right, (ast.Tuple, ast.Dict)):
             return parent, context.file.text(right)
-    if index == "" and isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node:
+    if index == "" and isinstance(parent, ast.BinOp) and _is_added_to(context, node):
         right = parent.right
         if isinstance(right, ast.Call) and last_name(right.func) == "str" and len(right.args) == 1:
             return parent, context.file.text(right.args[0])

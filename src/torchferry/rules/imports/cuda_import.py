@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from torchferry.backends import cuda
+from torchferry.backends.portable import is_own
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
@@ -20,6 +21,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing
+from torchferry.source.insertion import behind_path_changes
 
 _FROM = re.compile(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
 
@@ -133,7 +135,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
     def _moved(self, context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> Iterable[Finding]:
         """Yield the finding that rewrites the statement for the names that have a counterpart."""
         span = context.file.span(statement)
-        edits = _statement_edits(context, statement, moved)
+        edits = _later(context, statement, moved) or _statement_edits(context, statement, moved)
         uses = ", ".join(f"{found.module}.{found.name}".lstrip(".") for found in moved)
         message = say(
             "import from `{found}`; on {target} it is `{use}`",
@@ -182,6 +184,30 @@ def import_path(context: PythonContext, found: str) -> str | None:
 def _module_path(context: PythonContext, found: str) -> str | None:
     """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
     return context.target.api(found).extra.get("module") or import_path(context, found)
+
+
+def _later(context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> list[Edit] | None:
+    """Return the edits that import from the project's own module where it is found: behind changes of `sys.path`."""
+    behind = behind_path_changes(context.text) if is_own(context.target) else 0
+    start, end = context.file.span(statement)
+    line = context.source.starts[statement.lineno - 1]
+    rest = context.text[end:].partition("\n")[0].strip()
+    if behind <= end or line != start or rest or "#" in context.text[start:end]:
+        return None
+    newline = context.source.newline
+    going = {found.alias for found in moved}
+    staying = [_written(alias.name, alias.asname) for alias in statement.names if alias not in going]
+    lines = ""
+    for module in dict.fromkeys(found.module for found in moved):
+        names = [
+            _written(found.name, found.alias.asname or found.alias.name) for found in moved if found.module == module
+        ]
+        lines += (
+            f"from {module} import {', '.join(names)}{newline}" if module else f"import {', '.join(names)}{newline}"
+        )
+    kept = f"from {statement.module} import {', '.join(staying)}" if staying else ""
+    last = end if kept else context.text.find("\n", end) + 1
+    return [Edit(start, last, kept), Edit(behind, behind, lines)]
 
 
 def _module_span(context: PythonContext, statement: ast.ImportFrom) -> tuple[int, int] | None:
