@@ -230,6 +230,16 @@ for unknown in (manager.composite_backend, manager.profiler_sort_key):
     assert "the columns of the profiler's table are not known on Acme Cards" in done.stdout
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -> None:
+    (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
+    (tmp_path / "train.py").write_text(f"import {form}\nprint({form}.device_string())\n", encoding="utf-8")
+    command = ("rehearse", "-t", "npu", "--", "torchferry", "run", "--", "python", str(tmp_path / "train.py"))
+    done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
+    assert done.returncode != 0
+    assert "torch.cuda is redirected as well; run it without `torchferry run`" in done.stderr
+
+
 def test_a_card_without_bfloat16_gets_float16() -> None:
     program = (
         "from torchferry.device import DeviceManager\nmanager = DeviceManager()\n"

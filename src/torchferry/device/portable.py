@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import threading
 from functools import lru_cache
 from typing import Any
@@ -34,7 +35,14 @@ def chosen_kind() -> Facts:
 
     Raises:
         DeviceNotAvailableError: PREFERRED_DEVICE names one that is not there.
+        DeviceError: `torch.cuda` of this program is redirected, so that it is shown CUDA devices elsewhere.
     """
+    redirect = sys.modules.get("torchferry.shim.redirect")
+    if redirect is not None and redirect.current() is not None:
+        raise DeviceError(
+            say("this program asks for its device by portable names, and its torch.cuda is redirected as well"),
+            say("run it without `torchferry run` and without `torchferry.shim`: it finds the device by itself"),
+        )
     return choose("", (), "").facts
 
 
