@@ -36,6 +36,10 @@ STAYS = {
     ),
     "types of tensors, which have no portable name": "import torch\n\nx = torch.cuda.FloatTensor(3)\n",
     "a variable that CUDA alone reads": 'import os\n\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
+    "a branch beside those of another vendor, whichever is the target": (
+        "import torch\n\nif torch.cuda.is_available():\n    torch.cuda.empty_cache()\n"
+        "elif torch.npu.is_available():\n    torch.npu.empty_cache()\n"
+    ),
     "a method of the project's own": "class Timer:\n    def cuda(self):\n        return 1\n\nTimer().cuda()\n",
     "a name that no table knows": "import torch\n\ntorch.cuda._sleep(5)\n",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from torchferry.backends import cuda
+from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
@@ -51,6 +51,12 @@ class PortableTarget(Target):
 
     def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str, str]]:  # type: ignore[override]
         return PortableTarget, (self.vendor.backend, self.version, self.module)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Those of every vendor that is known: what is written is not to depend on the one whose limits are listed."""
+        known = [registry.load(name) for name in registry.built_in()]
+        return tuple(word for backend in known for word in (backend.NAME, backend.PLUGIN))
 
     @property
     def reached(self) -> str:

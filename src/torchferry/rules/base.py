@@ -100,7 +100,7 @@ class PythonContext(Context):
     @cached_property
     def mentions_target(self) -> bool:
         """Whether the file speaks of the target anywhere."""
-        return target_words(self.target.name, self.target.backend.PLUGIN).search(self.text) is not None
+        return target_words(*self.target.words).search(self.text) is not None
 
     @cached_property
     def patches_cuda(self) -> bool:

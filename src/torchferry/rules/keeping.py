@@ -66,7 +66,7 @@ def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:
     """Return the branch around `node` beside which there is one for the target, or None."""
     if not context.mentions_target:
         return None
-    words = target_words(context.target.name, context.target.backend.PLUGIN)
+    words = target_words(*context.target.words)
     child: ast.AST = node
     parent = context.file.parents.get(child)
     while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -81,7 +81,7 @@ def _target_container(context: PythonContext, node: ast.AST) -> ast.AST | None:
     """Return the list or chain of conditions around `node` of which another item is for the target, or None."""
     if not context.mentions_target:
         return None
-    words = target_words(context.target.name, context.target.backend.PLUGIN)
+    words = target_words(*context.target.words)
     container = _container(context, node)
     return container if container is not None and words.search(context.file.text(container)) is not None else None
 
