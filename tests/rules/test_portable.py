@@ -210,7 +210,7 @@ BECOMES = {
         print(prof.key_averages().table(sort_by="self_cuda_time_total"))
         with torch.random.fork_rng():
             pass
-        if hasattr(torch.cuda, "memory_stats"):
+        if torch.is_autocast_enabled() and hasattr(torch.cuda, "memory_stats"):
             print(torch.cuda.memory.memory_stats()["allocated_bytes.all.peak"])
         try:
             pass
@@ -227,7 +227,7 @@ BECOMES = {
         print(prof.key_averages().table(sort_by=M.sort_key("self_cuda_time_total")))
         with torch.random.fork_rng(device_type=M.accelerator_type()):
             pass
-        if hasattr(M, "memory_stats"):
+        if torch.is_autocast_enabled(M.accelerator_type()) and hasattr(M, "memory_stats"):
             print(M.memory_stats()["allocated_bytes.all.peak"])
         try:
             pass

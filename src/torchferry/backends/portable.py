@@ -78,6 +78,8 @@ class PortableTarget(Target):
         if use:
             return Row(name, "renamed", f"{self.module}.{use}", extra={"import": self.module})
         row = self.vendor.api(name)
+        if row.status == "equivalent" and row.use == name:  # on this vendor alone it speaks of its device
+            return row._replace(status="same", note="", note_zh="")
         if row.status not in REWRITTEN or row.use == name or name.startswith("torch.utils.cpp_extension"):
             return row
         if not name.startswith(cuda.NAMESPACE):
