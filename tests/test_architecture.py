@@ -54,6 +54,7 @@ WITH_TORCH = {
             "generators",
             "loading",
             "made",
+            "marks",
             "namespace",
             "parameters",
             "private",

@@ -332,6 +332,17 @@ print(torch.equal(a, b))
         "True",
     ),
     Program(
+        "a call that frees what is cached",
+        """
+import torch
+torch.cuda.memory.empty_cache()
+torch.cuda.memory.empty_cache()
+print("on it goes")
+""",
+        "on it goes",
+        {PTEX: "on it goes\nwarning at line 3"},
+    ),
+    Program(
         "memory",
         """
 import torch
@@ -344,15 +355,26 @@ print(torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() 
         {PTEX: "...has no `torch.cuda.memory_allocated`"},
     ),
     Program(
-        "a call that frees what is cached",
+        "marks",
         """
 import torch
-torch.cuda.memory.empty_cache()
-torch.cuda.memory.empty_cache()
-print("on it goes")
+from torch.cuda import nvtx
+from torch.profiler import ProfilerActivity, profile
+print(nvtx.range_pop())
+with torch.autograd.profiler.profile() as seen:
+    print(nvtx.range_push("outer"), nvtx.range_push("inner"), nvtx.range_pop(), nvtx.range_pop())
+    handle = nvtx.range_start("started")
+    nvtx.mark("moment")
+    with nvtx.range("step {}", 3):
+        nvtx.range_end(handle)
+print(sorted({"outer", "inner", "started", "moment", "step 3"} & {event.name for event in seen.function_events}))
 """,
-        "on it goes",
-        {PTEX: "on it goes\nwarning at line 3"},
+        "-1\n0 1 1 0\n['inner', 'moment', 'outer', 'step 3']",
+        {
+            NPU: "-1\n0 1 1 0\n['inner', 'moment', 'outer']",
+            MUSA: "-1\n0 1 1 0\n['inner', 'moment', 'outer', 'started', 'step 3']\nwarning at line 5",
+            PTEX: "-1\n0 1 1 0\n['inner', 'moment', 'outer', 'started', 'step 3']\nwarning at line 5",
+        },
     ),
     Program(
         "a library asks for a certain card of NVIDIA's",

@@ -10,8 +10,8 @@ import torch
 from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
-from torchferry.shim.resolve import warn_user
 from torchferry.shim.tensors import legacy_dtype
+from torchferry.shim.warned import warn_user
 
 
 def patch(patches: Patches, devices: Devices) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-import warnings
 from collections.abc import Mapping
 from functools import lru_cache, wraps
 from types import ModuleType
@@ -15,8 +13,10 @@ from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.devices import Devices
+from torchferry.shim.marks import marks
 from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import ABSENT
+from torchferry.shim.warned import warn_user
 
 _LEFT_OUT = frozenset(
     f"{module}.{name}"
@@ -60,6 +60,7 @@ class Resolver:
         self.target = target
         self.devices = devices
         self.parameters = Parameters(target.backend, devices)
+        self._marks = marks(target)
 
     def counterpart(self, name: str, original: Any, *, quiet: bool = False) -> Any:
         """Return what stands in place of the CUDA name `name`, whose value is `original`.
@@ -81,11 +82,11 @@ class Resolver:
         elif row.status == "missing" and name in _LEFT_OUT:
             return self._left_out(row, original)
         elif row.status not in REWRITTEN:
-            return self.refusal(name, row, original)
+            return self._lacking(name, row, original)
         try:
             return self._adapted(row, find(use), original, quiet)
         except NotThereError:
-            return self.refusal(name, row, original, absent=True)
+            return self._lacking(name, row, original, absent=True)
 
     def _when_used(self, row: Row, use: str, original: Any) -> Any:
         """Return a function or class that looks for its counterpart when it is used."""
@@ -95,7 +96,7 @@ class Resolver:
             try:
                 return self._adapted(row, find(use), original, quiet=True)
             except NotThereError:
-                return self.refusal(row.name, row, original, absent=True)
+                return self._lacking(row.name, row, original, absent=True)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return found()(*args, **kwargs)
@@ -164,6 +165,12 @@ class Resolver:
 
         return nothing
 
+    def _lacking(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
+        instead = self._marks.get(name)
+        if instead is None:
+            return self.refusal(name, row, original, absent=absent)
+        return instead if self.devices.sites is None else self.devices.sites.noted(name, instead)
+
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         """Return what raises when the program uses a name that the card does not have."""
         message = self._why(name, row, absent)
@@ -223,11 +230,3 @@ class _Late(type):
 def say_once(row: Row, target: Target) -> None:
     """Say how the card differs from CUDA, at the program's own line."""
     warn_user(noted(say("`{name}` is not quite the same on {target}", name=row.name, target=target.title), row.remark))
-
-
-def warn_user(text: Message) -> None:
-    """Warn at the innermost line that is neither torchferry's nor torch's."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in {"torchferry", "torch"}:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(f"torchferry: {text}", UserWarning, stacklevel=level)

@@ -14,8 +14,9 @@ import torch.backends.cudnn
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.patches import Patches
-from torchferry.shim.resolve import NotThereError, Resolver, find, warn_user
+from torchferry.shim.resolve import NotThereError, Resolver, find
 from torchferry.shim.viewers import Viewers
+from torchferry.shim.warned import warn_user
 
 SETTINGS = {
     "torch.backends.cuda.matmul.allow_tf32": (type(torch.backends.cuda.matmul), "allow_tf32"),
