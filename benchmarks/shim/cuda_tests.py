@@ -11,16 +11,17 @@ and `torch.version.cuda` says 12.4 while a file is imported, which takes it apar
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -32,15 +33,23 @@ FILES = ("test_cuda.py", "test_cuda_multigpu.py", "test_cuda_primary_ctx.py", "t
 SETTINGS = {"TORCH_NPU_DEVICE_CAPABILITY": "8.0"}
 """What a user sets where a card does not tell a capability by itself."""
 
+START = 900
+"""Seconds until the first test begins: a busy machine takes minutes to import torch, the redirect and the file."""
+
+GRACE = 30
+"""Seconds that the launcher has to end what it started."""
+
 CARD = 'memory = "2GiB"\n'
 """A card whose memory the tests can fill."""
+
+LATE = "OutOfTimeError"
 
 TORCHFERRY = (sys.executable, "-m", "torchferry")
 CAUSES = (
     ("raises: the card has no such name", r"torchferry: .* (has no `|has in place of|does not have|answers nothing)"),
     ("raises: exists on the card, not rehearsed", r"not rehearsed|is not known|none for the CPU to rehearse"),
     ("raises: a private name of `torch._C`", r"torch\._C\.|module 'torch\._C'"),
-    ("out of time", r"OutOfTimeError|the process ended with -9"),
+    ("out of time", r"OutOfTimeError"),
 )
 """Why a test does not pass, by what it says; the first that fits."""
 
@@ -84,9 +93,11 @@ def outcomes(arguments: argparse.Namespace, target: str, file: str) -> list[dict
         rows = read(lines)
         row = {"test": file, "result": "finished"}
         if status != 0 and rows and rows[-1]["result"] == "started":
-            row = {"test": rows[-1]["test"], "result": "fail", "why": f"the process ended with {status}"}
+            late = errors.startswith(LATE)
+            row = {"test": rows[-1]["test"], "result": "fail"}
+            row["why"] = errors if late else f"the process ended with {status}"
         elif status != 0 and len(rows) == before:
-            row["why"] = errors.strip().rpartition("\n")[2]
+            row["why"] = errors.strip().rpartition("\n")[2] or f"the process ended with {status}"
         elif status != 0:
             continue
         with open(lines, "a", encoding="utf-8") as out:
@@ -95,20 +106,29 @@ def outcomes(arguments: argparse.Namespace, target: str, file: str) -> list[dict
 
 
 def watched(command: list[str], lines: Path, scratch: Path, seconds: int) -> tuple[int, str]:
-    """Run the command, and end it when nothing has been written for longer than a test may take."""
+    """Run the command, and end it when nothing has been written for longer than a start or a test may take."""
     said = scratch / "said"
     with open(said, "w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-            start_new_session=True,
         )  # fmt: skip
-        size, since = -1, time.monotonic()
+        size, since, limit = lines.stat().st_size, time.monotonic(), START
         while not ended(process):
             if lines.stat().st_size != size:
-                size, since = lines.stat().st_size, time.monotonic()
-            if time.monotonic() - since > seconds + 60:
-                os.killpg(process.pid, signal.SIGKILL)
+                size, since, limit = lines.stat().st_size, time.monotonic(), seconds + 60
+            if time.monotonic() - since > limit:
+                end(process)
+                return process.wait(), f"{LATE}: nothing was written for {limit} s"
     return process.wait(), said.read_text(encoding="utf-8", errors="replace")[-4000:]
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the launcher and all that it started, which is in groups of its own: a launcher that is killed leaves it."""
+    psutil: Any = importlib.import_module("psutil")
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    for left in psutil.wait_procs([*started, psutil.Process(process.pid)], GRACE)[1]:
+        left.kill()
 
 
 def show(target: str, file: str, rows: list[dict[str, str]]) -> None:

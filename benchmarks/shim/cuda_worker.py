@@ -44,7 +44,7 @@ def run(plan: dict[str, Any]) -> None:
     folder, path = Path(plan["tests"]), Path(plan["tests"], plan["file"])
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
     sys.argv = [str(path)]
-    sys.path[:0] = [str(folder), str(path.parent)]
+    sys.path[:0] = [str(path.parent), str(folder)]  # two files are called test_cuda.py
     resource.setrlimit(resource.RLIMIT_DATA, (plan["gib"] * GIB, plan["gib"] * GIB))
     warnings.simplefilter("ignore")
     module = load(path)
