@@ -58,7 +58,21 @@ assert len(_KINDS) == len(fields(Config)) - 1
 
 
 def find(folder: Path) -> Path | None:
-    """Return the nearest settings file: torchferry.toml, or a pyproject.toml with `[tool.torchferry]`."""
+    """Return the nearest settings file: torchferry.toml, or a pyproject.toml with `[tool.torchferry]`.
+
+    Raises:
+        UsageError: a folder on the way, or a pyproject.toml, may not be read; it may hold settings.
+    """
+    try:
+        return _nearest(folder)
+    except PermissionError as error:
+        raise UsageError(
+            say("{path} cannot be read: {error}", path=error.filename, error=error.strerror),
+            say("run the command in a folder that you may read"),
+        ) from None
+
+
+def _nearest(folder: Path) -> Path | None:
     for place in (folder.absolute(), *folder.absolute().parents):
         own = place / "torchferry.toml"
         if own.is_file():
@@ -75,7 +89,7 @@ def load(folder: Path) -> Config:
     """Return the settings for the project in `folder`.
 
     Raises:
-        UsageError: the file is not TOML, has a key that does not exist, or a value of the wrong kind.
+        UsageError: the file cannot be read, is not TOML, has a key that does not exist, or a value of the wrong kind.
     """
     path = find(folder)
     return Config() if path is None else read(path)
