@@ -5,7 +5,7 @@
 DIR is the folder `test` of a PyTorch source, of a version near the installed torch: its files are not in the wheel.
 FILE is a path in it. It needs numpy, expecttest and psutil. A run that was stopped goes on where it was; remove the
 folder of results to start anew. Tests run on the default stream, since the machinery changes it by names of `torch._C`,
-and `torch.version.cuda` says 12.4 while a file is imported, which takes it apart.
+and torch says that it was built for CUDA 12.4 while a file is imported, which takes that apart.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def outcomes(arguments: argparse.Namespace, target: str, file: str) -> list[dict
             row = {"test": rows[-1]["test"], "result": "fail"}
             row["why"] = errors if late else f"the process ended with {status}"
         elif status != 0 and len(rows) == before:
-            row["why"] = errors.strip().rpartition("\n")[2] or f"the process ended with {status}"
+            said = [line for line in errors.splitlines() if line.strip() and not line.startswith("torchferry: ")]
+            row["why"] = said[-1].strip() if said else f"the process ended with {status}"
         elif status != 0:
             continue
         with open(lines, "a", encoding="utf-8") as out:

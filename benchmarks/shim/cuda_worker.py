@@ -24,19 +24,24 @@ from benchmarks.rehearsal.generic_worker import GIB, Lines, OutOfTimeError, name
 BUILT_FOR = "12.4"
 """What the torch of these tests says that it was built for; test_cuda.py takes it apart as it is imported."""
 
+BUILT_FOR_NUMBER = 12040
+"""The same, as the machinery of tests of TorchScript asks for it."""
+
 
 def load(path: Path) -> Any:
     """Import a test file, and the machinery that it needs, as on a torch that was built for CUDA."""
     import torch
 
     torch.set_num_threads(1)
-    said = torch.version.cuda
+    said, private = torch.version.cuda, vars(torch._C)
     torch.version.cuda = BUILT_FOR
+    private["_cuda_getCompiledVersion"] = lambda: BUILT_FOR_NUMBER
     try:
         rename()
         return importlib.import_module(path.stem)
     finally:
         torch.version.cuda = said
+        del private["_cuda_getCompiledVersion"]
 
 
 def run(plan: dict[str, Any]) -> None:
