@@ -108,7 +108,7 @@ def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = Fals
     done = _run(rehearse if on_card else [], case, migrated, folder / "card", *(() if on_card else ("--reference",)))
     second = time.perf_counter() - began
     summary = json.loads(report.read_text()) if report.is_file() else {}
-    verdict = _findings(summary)
+    verdict = _findings(summary) if on_card else "not rehearsed"
     fails = REFUSED.get((case.name, case.target), "") if unchanged else case.fails
     if fails:
         if fails not in done.stdout + done.stderr:

@@ -112,12 +112,8 @@ def portable_name(name: str) -> str:
     module, _, rest = below.partition(".")
     if module in _SUBMODULES and rest in cuda.portable():
         below = rest
-    if below in ("amp", "nvtx"):
-        return below
-    if below in cuda.portable():
-        return below
-    owner, _, member = below.rpartition(".")
-    return f"{below}" if owner in cuda.portable() and member and owner not in ("amp", "nvtx") else ""
+    owner = below.rpartition(".")[0]  # a member of a class, as in `Event.record`
+    return below if below in ("amp", "nvtx", *cuda.portable()) or owner in cuda.portable() else ""
 
 
 _DESCRIPTIONS: dict[tuple[type[Backend], str], type[Backend]] = {}
