@@ -25,9 +25,6 @@ STAYS = {
     "a switch of a CUDA library, which does nothing elsewhere": (
         "import torch\n\ntorch.backends.cudnn.benchmark = True\ntorch.backends.cuda.matmul.allow_tf32 = True\n"
     ),
-    "torch's own names for every accelerator": (
-        "import torch\n\ndevice = torch.accelerator.current_accelerator()\ntorch.accelerator.synchronize()\n"
-    ),
     "collectives that torch serves on most targets": (
         "import torch.distributed as dist\n\ndist.all_reduce(1)\ndist.barrier()\n"
     ),
@@ -162,6 +159,27 @@ BECOMES = {
         other = M.scaler_on(M.accelerator_type())
         with M.autocast_on(M.accelerator_type(), dtype=torch.float16), M.autocast_on(device_type=M.accelerator_type()):
             pass
+        """,
+    ),
+    "torch's own names for every accelerator, which finds no plugin that is not imported": (
+        """
+        import torch
+
+        if torch.accelerator.is_available():
+            device = torch.accelerator.current_accelerator()
+            torch.accelerator.set_device_index(0)
+            torch.accelerator.synchronize()
+            torch.accelerator.memory.empty_cache()
+        """,
+        """
+        import torch
+        import M
+
+        if M.is_available():
+            device = M.this_device()
+            M.set_device(0)
+            M.synchronize()
+            M.empty_cache()
         """,
     ),
     "collectives": (

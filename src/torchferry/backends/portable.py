@@ -26,10 +26,21 @@ _BESIDE = {
     "torch.amp.autocast_mode.autocast": "autocast_on",
     "torch.amp.GradScaler": "scaler_on",
     "torch.amp.grad_scaler.GradScaler": "scaler_on",
+    "torch.accelerator.current_accelerator": "this_device",
+    "torch.accelerator.current_device_idx": "current_device",
+    "torch.accelerator.current_device_index": "current_device",
+    "torch.accelerator.device_index": "device",
+    "torch.accelerator.get_device_capability": "",  # a dictionary there, and a pair below torch.cuda
+    "torch.accelerator.get_memory_info": "mem_get_info",
+    "torch.accelerator.set_device_idx": "set_device",
+    "torch.accelerator.set_device_index": "set_device",
     "torch.cuda.amp.autocast_mode.autocast": "amp.autocast",
     "torch.cuda.amp.grad_scaler.GradScaler": "amp.GradScaler",
 }
 """Names outside `torch.cuda` that have a portable one."""
+
+_ACCELERATOR = "torch.accelerator"
+"""It finds a device only when the plugin is imported, torch is new, and the device is not of torch's own types."""
 
 _SUBMODULES = ("memory", "random", "streams", "graphs")
 """Modules of `torch.cuda` whose names stand in `torch.cuda` as well."""
@@ -106,9 +117,10 @@ def portable_name(name: str) -> str:
     """Return what a name of torch is called below the portable module, dotted; empty where it has no such name."""
     if name in _BESIDE:
         return _BESIDE[name]
-    if not name.startswith(cuda.NAMESPACE + "."):
+    namespace = next((known for known in (cuda.NAMESPACE, _ACCELERATOR) if name.startswith(f"{known}.")), "")
+    if not namespace:
         return ""
-    below = name[len(cuda.NAMESPACE) + 1 :]
+    below = name[len(namespace) + 1 :]
     module, _, rest = below.partition(".")
     if module in _SUBMODULES and rest in cuda.portable():
         below = rest
