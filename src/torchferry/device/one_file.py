@@ -15,6 +15,7 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.core import toml
+from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.device.facts import Facts
 from torchferry.device.provider import portable_names, vendors
 
@@ -40,6 +41,7 @@ FROM_CORE = {
     "env": ("language",),
     "messages": ("Bilingual", "Message", "Value", "say"),
     "errors": ("TorchferryError",),
+    "ranges": ("Ranges",),
 }
 """What they use of `core`."""
 
@@ -53,9 +55,6 @@ PUBLIC = (
     "NotOnThisDeviceError",
 )
 
-CHECKSUM = "# torchferry-checksum: "
-"""What the line begins with that tells whether somebody has edited the file."""
-
 _HERE = Path(__file__).parent
 _CORE = _HERE.parent / "core"
 _WIDTH = 110
@@ -64,13 +63,15 @@ _LONGEST_FIELD = 24
 _NEWER_SPELLING = re.compile(r"  # noqa: UP\d+.*$", re.MULTILINE)
 """Remarks for the linter on what newer versions of Python can spell shorter: the file is for an older one."""
 
-_HEADER = """\
-# Written by torchferry {version}: `torchferry device vendor DIR` writes it anew. Edited, it is not overwritten.
+_HEADER = (
+    FIRST
+    + """ {version}: `torchferry device vendor DIR` writes it anew. Edited, it is not overwritten.
 # Copyright The torchferry authors. Licensed under the Apache License, Version 2.0: you may not use this file except in
 # compliance with it. The licence is at http://www.apache.org/licenses/LICENSE-2.0; the file comes WITHOUT WARRANTIES OR
 # CONDITIONS OF ANY KIND. SPDX-License-Identifier: Apache-2.0
 # torchferry: ignore-file it serves every device, CUDA included, and a migration leaves it as it is
 """
+)
 
 _DOCUMENTATION = '''\
 """The device of a program, whichever vendor's it is.

@@ -11,11 +11,11 @@ import contextlib
 import importlib.util
 import os
 import sys
-import threading
 from functools import lru_cache
 from typing import Any
 
 from torchferry.core.messages import say
+from torchferry.core.ranges import Ranges
 from torchferry.device.detect import PREFERRED, choose
 from torchferry.device.dtypes import judge
 from torchferry.device.facts import Facts
@@ -206,55 +206,21 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return state in ("native", "limited") or (including_emulation and state == "emulated")
 
 
-class _Ranges:
+class _Nvtx:
     """Marks in the plugin's own tracer where it has one, else in torch's profiler."""
 
     def __init__(self) -> None:
-        self._open = threading.local()
+        self._ours = Ranges(torch.autograd.profiler.record_function)
 
-    def range_push(self, message: str) -> Any:
-        """Begin a range."""
-        push = find(chosen_kind(), "nvtx.range_push")
-        if push is not None:
-            return push(message)
-        stack = self._stack()
-        stack.append(torch.autograd.profiler.record_function(message))
-        stack[-1].__enter__()
-        return len(stack) - 1
-
-    def range_pop(self) -> Any:
-        """End the range that was begun last."""
-        pop = find(chosen_kind(), "nvtx.range_pop")
-        if pop is not None:
-            return pop()
-        stack = self._stack()
-        if stack:
-            stack.pop().__exit__(None, None, None)
-        return len(stack) - 1
-
-    def mark(self, message: str) -> Any:
-        """Mark a moment."""
-        mark = find(chosen_kind(), "nvtx.mark")
-        if mark is not None:
-            return mark(message)
-        with torch.autograd.profiler.record_function(message):
-            return None
-
-    def range(self, message: str, *values: Any, **options: Any) -> Any:
-        """Return a context that is a range."""
-        mark = find(chosen_kind(), "nvtx.range")
-        if mark is not None:
-            return mark(message, *values, **options)
-        return torch.autograd.profiler.record_function(message.format(*values, **options))
-
-    def _stack(self) -> list[Any]:
-        if not hasattr(self._open, "stack"):
-            self._open.stack = []
-        stack: list[Any] = self._open.stack
-        return stack
+    def __getattr__(self, name: str) -> Any:
+        path = f"nvtx.{name}"
+        if path not in portable_names():
+            raise AttributeError(name)
+        found = find(chosen_kind(), path)
+        return getattr(self._ours, name) if found is None else found
 
 
-nvtx = _Ranges()
+nvtx = _Nvtx()
 
 
 class _Activities:
