@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Listing
-
-CHECKSUM = b"# torchferry-checksum: "
-"""What the second line of such a file begins with."""
 
 
 def portable_module(root: Path, listing: Listing) -> str:
@@ -32,6 +30,6 @@ def portable_module(root: Path, listing: Listing) -> str:
 def _is_copy(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.readline().startswith(b"# Written by torchferry") and file.readline().startswith(CHECKSUM)
+            return all(file.readline().startswith(marked.encode()) for marked in (FIRST, CHECKSUM))
     except OSError:
         return False

@@ -1,0 +1,9 @@
+"""How the file is marked that `torchferry device vendor` writes: what writes it and what looks for it agree here."""
+
+from __future__ import annotations
+
+FIRST = "# Written by torchferry"
+"""What its first line begins with."""
+
+CHECKSUM = "# torchferry-checksum: "
+"""What the second line begins with, which tells whether somebody has edited the file."""
