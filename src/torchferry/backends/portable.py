@@ -37,7 +37,7 @@ _BESIDE = {
     "torch.cuda.amp.autocast_mode.autocast": "amp.autocast",
     "torch.cuda.amp.grad_scaler.GradScaler": "amp.GradScaler",
 }
-"""Names outside `torch.cuda` that have a portable one."""
+"""Names that have a portable one of another name, or stand outside `torch.cuda`."""
 
 _ACCELERATOR = "torch.accelerator"
 """It finds a device only when the plugin is imported, torch is new, and the device is not of torch's own types."""
@@ -63,7 +63,7 @@ class PortableTarget(Target):
     def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str, str]]:  # type: ignore[override]
         return PortableTarget, (self.vendor.backend, self.version, self.module)
 
-    @property
+    @cached_property
     def words(self) -> tuple[str, ...]:
         """Those of every vendor that is known: what is written is not to depend on the one whose limits are listed."""
         known = [registry.load(name) for name in registry.built_in()]

@@ -54,7 +54,7 @@ class Target:
         """What a journal says that a tree was migrated to: two targets of which this is the same share their code."""
         return str(self)
 
-    @property
+    @cached_property
     def words(self) -> tuple[str, ...]:
         """The words by which code speaks of what it is migrated to, beside CUDA."""
         return self.name, self.backend.PLUGIN

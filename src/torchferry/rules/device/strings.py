@@ -6,9 +6,10 @@ import ast
 import re
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Edit
-from torchferry.rules.base import PythonContext
-from torchferry.rules.device.expressions import quoted_for
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import Message
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.syntax import last_name
 
 _PLAIN_LITERAL = re.compile(r"[rRuU]?([\"'])[^\"'\\]*\1\Z")
@@ -79,6 +80,17 @@ def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     start, end = context.file.span(node)
     glued = start > 0 and context.text[start - 1].isalnum()  # `return"cuda"`
     return [Edit(start, end, f" {written}" if glued else written)]
+
+
+def asked_when_run(
+    rule: Rule, context: PythonContext, node: ast.Constant, use: str, message: Message, grade: Grade = Grade.SAFE
+) -> Finding:
+    """Build the finding that puts a portable expression in the place of a string; by hand where it cannot stand."""
+    try:
+        edits = call_edits(context, node, use)
+    except ValueError:
+        edits, grade = [], Grade.MANUAL
+    return rule.finding(context, literal_span(context, node), message, grade, edits, imports=portable_imports(context))
 
 
 def is_question(context: PythonContext, node: ast.expr) -> bool:

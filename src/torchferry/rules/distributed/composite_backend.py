@@ -13,8 +13,7 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.device.strings import call_edits, literal_span, word_edits
+from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
@@ -65,10 +64,6 @@ CUDA 的部分（设备与库）整体修改，其余部分不变。
         """Ask for the backend when the program runs; there it is refused where the device takes none."""
         use = f"{context.target.module}.composite_backend()"
         message = say("`{found}` is `{use}` on {target}", found=node.value, use=use, target=context.target.title)
-        span = literal_span(context, node)
-        try:
-            edits = call_edits(context, node, use) if node.value in _WHOLE else []
-        except ValueError:
-            edits = []
-        grade = Grade.SAFE if edits else Grade.MANUAL
-        return self.finding(context, span, message, grade, edits, imports=portable_imports(context))
+        if node.value not in _WHOLE:
+            return self.finding(context, literal_span(context, node), message, Grade.MANUAL)
+        return asked_when_run(self, context, node, use, message)

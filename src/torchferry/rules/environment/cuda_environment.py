@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.device.strings import call_edits, literal_span, word_edits
+from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.texts import is_text
@@ -62,21 +61,16 @@ class CudaEnvironment(Rule):
 
     def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
-        span = literal_span(context, node)
         if name != _VISIBLE:
             message = say(
                 "`{found}` is read by CUDA alone; for {target} set its own where the program is started",
                 found=name,
                 target=context.target.title,
             )
-            return self.finding(context, span, message, Grade.NOTE)
+            return self.finding(context, literal_span(context, node), message, Grade.NOTE)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
-        try:
-            edits = call_edits(context, node, use)
-        except ValueError:
-            return self.finding(context, span, message, Grade.MANUAL)
-        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
+        return asked_when_run(self, context, node, use, message)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
         found = replacement(context.target, name)

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.device.strings import call_edits, literal_span, word_edits
+from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.references import attribute_span
 
 _COLUMN = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)\Z")
@@ -59,7 +58,7 @@ torch 自己称这些列为 `device_time_total` 等；旧名称只适用于 CUDA
         for node in context.file.strings:
             if not isinstance(node.value, str) or not _COLUMN.match(node.value):
                 continue
-            use = f"{context.target.module}.sort_key({node.value!r})".replace("'", '"')
+            use = f'{context.target.module}.sort_key("{node.value}")'
             parent = context.file.parents.get(node)
             grade = Grade.SAFE if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
             message = say(
@@ -68,12 +67,7 @@ torch 自己称这些列为 `device_time_total` 等；旧名称只适用于 CUDA
                 target=context.target.title,
                 use=use,
             )
-            try:
-                edits = call_edits(context, node, use)
-            except ValueError:
-                edits, grade = [], Grade.MANUAL
-            imports = portable_imports(context)
-            yield self.finding(context, literal_span(context, node), message, grade, edits, imports=imports)
+            yield asked_when_run(self, context, node, use, message, grade)
 
     def _report(
         self,
