@@ -150,6 +150,11 @@ def run(plan: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     rename()
     module = importlib.import_module(path.stem)
+    run_cases(plan, module, lambda case: issubclass(case, DeviceTypeTestBase) is not plan["host"])
+
+
+def run_cases(plan: dict[str, Any], module: Any, wanted: Callable[[Any], bool]) -> None:
+    """Run the tests of a module's own cases that have no line yet, each in its time; `wanted` may prepare a case."""
     lines = Path(plan["lines"]).read_text(encoding="utf-8").splitlines()
     done = {row["test"] for row in map(json.loads, lines) if row["result"] != "started"}
 
@@ -163,7 +168,7 @@ def run(plan: dict[str, Any]) -> None:
         for case in list(vars(module).values()):
             if not (isinstance(case, type) and issubclass(case, unittest.TestCase)):
                 continue
-            if issubclass(case, DeviceTypeTestBase) is plan["host"] or case.__module__ != module.__name__:
+            if case.__module__ != module.__name__ or not wanted(case):
                 continue
             take_over(case, module.__name__)
             tests = map(case, unittest.defaultTestLoader.getTestCaseNames(case))

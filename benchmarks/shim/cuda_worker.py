@@ -9,17 +9,14 @@ import importlib
 import json
 import os
 import resource
-import signal
 import sys
-import unittest
 import warnings
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from benchmarks.rehearsal.generic_worker import GIB, Lines, OutOfTimeError, name, rename, take_over
+from benchmarks.rehearsal.generic_worker import GIB, rename, run_cases
 
 BUILT_FOR = "12.4"
 """What the torch of these tests says that it was built for; test_cuda.py takes it apart as it is imported."""
@@ -53,23 +50,13 @@ def run(plan: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (plan["gib"] * GIB, plan["gib"] * GIB))
     warnings.simplefilter("ignore")
     module = load(path)
-    lines = Path(plan["lines"]).read_text(encoding="utf-8").splitlines()
-    done = {row["test"] for row in map(json.loads, lines) if row["result"] != "started"}
+    run_cases(plan, module, _on_one_stream)
 
-    def late(number: int, frame: FrameType | None) -> None:
-        signal.alarm(5)  # where a test's own handler has taken the first
-        raise OutOfTimeError(f"more than {plan['seconds']} s")
 
-    signal.signal(signal.SIGALRM, late)
-    with open(plan["lines"], "a", encoding="utf-8") as file:
-        result = Lines(file, plan["seconds"])
-        for case in list(vars(module).values()):
-            if isinstance(case, type) and issubclass(case, unittest.TestCase) and case.__module__ == module.__name__:
-                take_over(case, module.__name__)
-                prepared: Any = case
-                prepared._do_cuda_non_default_stream = False  # the machinery would change it by names of torch._C
-                tests = map(case, unittest.defaultTestLoader.getTestCaseNames(case))
-                unittest.TestSuite(test for test in tests if name(test) not in done).run(result)
+def _on_one_stream(case: Any) -> bool:
+    """Take every case, on the default stream: the machinery would change it by names of torch._C."""
+    case._do_cuda_non_default_stream = False
+    return True
 
 
 if __name__ == "__main__":
