@@ -330,3 +330,5 @@ def test_an_outer_product_of_different_precisions_has_the_wider_one(device: str)
     half = torch.ones(3, device=device, dtype=torch.float16)
     assert torch.addr(torch.ones(3, 3, device=device), half, half).dtype == torch.float32
     assert torch.addr(torch.ones(3, 3, device=device, dtype=torch.float16), half, half).dtype == torch.float16
+    assert (half**2.5j).dtype == (2.5j**half).dtype == torch.complex32
+    assert (half.bfloat16() ** 2.5j).dtype == torch.complex64

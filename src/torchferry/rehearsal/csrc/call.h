@@ -144,6 +144,9 @@ class Call {
     if (C10_UNLIKELY(widen_) && result.scalar_type() == at::kFloat) {
       result = result.to(narrow_);
       implementation = result.unsafeGetTensorImpl();
+    } else if (C10_UNLIKELY(widen_) && narrow_ == at::kHalf && result.scalar_type() == at::kComplexFloat) {
+      result = result.to(at::kComplexHalf);  // float16 promotes to it; bfloat16 has no complex of its own
+      implementation = result.unsafeGetTensorImpl();
     }
     refuse_missing_dtype(result.scalar_type());
     if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(result.scalar_type())) &&
