@@ -21,6 +21,7 @@ _COMMANDS = {
     "migrate": "Rewrite a CUDA project for another accelerator; every byte can be put back.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
     "run": "Run an unchanged CUDA program on another accelerator.",
+    "compare": "Find where numbers part: from the CPU's, or from another machine's.",
     "doctor": "Say what this machine lacks for a target's cards, and the command that mends it.",
     "device": "Show the device of this machine, or write the device manager into a project.",
     "undo": "Put back every byte that the last migration changed.",

@@ -1,0 +1,48 @@
+"""`torchferry compare`: on this machine operator by operator, or between two machines."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+_COMMANDS = {
+    "cpu": "Run COMMAND and compare each operator with the CPU; `compare -- COMMAND` is short for it.",
+    "record": "Run COMMAND and record its numbers, for `diff`.",
+    "diff": "Lay two records side by side, and say where and why they part.",
+    "curves": "Lay two training logs side by side: loss and metrics.",
+}
+
+
+class _Group(click.Group):
+    """Subcommands that are imported when they are used; `cpu` is meant where none is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"torchferry.cli.compare_{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*_COMMANDS, "-h", "--help"}:
+            args = ["cpu", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("compare", cls=_Group)
+def command() -> None:
+    """Find where numbers part: from the CPU's, or from another machine's.
+
+    \b
+    torchferry compare -- python train.py               each operator against the CPU, on this machine
+    torchferry compare record -o here -- python train.py  and the same on the other machine, then
+    torchferry compare diff there here                    first what differs in data, weights and settings
+    torchferry compare curves there.log here.log          loss against loss
+    """

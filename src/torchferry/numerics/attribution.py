@@ -1,0 +1,162 @@
+"""Where a call of an operator belongs: step, phase, module; in backward, the forward call that it differentiates.
+
+No backward hooks are set, which would break models that work in place: autograd numbers its nodes, and the number of
+the node that a forward call made is the number of the node that runs in backward.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from torchferry.numerics.modules import ModulePaths
+from torchferry.numerics.operators import Operator
+
+FORWARD, BACKWARD, RECOMPUTE = "forward", "backward", "recompute"
+OPTIMIZER, SCALING = "optimizer", "gradient scaling"
+PHASES = (FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, SCALING)
+"""`recompute` is a forward that activation checkpointing runs again in backward."""
+
+_SCALING = frozenset({"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"})
+
+_ACCUMULATE = 2**63
+"""Numbers from here on are those of nodes that accumulate gradients: they run first, and differentiate nothing."""
+
+
+class Where(NamedTuple):
+    """Where a call belongs.
+
+    Attributes:
+        phase: One of `PHASES`.
+        module: Path of the module, `GPT.blocks.0.mlp`; empty outside of all modules.
+        source: In backward: the forward operator that is differentiated, or the parameter whose gradient is added.
+    """
+
+    phase: str
+    module: str
+    source: str
+
+    def text(self) -> str:
+        """Return `GPT.blocks.0.mlp (backward of aten.gelu)`."""
+        place = self.module or "outside of modules"
+        return f"{place} ({self.phase}{f' of {self.source}' if self.source else ''})"
+
+
+OUTSIDE = Where(FORWARD, "", "")
+
+
+class _Thread:
+    """What one thread did: its count of autograd nodes, and the forward calls that made them."""
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.origins: dict[int, tuple[str, str]] = {}
+        self.before: dict[int, tuple[str, str]] = {}
+        self.inside = -1
+        """The backward pass in which this thread ran a forward again; -1 where it did not."""
+
+    def origin(self, number: int) -> tuple[str, str] | None:
+        """Return module and operator of the forward call that made a node."""
+        return self.origins.get(number) or self.before.get(number)
+
+
+class Attribution:
+    """Says where each call belongs. One serves all threads of a program."""
+
+    def __init__(self) -> None:
+        self.modules = ModulePaths()
+        self._own = threading.local()
+        self._threads: list[_Thread] = []
+        self._optimizers = 0
+        self._handles: list[Any] = []
+
+    def start(self) -> None:
+        """Begin to follow modules and optimizers."""
+        self.modules.start()
+        self._handles = [
+            register_optimizer_step_pre_hook(self._optimizer_begins),
+            register_optimizer_step_post_hook(self._optimizer_ends),
+        ]
+
+    def stop(self) -> None:
+        """Follow no more."""
+        self.modules.stop()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._optimizers = 0
+
+    def next_step(self) -> None:
+        """Forget the forward calls of the step before the last: their graphs are gone."""
+        for thread in self._threads:
+            thread.before, thread.origins = thread.origins, {}
+
+    def where(self, operator: Operator) -> Where:
+        """Return where the call belongs that is being dispatched in this thread. Called once for each call."""
+        node: Any = torch._C._current_autograd_node()
+        module = self.modules.current
+        if node is None:
+            if not module:
+                if self._optimizers:
+                    return Where(OPTIMIZER, "", "")
+                if operator.base in _SCALING:
+                    return Where(SCALING, "", "")
+            if torch.is_grad_enabled():
+                self._remember(module, operator, -1)
+            return Where(FORWARD, module, "")
+        if module:
+            self._remember(module, operator, torch._C._current_graph_task_id())
+            return Where(RECOMPUTE, module, "")
+        return self._backward(node)
+
+    def _thread(self) -> _Thread:
+        thread: _Thread | None = getattr(self._own, "thread", None)
+        if thread is None:
+            thread = self._own.thread = _Thread()
+            self._threads.append(thread)
+        return thread
+
+    def _remember(self, module: str, operator: Operator, inside: int) -> None:
+        """Note which call made the newest autograd node of this thread, if it made one.
+
+        A call that makes no node leaves the number as it is, and so does what a call is composed of.
+        """
+        thread = self._thread()
+        number = torch._C._autograd._get_sequence_nr() - 1
+        if number != thread.last:
+            thread.last = number
+            thread.origins[number] = (module, operator.name)
+            if inside >= 0:
+                thread.inside = inside
+
+    def _backward(self, node: Any) -> Where:
+        number = node._sequence_nr()
+        if number >= _ACCUMULATE:
+            variable = getattr(node, "variable", None)
+            name = self.modules.parameter(variable) if variable is not None else ""
+            module, _, leaf = name.rpartition(".")
+            return Where(BACKWARD, module, leaf or "a leaf")
+        found = self._origin(number)
+        return Where(BACKWARD, *found) if found else Where(BACKWARD, "", node.name())
+
+    def _origin(self, number: int) -> tuple[str, str] | None:
+        own = self._thread()
+        if own.inside >= 0 and torch._C._current_graph_task_id() > own.inside:
+            # a backward inside of a backward: of what this thread has run again, whose numbers are its own
+            found = own.origin(number)
+            if found:
+                return found
+        for thread in self._threads:
+            found = thread.origin(number) if thread.inside < 0 else None
+            if found:
+                return found
+        return own.origin(number)
+
+    def _optimizer_begins(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._optimizers += 1
+
+    def _optimizer_ends(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._optimizers = max(0, self._optimizers - 1)

@@ -1,0 +1,135 @@
+"""Which module runs, by hooks that torch has for all modules: no model is changed, and every model is seen.
+
+A module's path is its place in the outermost module that was called, without the wrappers that change with the
+number of ranks: `GPT.blocks.0.mlp`, also under DistributedDataParallel, FSDP, checkpoint_wrapper and torch.compile.
+Paths are made once for each module, so a call costs the same at any depth.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+_WRAPPED = frozenset({"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"})
+"""Attributes under which torch's wrappers keep the module that they stand for."""
+
+
+class _Running(threading.local):
+    """The modules that run in one thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+
+class ModulePaths:
+    """Knows the path of the module that runs.
+
+    Hooks stand from `start` to `stop`. A forward that raises leaves no module behind.
+    """
+
+    def __init__(self) -> None:
+        self._running = _Running()
+        self._paths: dict[int, str] = {}
+        self._alive: dict[int, weakref.ref[nn.Module]] = {}
+        self._roots: dict[str, int] = {}
+        self._parameters: dict[int, str] = {}
+        self._handles: list[Any] = []
+        self.on_root: list[Any] = []
+        """Called with each outermost module and its arguments, before it runs."""
+
+    def start(self) -> None:
+        """Begin to follow modules."""
+        self._handles = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def stop(self) -> None:
+        """Follow no more; what was named stays named."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._running = _Running()
+
+    @property
+    def current(self) -> str:
+        """The path of the innermost module that runs in this thread, or an empty text."""
+        paths = self._running.paths
+        return paths[-1] if paths else ""
+
+    def of(self, module: nn.Module) -> str:
+        """Return the path of a module that has run, or an empty text."""
+        return self._paths.get(id(module), "")
+
+    def parameter(self, tensor: torch.Tensor) -> str:
+        """Return the path of a parameter of a module that has run, or an empty text."""
+        return self._parameters.get(id(tensor), "")
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        paths = self._running.paths
+        path = self._paths.get(id(module))
+        if path is None:
+            path = self._name(module, paths[-1] if paths else "")
+        if not paths:
+            for call in self.on_root:
+                call(module, args)
+        paths.append(path)
+
+    def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        paths = self._running.paths
+        if paths:
+            paths.pop()
+
+    def _name(self, module: nn.Module, parent: str) -> str:
+        """Name a module that was not met before, and all that it holds."""
+        if parent:  # made while its parent ran, or kept outside of torch's register
+            path = f"{parent}.{type(module).__name__}"
+        else:
+            root = _unwrapped(module)
+            kind = type(root).__name__
+            number = self._roots[kind] = self._roots.get(kind, 0) + 1
+            path = kind if number == 1 else f"{kind}#{number}"
+        self._hold(module, path)
+        return self._paths[id(module)]
+
+    def _hold(self, module: nn.Module, path: str) -> None:
+        waiting = [(module, path)]
+        while waiting:
+            held, name = waiting.pop()
+            if id(held) in self._paths:
+                continue  # shared: the first name stands, as in named_modules
+            self._paths[id(held)] = name
+            self._alive[id(held)] = weakref.ref(held, self._forget(id(held)))
+            for key, parameter in held._parameters.items():
+                if parameter is not None:
+                    self._parameters.setdefault(id(parameter), f"{name}.{key}")
+            children = [(key, child) for key, child in held._modules.items() if child is not None]
+            for key, child in reversed(children):
+                waiting.append((child, name if _is_wrapped(held, key) else f"{name}.{key}"))
+
+    def _forget(self, key: int) -> Any:
+        def forget(_: object) -> None:
+            self._paths.pop(key, None)
+            self._alive.pop(key, None)
+
+        return forget
+
+
+def _is_wrapped(parent: nn.Module, key: str) -> bool:
+    """Whether a child is what its parent wraps: one child alone, under one of the names that wrappers use."""
+    return key in _WRAPPED or (key == "module" and len(parent._modules) == 1 and not parent._parameters)
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    while True:
+        inner = next(
+            (child for key, child in module._modules.items() if child is not None and _is_wrapped(module, key)), None
+        )
+        if inner is None:
+            return module
+        module = inner

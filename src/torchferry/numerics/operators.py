@@ -1,0 +1,166 @@
+"""What an operator does to numbers, asked of its schema and its tags: computes, moves, views, draws, communicates.
+
+`operators.toml` lists what a schema does not say. An operator that is not in it computes: it is checked.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchferry.core import toml
+
+
+class Kind(enum.Enum):
+    """What an operator does to numbers; the value is what reports call it."""
+
+    COMPUTE = "compute"
+    MOVE = "move"  # copies values: bit for bit, or rounded to another dtype
+    CONSTANT = "constant"  # makes values of its own, or puts a constant among others
+    VIEW = "view"
+    ALLOCATE = "allocate"  # values are whatever lay there
+    RANDOM = "random"
+    COMMUNICATE = "communicate"
+    BOOKKEEP = "bookkeep"  # no values: sizes, storages, profiler marks; or host reads
+
+
+_SPACES = {
+    "c10d": Kind.COMMUNICATE,
+    "_c10d_functional": Kind.COMMUNICATE,
+    "_c10d_functional_autograd": Kind.COMMUNICATE,
+    "symm_mem": Kind.COMMUNICATE,
+    "profiler": Kind.BOOKKEEP,
+    "prim": Kind.BOOKKEEP,
+    "prims": Kind.COMPUTE,
+    "streams": Kind.BOOKKEEP,
+    "inductor": Kind.BOOKKEEP,
+    "debugprims": Kind.BOOKKEEP,
+}
+"""Kinds of whole namespaces."""
+
+_DROPOUT = ("dropout_p", "dropout")
+"""Arguments of operators that draw numbers only where this is not 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """What is known of one overload.
+
+    Attributes:
+        overload: torch's own object.
+        name: `aten.addmm`, with the overload where it is not the default one: `aten.sum.dim_IntList`.
+        base: `addmm`; of `aten.add_` it is `add_`.
+        space: `aten`.
+        kind: What it does to numbers; of one that draws only with dropout, what it does without.
+        written: Position and name of each argument that it writes to.
+        fresh: Whether a result is a tensor of its own, and not one of the arguments.
+        dropout: Position and name of the argument that makes it random where it is not 0.
+    """
+
+    overload: torch._ops.OpOverload
+    name: str
+    base: str
+    space: str
+    kind: Kind
+    written: tuple[tuple[int, str], ...]
+    fresh: bool
+    dropout: tuple[int, str] | None
+
+    def draws(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether this call takes random numbers."""
+        if self.dropout is None:
+            return self.kind is Kind.RANDOM
+        return bool(argument(self.dropout, args, kwargs, 0.0))
+
+    def results(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Iterator[Tensor]:
+        """Yield the tensors whose values the call made: arguments that it wrote to, then results of their own."""
+        for place in self.written:
+            yield from tensors(argument(place, args, kwargs, None))
+        if self.fresh:
+            yield from tensors(out)
+
+
+def argument(place: tuple[int, str], args: Sequence[Any], kwargs: dict[str, Any], default: Any) -> Any:
+    """Return an argument, given by position or by name."""
+    index, name = place
+    return args[index] if index < len(args) else kwargs.get(name, default)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in a value: a tensor, or lists of them at any depth."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from tensors(part)
+
+
+_KNOWN: dict[torch._ops.OpOverload, Operator] = {}
+
+
+def operator(overload: torch._ops.OpOverload) -> Operator:
+    """Return what is known of an overload."""
+    found = _KNOWN.get(overload)
+    if found is None:
+        found = _KNOWN[overload] = _described(overload)
+    return found
+
+
+def _described(overload: torch._ops.OpOverload) -> Operator:
+    schema = overload._schema
+    space, _, base = schema.name.partition("::")
+    name = f"{space}.{base}"
+    if overload._overloadname != "default":
+        name += f".{overload._overloadname}"
+    written = tuple(
+        (index, item.name)
+        for index, item in enumerate(schema.arguments)
+        if item.alias_info is not None and item.alias_info.is_write
+    )
+    aliases = [item.alias_info for item in schema.returns]
+    dropout = next(
+        ((index, item.name) for index, item in enumerate(schema.arguments) if item.name in _DROPOUT),
+        None,
+    )
+    random = torch.Tag.nondeterministic_seeded in overload.tags
+    kind = _kind(space, base, overload._overloadname, bool(written), aliases, random and dropout is None)
+    return Operator(
+        overload,
+        name,
+        base,
+        space,
+        kind,
+        written,
+        fresh=any(alias is None for alias in aliases),
+        dropout=dropout if random else None,
+    )
+
+
+def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any], random: bool) -> Kind:
+    if space in _SPACES:
+        return _SPACES[space]
+    if random:
+        return Kind.RANDOM
+    listed = _listed()
+    named = listed.get(f"{base}.{overload}") or listed.get(base)
+    if named is not None:
+        return named
+    if not writes and aliases and any(alias is not None and not alias.is_write for alias in aliases):
+        return Kind.VIEW
+    if not aliases and not writes:
+        return Kind.BOOKKEEP  # nothing comes of it
+    return Kind.COMPUTE
+
+
+@lru_cache(maxsize=1)
+def _listed() -> dict[str, Kind]:
+    """Return the kinds of operators whose schema does not say them."""
+    table = toml.load(Path(__file__).with_name("operators.toml"))
+    return {name: Kind(kind) for kind, names in table.items() for name in names}
