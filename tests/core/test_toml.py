@@ -1,0 +1,95 @@
+"""The faster way of reading TOML gives what `tomllib` gives, or leaves the text to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchferry.core import toml
+
+SOURCE = Path(toml.__file__).parent.parent
+
+PLAIN = [
+    "",
+    "# only a comment",
+    'a = "x" # said\nb = 1\nc = true\nd = ["x", "y"]\ne = []\n',
+    'a = [\n    "x",\n    "y, ]",\n]\nb = 2\n',
+    "a = [\n]\n",
+    '[[row]]\nname = "x"\n[other]\nname = "y"\n[[row]]\nname = "z"\n',
+    'keywords = { a = "b" }\nnumbers = [1, 2]\nd = -1\nf = 1.5\n',
+    "literal = 'x\\y'\nescaped = \"\\u00e9\\\\ \\U0001F600\"\n",
+    "day = 1979-05-27\nmany = 1_000\n",
+    'long = """a"""\n',
+    'chinese = "\u3000中文"\n',
+]
+LEFT = [
+    "[a.b]\nc = 1\n",
+    "a.b = 1\n",
+    '"a" = 1\n',
+    "a=1\n",
+    "  a = 1\n",
+    '[[row]]\nname = "x"\n[row.extra]\nb = 1\n',
+    'long = """a\nb"""\n',
+    'a = [\n    """x\ny""",\n]\n',
+    'a = [\n    "x", # said\n    "y",\n]\n',
+    "a = [\n    { b = 1 },\n]\n",
+    "a = [\n    1,\n]\n",
+    'a = ["x",\n"y"]\n',
+    "[a] # said\nb = 1\n",
+]
+WRONG = [
+    "a = 1\na = 2\n",
+    "[a]\n[a]\n",
+    "a = 1\n[a]\n",
+    "a = []\n[[a]]\n",
+    "[[a]]\n[a]\n",
+    "[a]]\n",
+    "[[a]\n",
+    'a = [\n    "x",\n',
+    'a = ["x", null]\n',
+    'a = [\n    "x",\n    null,\n]\n',
+    'a = "x" y\n',
+    'a = "\\/"\n',
+    'a = "\\ud83d\\ude00"\n',
+    'a = [\n    "\\/",\n]\n',
+    "a = NaN\n",
+    "a = 01\n",
+    "a = tru\n",
+    'a = "\x07"\n',
+    "# \x07\n",
+    "a = \n",
+    "a\n",
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_text_is_read_the_faster_way(text: str) -> None:
+    assert toml._plain(text) == toml.loads(text)
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_other_text_is_left_to_the_parser(text: str, tmp_path: Path) -> None:
+    with pytest.raises(toml._NotPlainError):
+        toml._plain(text)
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    assert toml.load(tmp_path / "a.toml") == toml.loads(text)
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_toml_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(toml.TOMLDecodeError):
+        toml.load(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.toml")), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_our_own_tables_read_the_same_both_ways(path: Path) -> None:
+    assert toml.load(path) == toml.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "name", ["core/zh", *(f"backends/data/{name}/api" for name in ("cuda", "common", "npu", "ptex"))]
+)
+def test_the_largest_tables_are_plain(name: str) -> None:
+    toml._plain((SOURCE / f"{name}.toml").read_text(encoding="utf-8"))
