@@ -6,7 +6,9 @@ the node that a forward call made is the number of the node that runs in backwar
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -93,6 +95,15 @@ class Attribution:
         """Forget the forward calls of the step before the last: their graphs are gone."""
         for thread in self._threads:
             thread.before, thread.origins = thread.origins, {}
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within the context, calls do not count as the optimizer's, although it has begun."""
+        begun, self._optimizers = self._optimizers, 0
+        try:
+            yield
+        finally:
+            self._optimizers = begun
 
     def where(self, operator: Operator) -> Where:
         """Return where the call belongs that is being dispatched in this thread. Called once for each call."""

@@ -41,6 +41,8 @@ class ModulePaths:
         self._handles: list[Any] = []
         self.on_root: list[Any] = []
         """Called with each outermost module and its arguments, before it runs."""
+        self.on_root_left: list[Any] = []
+        """Called with each outermost module, its arguments and its result, which is None when it raised."""
 
     def start(self) -> None:
         """Begin to follow modules."""
@@ -84,13 +86,16 @@ class ModulePaths:
         paths = self._running.paths
         if paths:
             paths.pop()
+            if not paths:
+                for call in self.on_root_left:
+                    call(module, args, result)
 
     def _name(self, module: nn.Module, parent: str) -> str:
         """Name a module that was not met before, and all that it holds."""
         if parent:  # made while its parent ran, or kept outside of torch's register
             path = f"{parent}.{type(module).__name__}"
         else:
-            root = _unwrapped(module)
+            root = unwrapped(module)
             kind = type(root).__name__
             number = self._roots[kind] = self._roots.get(kind, 0) + 1
             path = kind if number == 1 else f"{kind}#{number}"
@@ -125,7 +130,8 @@ def _is_wrapped(parent: nn.Module, key: str) -> bool:
     return key in _WRAPPED or (key == "module" and len(parent._modules) == 1 and not parent._parameters)
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return the module that wrappers stand for."""
     while True:
         inner = next(
             (child for key, child in module._modules.items() if child is not None and _is_wrapped(module, key)), None

@@ -1,0 +1,86 @@
+"""`torchferry nan`: run a command and say where the first NaN or infinity came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from torchferry.core import env, exitcodes
+from torchferry.numerics.launched import Settings, require_examined, run
+from torchferry.numerics.nan.summary import document, lines
+
+
+@click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--level",
+    type=click.Choice(["watch", "operator"]),
+    default="watch",
+    show_default=True,
+    help="`watch` reads one number a step and runs a bad step again; `operator` looks at every result.",
+)
+@click.option("--start-step", type=click.IntRange(0), default=0, help="First step to look at.")
+@click.option("--end-step", type=int, default=-1, help="First step not to look at any more.")
+@click.option("--target-op", multiple=True, metavar="NAME", help="Look at this operator only, such as aten.addmm.")
+@click.option("--white-list", multiple=True, metavar="NAME", help="Do not look at this operator.")
+@click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Look at this rank only.")
+@click.option("--stop", is_flag=True, help="End the program at the first step that is not finite.")
+@click.option(
+    "--dump",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the call that failed into this folder, for `torchferry replay`, and end the program.",
+)
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Also write the JSON document.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    level: str,
+    start_step: int,
+    end_step: int,
+    target_op: tuple[str, ...],
+    white_list: tuple[str, ...],
+    ranks: tuple[int, ...],
+    stop: bool,
+    dump: Path | None,
+    output_format: str,
+    output: Path | None,
+    lang: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND and say where the first NaN or infinity came from.
+
+    COMMAND is what you type without torchferry: `python train.py`, `torchrun ...`, a shell script. Nothing in it
+    changes. Named are the operator, the module, the step, forward or backward, the line, and what the operator was
+    given. Infinities that a gradient scaler expects are counted apart, and those that become finite again do not count.
+
+    \b
+    torchferry nan -- python train.py
+    torchferry rehearse -t NAME -- torchferry nan -- python train.py
+    """
+    lang = lang or env.language()
+    options = {
+        "level": level,
+        "start_step": start_step,
+        "end_step": end_step,
+        "target_op": list(target_op) or None,
+        "white_list": list(white_list),
+        "stop": stop,
+        "dump_error_data": dump is not None,
+        "output_dir": str(dump.absolute()) if dump is not None else "",
+    }
+    with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
+        outcome = run(list(command), Settings("torchferry.numerics.nan.examined", options, ranks), Path(name))
+    require_examined(outcome)
+    result = document(outcome, command, level)
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    click.echo(text if output_format == "json" else "torchferry: " + "\n".join(lines(result, lang)))
+    if output is not None:
+        output.write_text(text + "\n", encoding="utf-8")
+    code = outcome.code
+    if code == 0 and (result["first"] is not None or result["unfinished"]):
+        code = exitcodes.FINDINGS
+    sys.exit(code)

@@ -1,0 +1,261 @@
+"""A step that is known to be bad is gone through from its beginning: the first place where something turned bad.
+
+In order: parameters that were bad before, inputs, each model forward (run again, call by call), the loss, the loss
+backward, each model backward (run again), what stands between backward and the optimizer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.modules import unwrapped
+from torchferry.numerics.nan.inspector import Call, Inspector, Origin
+from torchferry.numerics.nan.memory import RandomState, buffers_as, devices_of
+from torchferry.numerics.nan.mode import OperatorWatch
+from torchferry.numerics.nan.origins import origins
+from torchferry.numerics.nan.roots import RootCall, leaves
+from torchferry.numerics.nan.tape import Taped, again
+from torchferry.numerics.operators import Kind, tensors
+from torchferry.numerics.selection import Selection
+from torchferry.numerics.statistics import FINITE, KINDS, NAN, kind_of, statistics
+
+
+@dataclass
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        origins: Calls where something turned bad, first first.
+        made: The calls themselves, with their arguments, where they are at hand.
+        notes: What could not be looked at, and why.
+    """
+
+    origins: list[Origin] = field(default_factory=list)
+    made: list[Call] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
+
+
+class Examiner:
+    """Goes through bad steps."""
+
+    def __init__(self, attribution: Attribution, selection: Selection) -> None:
+        self._attribution = attribution
+        self._selection = selection
+
+    def examine(
+        self,
+        roots: Sequence[RootCall],
+        tape: Sequence[Taped],
+        losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
+        optimizer: Optimizer | None,
+    ) -> Diagnosis:
+        """Return where a step turned bad.
+
+        Args:
+            roots: The calls of outermost modules, in order.
+            tape: What was computed outside of them.
+            losses: What backward was called on, and with which gradients.
+            optimizer: The optimizer that is about to step, or None.
+        """
+        found = Diagnosis()
+        for look in (
+            lambda: self._parameters(optimizer, found),
+            lambda: self._forwards(roots, found),
+            lambda: self._loss(tape, found),
+            lambda: self._loss_backward(roots, tape, losses, found),
+            lambda: self._backwards(roots, found),
+        ):
+            look()
+            if found.origins:
+                return found
+        if found.notes:
+            return found
+        found.notes.append(
+            say(
+                "every call was finite when the step ran again: look between backward and the optimizer "
+                "(accumulated gradients, their exchange between ranks, clipping, hooks)"
+            )
+        )
+        return found
+
+    def _parameters(self, optimizer: Optimizer | None, found: Diagnosis) -> None:
+        """Parameters that are bad before the step were made so by the step before."""
+        if optimizer is None:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                kind = kind_of(parameter)
+                if kind != FINITE:
+                    module, _, leaf = self._attribution.modules.parameter(parameter).rpartition(".")
+                    state = optimizer.state.get(parameter, {})
+                    settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
+                    found.origins.append(
+                        Origin(
+                            f"{type(optimizer).__name__}.step",
+                            Where(OPTIMIZER, module, leaf),
+                            KINDS[kind],
+                            tuple(statistics(value) for value in state.values() if isinstance(value, Tensor)),
+                            (statistics(parameter),),
+                            tuple(f"{key}={value}" for key, value in settings.items()),
+                        )
+                    )
+                    return
+
+    def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+        for root in roots:
+            path = self._attribution.modules.of(root.module)
+            bad = next((one for one in root.inputs if kind_of(one) == NAN), None)
+            if bad is not None:
+                found.origins.append(Origin("input", Where(FORWARD, path, ""), "nan", (), (statistics(bad),)))
+                return
+            if any(kind_of(one) != FINITE for one in root.outputs):
+                self._again(root, found, backward=False)
+                if found.origins:
+                    return
+                found.notes.append(
+                    say("{module} gave a result that is not finite, and a finite one when it ran again", module=path)
+                )
+
+    def _loss(self, tape: Sequence[Taped], found: Diagnosis) -> None:
+        for call in tape:
+            kind = max(map(kind_of, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
+            if kind == FINITE or call.operator.kind in {Kind.VIEW, Kind.CONSTANT, Kind.ALLOCATE}:
+                continue
+            values = [*call.args, *call.kwargs.values()]
+            if kind > max(map(kind_of, tensors(values)), default=FINITE):
+                place = call.place
+                found.origins.append(
+                    Origin(
+                        call.operator.name,
+                        Where(FORWARD, "", ""),
+                        KINDS[kind],
+                        tuple(map(statistics, tensors(values))),
+                        tuple(map(statistics, call.operator.results(call.args, call.kwargs, call.out))),
+                        tuple(repr(one) for one in values if one is not None and not any(True for _ in tensors(one))),
+                        f"{place.file}:{place.line}" if place.line else "",
+                    )
+                )
+                found.made.append(Call(call.operator.overload, call.args, call.kwargs))
+                return
+
+    def _loss_backward(
+        self,
+        roots: Sequence[RootCall],
+        tape: Sequence[Taped],
+        losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
+        found: Diagnosis,
+    ) -> None:
+        given = [one for root in roots for one in root.gradients.values()]
+        if all(kind_of(one) == FINITE for one in given):
+            return
+        begun = {
+            id(output): output.detach().requires_grad_()
+            for root in roots
+            for output in root.outputs
+            if output.requires_grad
+        }
+        try:
+            with torch.enable_grad(), self._looking(found) as inspector:
+                standing = again(tape, begun, inspector.stand_at)
+                pairs = [
+                    (standing[id(one)], gradient)
+                    for ones, gradients in losses
+                    for one, gradient in zip(ones, gradients, strict=True)
+                    if id(one) in standing and standing[id(one)].requires_grad
+                ]
+                if not pairs:
+                    raise LookupError("backward began at a tensor that was not seen")
+                torch.autograd.grad(
+                    [one for one, _ in pairs], list(begun.values()), [one for _, one in pairs], allow_unused=True
+                )
+        except (RuntimeError, LookupError, NotImplementedError) as error:
+            found.notes.append(say("the loss could not be run again: {error}", error=error))
+        if not found.origins:
+            found.notes.append(
+                say("backward reached the model with a gradient that is not finite: the loss made it so")
+            )
+
+    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+        for root in roots:
+            if root.gradients:
+                self._again(root, found, backward=True)
+                if found.origins:
+                    return
+
+    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> None:
+        """Run a model's call again with its random numbers and buffers; forward, or forward and backward."""
+        module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
+        refusal = _why_not(root)
+        if refusal is not None:
+            found.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
+            return
+        if root.written:
+            found.notes.append(
+                say("{module} was given tensors that were written to since: it runs on what they hold now", module=path)
+            )
+        now = RandomState(devices_of(module, root.inputs))
+        root.random.restore()
+        try:
+            with buffers_as(root.buffers), root.autocast.again(), torch.set_grad_enabled(backward):
+                if not backward:
+                    with self._looking(found):
+                        module(*root.args, **(root.kwargs or {}))
+                    return
+                self._forward_and_backward(root, module, found)
+        except Exception as error:  # whatever a program may raise
+            found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
+        finally:
+            now.restore()
+
+    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> None:
+        with self._looking(found):
+            result = module(*root.args, **(root.kwargs or {}))
+            outputs = list(leaves(result))
+            pairs = [
+                (outputs[number], gradient)
+                for number, gradient in root.gradients.items()
+                if number < len(outputs) and outputs[number].requires_grad
+            ]
+            wanted = [one for one in (*module.parameters(), *root.inputs) if one.requires_grad]
+            if pairs and wanted:
+                # grad, not backward: what accumulates gradients, and exchanges them between ranks, stays out of it
+                torch.autograd.grad([one for one, _ in pairs], wanted, [one for _, one in pairs], allow_unused=True)
+
+    @contextlib.contextmanager
+    def _looking(self, found: Diagnosis) -> Iterator[Inspector]:
+        """Look at every call within the context; keep the origins that matter."""
+        watch = OperatorWatch(self._attribution, self._selection)
+        inspector = Inspector(self._attribution, self._selection)
+        try:
+            with self._attribution.aside(), watch, inspector:
+                yield inspector
+        finally:
+            results, kinds = watch.taken()
+            matter = {(results[number].operator.name, results[number].where) for number in origins(results, kinds)}
+            for origin, call in zip(inspector.origins, inspector.made, strict=True):
+                if (origin.operator, origin.where) in matter:
+                    found.origins.append(origin)
+                    found.made.append(call)
+
+
+def _why_not(root: RootCall) -> Message | None:
+    """Why a call cannot be run again by this rank alone, or None."""
+    if root.kwargs is None:
+        return say("its keyword arguments are not known")
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if several and torch.distributed.get_world_size() > 1:
+        for module in root.module.modules():
+            if isinstance(module, torch.nn.SyncBatchNorm):
+                return say("it exchanges statistics between ranks (SyncBatchNorm)")
+            if "FullyShardedDataParallel" in type(module).__name__ or "FSDP" in type(module).__name__:
+                return say("its parameters are spread over ranks ({kind})", kind=type(module).__name__)
+    return None

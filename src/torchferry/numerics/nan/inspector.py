@@ -1,0 +1,172 @@
+"""Looks at each call at once, and stops at the first that makes something worse of what it was given.
+
+It waits for the device at every call: it is for a step that is known to be bad and runs again.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchferry.core.userlines import NOWHERE, Place, UserLines
+from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
+from torchferry.numerics.operators import Kind, Operator, argument, operator, tensors
+from torchferry.numerics.selection import Selection
+from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics, has_values, kind_of, statistics
+
+_NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A call whose result is worse than all that it was given.
+
+    Attributes:
+        operator: `aten.div.Tensor`.
+        where: Where the call belongs.
+        kind: `inf` or `nan`.
+        inputs: What it was given, tensors only; as it was before the call.
+        outputs: What it made.
+        constants: Its other arguments, as text.
+        line: The user's line, `model.py:41`; in backward, the line that is differentiated.
+    """
+
+    operator: str
+    where: Where
+    kind: str
+    inputs: tuple[Statistics, ...] = ()
+    outputs: tuple[Statistics, ...] = ()
+    constants: tuple[str, ...] = ()
+    line: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return it in values that JSON has."""
+        return {
+            "operator": self.operator,
+            "phase": self.where.phase,
+            "module": self.where.module,
+            "source": self.where.source,
+            "kind": self.kind,
+            "inputs": [one.document() for one in self.inputs],
+            "outputs": [one.document() for one in self.outputs],
+            "constants": list(self.constants),
+            "line": self.line,
+        }
+
+
+@dataclass
+class Call:
+    """A call as it was made, for who wants to write it down: arguments before the call."""
+
+    overload: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Inspector(TorchDispatchMode):
+    """A dispatch mode that collects origins.
+
+    Attributes:
+        origins: Those found, in order.
+        made: The calls that they were.
+        calls: How many calls were looked at.
+    """
+
+    def __init__(self, attribution: Attribution, selection: Selection, most: int = 64) -> None:
+        super().__init__()
+        self.origins: list[Origin] = []
+        self.made: list[Call] = []
+        self.calls = 0
+        self._attribution = attribution
+        self._selection = selection
+        self._most = most
+        self._lines = UserLines()
+        self._standing: Place | None = None
+        self._places: dict[int, Place] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if types and any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in types):
+            return NotImplemented
+        kwargs = kwargs or {}
+        known = operator(func)
+        where = self._attribution.where(known)
+        if known.kind in _NOT_ITS_DOING or known not in self._selection or len(self.origins) >= self._most:
+            return func(*args, **kwargs)
+        self.calls += 1
+        self._follow(where)
+        before = _before(known, args, kwargs)
+        out = func(*args, **kwargs)
+        kind = max((kind_of(tensor) for tensor in known.results(args, kwargs, out)), default=FINITE)
+        if kind != FINITE and (known.kind is not Kind.CONSTANT or kind == NAN):
+            given = max(map(kind_of, tensors([list(before[0]), list(before[1].values())])), default=FINITE)
+            if kind > given:
+                self._found(known, where, kind, before, out, (args, kwargs))
+        return out
+
+    def _found(
+        self,
+        known: Operator,
+        where: Where,
+        kind: int,
+        before: tuple[tuple[Any, ...], dict[str, Any]],
+        out: Any,
+        after: tuple[tuple[Any, ...], dict[str, Any]],
+    ) -> None:
+        values = [*before[0], *before[1].values()]
+        self.origins.append(
+            Origin(
+                known.name,
+                where,
+                KINDS[kind],
+                tuple(statistics(one) for one in tensors(values)),
+                tuple(statistics(one) for one in known.results(*after, out) if has_values(one)),
+                tuple(repr(one) for one in values if not any(True for _ in tensors(one)) and one is not None),
+                self._line(where),
+            )
+        )
+        self.made.append(Call(known.overload, *before))
+
+    def stand_at(self, place: Place) -> None:
+        """Take a line for the user's, in place of the one that runs: what it called is being run again."""
+        self._standing = place
+
+    def _here(self) -> Place:
+        return self._standing or self._lines.of(sys._getframe(3))
+
+    def _follow(self, where: Where) -> None:
+        """Note the user's line of a forward call that makes an autograd node: the line that backward will be of."""
+        if where.phase in {FORWARD, RECOMPUTE} and torch.is_grad_enabled():
+            number = torch._C._autograd._get_sequence_nr() - 1
+            if number not in self._places:
+                self._places[number] = self._here()
+
+    def _line(self, where: Where) -> str:
+        node: Any = torch._C._current_autograd_node()
+        if where.phase == BACKWARD and node is not None:
+            place = self._places.get(node._sequence_nr(), NOWHERE)
+        else:
+            place = self._here()
+        return f"{place.file}:{place.line}" if place.line and not self._lines.in_library(place.file) else ""
+
+
+def _before(known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with copies of those that the call will write to."""
+    if not known.written:
+        return args, kwargs
+    written = {id(tensor) for place in known.written for tensor in tensors(argument(place, args, kwargs, None))}
+
+    def held(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.detach().clone() if id(value) in written else value
+        if isinstance(value, (list, tuple)):
+            return type(value)(held(part) for part in value) if type(value) in {list, tuple} else value
+        return value
+
+    return tuple(held(value) for value in args), {name: held(value) for name, value in kwargs.items()}

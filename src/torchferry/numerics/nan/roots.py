@@ -1,0 +1,117 @@
+"""The calls of outermost modules in a step, with what it takes to run them again. References, not copies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, devices_of
+
+_CALLS = (nn.Module._call_impl.__code__,)
+
+
+@dataclass
+class RootCall:
+    """A call of an outermost module.
+
+    Attributes:
+        module: The module, with its wrappers.
+        args: Positional arguments.
+        kwargs: Keyword arguments; None where they could not be read.
+        versions: How often each argument had been written to.
+        random: Random states before the call.
+        buffers: Buffers with their values before the call.
+        autocast: State of autocast.
+        grad: Whether gradients were recorded.
+        outputs: Tensors of the result.
+        gradients: What backward gave for each output, by its number.
+    """
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None
+    versions: list[int]
+    random: RandomState
+    buffers: list[tuple[Tensor, Tensor]]
+    autocast: Autocast
+    grad: bool
+    outputs: list[Tensor] = field(default_factory=list)
+    gradients: dict[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The tensors among the arguments."""
+        return list(leaves([list(self.args), self.kwargs or {}]))
+
+    @property
+    def written(self) -> bool:
+        """Whether an argument was written to since."""
+        return self.versions != [tensor._version for tensor in self.inputs]
+
+
+def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
+    """Note a call that begins. Called from a hook of the call."""
+    args = args if isinstance(args, tuple) else (args,)
+    kwargs = _kwargs()
+    given = list(leaves([list(args), kwargs or {}]))
+    devices = devices_of(module, given)
+    return RootCall(
+        module,
+        args,
+        kwargs,
+        [tensor._version for tensor in given],
+        RandomState(devices),
+        buffers.keep(module),
+        Autocast([device.type for device in devices]),
+        torch.is_grad_enabled(),
+    )
+
+
+def end(call: RootCall, result: Any) -> None:
+    """Note what came of a call, and follow its gradients."""
+    call.outputs = list(leaves(result))
+    for number, output in enumerate(call.outputs):
+        if output.requires_grad:
+            output.register_hook(_keeper(call, number))
+
+
+def _keeper(call: RootCall, number: int) -> Any:
+    def keep(gradient: Tensor) -> None:
+        held = call.gradients.get(number)
+        call.gradients[number] = gradient if held is None else held + gradient  # backward may run twice
+
+    return keep
+
+
+def leaves(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in arguments or results: in lists, dictionaries and records at any depth."""
+    if isinstance(value, (Tensor, list, tuple)):
+        if isinstance(value, Tensor):
+            yield value
+        else:
+            for part in value:
+                yield from leaves(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from leaves(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            yield from leaves(getattr(value, one.name, None))
+
+
+def _kwargs() -> dict[str, Any] | None:
+    """Return the keyword arguments of the module call that is being made: torch's hooks for all modules have none."""
+    frame = sys._getframe(2)
+    for _ in range(8):
+        if frame.f_code in _CALLS:
+            kwargs = frame.f_locals.get("kwargs")
+            return dict(kwargs) if isinstance(kwargs, dict) else None
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None

@@ -1,0 +1,328 @@
+"""NanInfTracker: where the first NaN or infinity came from, in a program that one writes oneself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from torch import Tensor, strided
+from torch.optim.optimizer import Optimizer
+
+from torchferry.core.errors import TorchferryError, UsageError, unknown_name
+from torchferry.core.messages import Message, say
+from torchferry.numerics.attribution import BACKWARD, SCALING, Attribution
+from torchferry.numerics.inside import rank
+from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
+from torchferry.numerics.nan.inspector import Origin
+from torchferry.numerics.nan.mode import OperatorWatch
+from torchferry.numerics.nan.origins import Result, origins
+from torchferry.numerics.nan.roots import RootCall
+from torchferry.numerics.nan.told import told
+from torchferry.numerics.nan.watch import StepMemory, bad_gradients, bad_outputs
+from torchferry.numerics.selection import Selection
+from torchferry.numerics.statistics import KINDS
+from torchferry.numerics.steps import Steps
+
+LEVELS = ("watch", "operator")
+
+PATIENCE = 20
+"""Steps that a gradient scaler may leave out one after another before this counts as a failure.
+
+GradScaler begins at 65536 and halves: after 17 steps in a row the scale is below 1, which no healthy model needs
+(`init_scale`, `backoff_factor` of torch.amp.GradScaler)."""
+
+
+class NotFiniteError(RuntimeError):
+    """A step was not finite, and the tracker was told to stop the program then."""
+
+
+class NanInfTracker:
+    """Says which call made the first NaN or infinity, and what it was given.
+
+    ::
+
+        with NanInfTracker() as tracker:
+            for batch in loader:
+                train_step(batch)
+
+    A step ends by itself when the optimizer has stepped, or a gradient scaler left the step out; `step()` says it where
+    there is no optimizer. No step waits for the device but once, before the optimizer. Infinities that a gradient
+    scaler expects are counted and not reported.
+
+    Args:
+        enabled: False does nothing, at no cost.
+        level: `watch` looks at gradients once a step and runs a bad step again, call by call; `operator` looks at the
+            results of all calls, so that it also knows what does not happen again.
+        target_op: Names of the only operators to look at.
+        white_list: Names of operators not to look at.
+        start_step: First step to look at.
+        end_step: First step not to look at any more; -1 for none.
+        verbose: Also say that a step was well.
+        should_log_to_file: Write to `output_dir/nan_rank_<n>.log`, not to standard error.
+        output_dir: Folder for logs and dumped calls; it is made when it is not there.
+        enable_ranks: The only ranks that look; all where it is None.
+        dump_error_data: Write the call to `output_dir`, for `torchferry replay`, and end the program.
+        stop: End the program at the first bad step with NotFiniteError.
+
+    Raises:
+        UsageError: `level` is not one of LEVELS, or `output_dir` is missing where it is needed.
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        level: Literal["watch", "operator"] = "operator",
+        target_op: Iterable[str] | None = None,
+        white_list: Iterable[str] = (),
+        start_step: int = 0,
+        end_step: int = -1,
+        verbose: bool = False,
+        should_log_to_file: bool = False,
+        output_dir: str | os.PathLike[str] = "",
+        enable_ranks: Iterable[int] | None = None,
+        dump_error_data: bool = False,
+        stop: bool = False,
+    ) -> None:
+        if level not in LEVELS:
+            raise unknown_name("level", level, LEVELS)
+        if (should_log_to_file or dump_error_data) and not output_dir:
+            raise UsageError(say("a log or a dump needs `output_dir`"))
+        self.level = level
+        self.enabled = enabled and (enable_ranks is None or rank() in set(enable_ranks))
+        self._span = (start_step, end_step)
+        self._verbose = verbose
+        self._folder = Path(output_dir)
+        self._dump = dump_error_data
+        self._stop = stop or dump_error_data
+        self._log_to_file = should_log_to_file
+        self._stream: Any = None
+        self._attribution = Attribution()
+        self._selection = Selection(target_op, white_list)
+        self._examiner = Examiner(self._attribution, self._selection)
+        self._steps = Steps()
+        self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
+        self._memory = StepMemory(self._attribution, self._mode)
+        self._running = False
+        self._optimizer: Optimizer | None = None
+        self._checked = False
+        self._in_a_row = 0
+        self._bad: list[int] = []
+        self._overflows: list[int] = []
+        self._findings: list[dict[str, Any]] = []
+
+    def __enter__(self) -> NanInfTracker:
+        if not self.enabled:
+            return self
+        if self._running:
+            raise UsageError(say("this tracker is active already"))
+        self._running = True
+        if self._log_to_file:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._stream = (self._folder / f"nan_rank_{rank()}.log").open("a", encoding="utf-8")
+        self._attribution.start()
+        self._steps.before.append(self._before_update)
+        self._steps.skipped.append(self._left_out)
+        self._steps.after.append(self._step_ends)
+        self._steps.start()
+        self._memory.when_alone = self._alone
+        self._memory.start()
+        self._set_active()
+        if self._mode is not None:
+            self._mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._running:
+            return
+        if self._mode is not None:
+            self._mode.__exit__(kind, error, trace)
+        self._running = False
+        try:
+            if error is None or not isinstance(error, NotFiniteError):
+                self._rest()
+        finally:
+            self._memory.stop()
+            self._steps.stop()
+            self._attribution.stop()
+            self._steps.before.clear()
+            self._steps.skipped.clear()
+            self._steps.after.clear()
+            if self._stream is not None:
+                self._stream.close()
+                self._stream = None
+
+    def step(self) -> None:
+        """End a step: for programs that have no optimizer, or count their steps themselves."""
+        if not self._running:
+            return
+        self._steps.by_hand = True
+        if not self._checked and self._optimizer is None:
+            self._look(None)
+        self._steps.end()
+
+    def rest(self) -> None:
+        """Look at nothing any more: for a fork, which must not report what its parent reports."""
+        self.enabled = False
+        self._memory.paused = True
+        if self._mode is not None:
+            self._mode.active = False
+
+    def document(self) -> dict[str, Any]:
+        """Return what was found, in values that JSON has."""
+        return {
+            "tool": "nan",
+            "level": self.level,
+            "steps": self._steps.count,
+            "bad_steps": self._bad,
+            "overflows": self._overflows,
+            "untested": dict(self._mode.untested) if self._mode is not None else {},
+            "findings": self._findings,
+        }
+
+    def _active(self) -> bool:
+        if not self.enabled:
+            return False
+        start, end = self._span
+        return start <= self._steps.count and (end < 0 or self._steps.count < end)
+
+    def _set_active(self) -> None:
+        active = self._active()
+        self._memory.paused = not active
+        if self._mode is not None:
+            self._mode.active = active
+
+    def _before_update(self, optimizer: Optimizer) -> None:
+        """The one moment of a step at which the device is waited for."""
+        self._memory.tape.lift()
+        if self._active() and not self._memory.paused:
+            self._look(optimizer)
+
+    def _look(self, optimizer: Optimizer | None) -> None:
+        self._checked = True
+        self._optimizer = optimizer
+        self._in_a_row = 0
+        deferred = self._deferred(optimizer)
+        if deferred or (
+            bad_outputs(self._memory.roots) if optimizer is None else bad_gradients(optimizer, self._losses())
+        ):
+            self._bad_step(optimizer, deferred)
+
+    def _losses(self) -> list[Tensor]:
+        return [one for ones, _ in self._memory.losses for one in ones]
+
+    def _deferred(self, optimizer: Optimizer | None) -> list[tuple[Result, int]]:
+        """Return the origins that the slots know of, with their kinds."""
+        if self._mode is None:
+            return []
+        ends = None
+        if optimizer is not None:
+            kept = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+            kept += self._losses()
+            ends = frozenset(self._mode.maker(one) for one in kept if one.layout is strided)
+        results, kinds = self._mode.taken()
+        return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]
+
+    def _left_out(self, optimizer: Optimizer) -> None:
+        """A gradient scaler found infinities: expected, unless the forward was bad, or it goes on and on."""
+        if not self._active():
+            return
+        self._memory.tape.lift()
+        self._checked = True
+        self._optimizer = optimizer
+        deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
+        self._in_a_row += 1
+        if deferred or bad_outputs(self._memory.roots) or self._in_a_row == PATIENCE:
+            self._bad_step(optimizer, deferred)
+        elif len(self._overflows) < 1000:
+            self._overflows.append(self._steps.count)
+
+    def _alone(self, call: RootCall) -> None:
+        """A forward without gradients: it is looked at when it has returned, before its arguments change."""
+        if self._steps.count or not self._active():
+            if self._active() and bad_outputs([call]):
+                self._memory.roots.append(call)
+            return
+        if bad_outputs([call]):
+            self._memory.roots.append(call)
+            self._bad_step(None, [])
+
+    def _step_ends(self) -> None:
+        if self._verbose and self._active() and (not self._bad or self._bad[-1] != self._steps.count):
+            self._say(f"step {self._steps.count}: {say('finite')}")
+        self._checked = False
+        self._optimizer = None
+        self._memory.clear()
+        self._attribution.next_step()
+        if self._mode is not None:
+            self._mode.taken()
+        self._steps.count += 1
+        self._set_active()
+        self._steps.count -= 1
+
+    def _rest(self) -> None:
+        """What was computed after the last step, or without any."""
+        if self._active() and (self._memory.roots or self._mode is not None) and not self._checked:
+            self._look(None)
+
+    def _bad_step(self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]]) -> None:
+        if len(self._bad) < 1000:
+            self._bad.append(self._steps.count)
+        if self._findings and not self._verbose:
+            return  # what follows the first bad step is its consequence
+        diagnosis = self._examined(optimizer)
+        seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
+        if not diagnosis.origins and seen:
+            diagnosis.origins = seen
+            diagnosis.notes.append(
+                say("it did not happen again when the step ran again: there is no more to say of its inputs")
+            )
+        finding = {
+            "step": self._steps.count,
+            "origins": [one.document() for one in diagnosis.origins[:8]],
+            "notes": [note.render("en") for note in diagnosis.notes],
+        }
+        if self._dump and diagnosis.made:
+            finding["dump"] = str(self._written(diagnosis))
+        self._findings.append(finding)
+        self._say("\n".join(told(finding, diagnosis.notes)))
+        if self._stop:
+            raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
+
+    def _examined(self, optimizer: Optimizer | None) -> Diagnosis:
+        self._memory.paused = True
+        active = self._mode is not None and self._mode.active
+        if self._mode is not None:
+            self._mode.active = False
+        try:
+            return self._examiner.examine(self._memory.roots, self._memory.tape.calls, self._memory.losses, optimizer)
+        finally:
+            self._memory.paused = False
+            if self._mode is not None:
+                self._mode.active = active
+
+    def _written(self, diagnosis: Diagnosis) -> Path | Message:
+        from torchferry.numerics.replay import write
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        origin, call = diagnosis.origins[0], diagnosis.made[0]
+        try:
+            return write(
+                self._folder,
+                call.overload,
+                call.args,
+                call.kwargs,
+                origin.where,
+                {"step": self._steps.count, "kind": origin.kind, "tool": "nan"},
+            )
+        except (TorchferryError, OSError) as error:
+            return say("the call could not be written: {error}", error=error)
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream or sys.stderr, flush=True)
