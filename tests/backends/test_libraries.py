@@ -31,9 +31,8 @@ def test_every_target_has_a_table() -> None:
 def test_rows_are_complete(where: str, row: Row) -> None:
     assert row.status in LIBRARY_STATUSES
     assert row.name.isidentifier(), "the top-level package that is imported"
-    assert set(row.extra) <= {"order", "asks", "redirects", "before", "is_nvidia"}
+    assert set(row.extra) <= {"order", "asks", "redirects", "before"}
     assert row.extra.get("before", "unknown") == "unknown"
-    assert all(path.partition(".")[0].isidentifier() for path in row.extra.get("is_nvidia", ()))
     assert not row.use, "what to install instead is said in packages.toml"
     assert row.source
     if row.status != "unknown":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchferry.backends.base import DATA
 from torchferry.core import toml
@@ -43,37 +43,48 @@ class Package(NamedTuple):
     names: tuple[str, ...] | None
 
 
+@lru_cache(maxsize=16)
+def _document(table: str) -> dict[str, Any]:
+    return toml.load(DATA / "cuda" / f"{table}.toml")
+
+
 @lru_cache(maxsize=8)
 def groups(table: str) -> dict[str, Group]:
     """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
-    document = toml.load(DATA / "cuda" / f"{table}.toml")
     return {
-        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"])) for entry in document["group"]
+        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"]))
+        for entry in _document(table)["group"]
     }
 
 
 @lru_cache(maxsize=1)
 def modules() -> frozenset[str]:
     """Return the names of `torch.cuda` that are modules."""
-    return frozenset(toml.load(DATA / "cuda" / "api.toml")["modules"])
+    return frozenset(_document("api")["modules"])
 
 
 @lru_cache(maxsize=1)
 def questions() -> frozenset[str]:
     """Return the names that ask whether there is CUDA, and answer no rather than raise where there is none."""
-    return frozenset(toml.load(DATA / "cuda" / "api.toml")["questions"])
+    return frozenset(_document("api")["questions"])
 
 
 @lru_cache(maxsize=1)
 def idle() -> frozenset[str]:
     """Return the functions that do nothing, and return nothing, where there is no CUDA."""
-    return frozenset(toml.load(DATA / "cuda" / "api.toml")["idle"])
+    return frozenset(_document("api")["idle"])
+
+
+@lru_cache(maxsize=1)
+def asks_for_nvidia() -> tuple[str, ...]:
+    """Return functions of libraries that ask whether the device is a certain card of NVIDIA's."""
+    return tuple(_document("api")["asks_for_nvidia"])
 
 
 @lru_cache(maxsize=1)
 def packages() -> dict[str, Package]:
     """Return the distributions of the CUDA side by normalised name."""
-    document = toml.load(DATA / "cuda" / "packages.toml")
+    document = _document("packages")
     return {
         entry["name"]: Package(
             entry["name"],
@@ -116,5 +127,5 @@ def portable() -> dict[str, str]:
 
     That is `nothing`, `untold` (a figure is 0, with a warning), `raises` (when it is used) or `served` (never).
     """
-    document = toml.load(DATA / "cuda" / "portable.toml")
+    document = _document("portable")
     return {name: group["without"] for group in document["group"] for name in group["names"]}

@@ -60,9 +60,6 @@ mixed: some of its functions before, others after; only: it asks `torch.cuda` an
 takes the device that its caller names; never: something else decides, as `asks` says.
 """
 
-# `is_nvidia` lists functions of a library that ask whether the device is a certain card of NVIDIA's. On a target it is
-# none, whatever number the card gives for CUDA's capability; the redirect lets them answer so.
-
 _VOCABULARY = {"libraries": LIBRARY_STATUSES}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchferry.shim.collection import put_off
+
 if TYPE_CHECKING:
     from torchferry.shim.redirect import Redirect
 
@@ -28,6 +30,7 @@ def enable(target: str = "auto") -> Redirect:
         TorchferryError: there is no such target, none or several are installed, the plugin fails to import, another
             target is redirected to already, or torch is too old.
     """
-    from torchferry.shim.redirect import enable as enable_
+    with put_off():
+        from torchferry.shim.redirect import enable as enable_
 
-    return enable_(target)
+        return enable_(target)

@@ -11,6 +11,7 @@ import torch
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
+from torchferry.shim.signatures import parameters
 from torchferry.shim.viewers import Viewers
 
 _DEVICE = ("device", "device_index")
@@ -60,7 +61,7 @@ def _take_devices(patches: Patches, resolver: Resolver, module: Any) -> None:
 
 
 def _first(function: Any) -> str:
-    return next(iter(inspect.signature(function).parameters), "")
+    return next(iter(parameters(function)), "")
 
 
 def _translated(original: Any, devices: Devices) -> Any:

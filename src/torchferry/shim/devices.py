@@ -6,13 +6,15 @@ word in it is never looked at.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
-from torchferry.shim.sites import Sites
+
+if TYPE_CHECKING:
+    from torchferry.shim.sites import Sites
 
 MOST = 64
 """Devices of one machine that a device string may number."""

@@ -1,7 +1,8 @@
 """Functions that make tensors: their `device` argument.
 
-Which functions take one is asked of torch: its own list of device constructors, and the operators that have a
-parameter `device`. TorchScript is told which builtin each patched function is, so that scripts compile as before.
+Which functions take one is asked of torch: its own list of device constructors, the operators that select a device, and
+those that make a tensor like another and have a parameter `device`. TorchScript is told which builtin each patched
+function is, so that scripts compile as before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch.utils import _device
 
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.selecting import operators
 from torchferry.shim.tensors import shown_device
 from torchferry.shim.viewers import Viewers
 
@@ -65,11 +67,16 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
 def found() -> Iterator[tuple[Any, str]]:
     """Yield owner and name of every function of torch that makes a tensor on a device."""
     constructors = _device._device_constructors()
+    selecting = {name.partition(".")[0] for name in operators()}
     for owner, prefix in ((torch, ""), (torch.fft, "fft_"), (torch.nested, "nested_")):
         for name in dir(owner):
             value = getattr(owner, name)
             if isinstance(value, (BuiltinFunctionType, FunctionType)) and name not in _NOT_FACTORIES:
-                if value in constructors or (_is_operator(value) and _takes_device(prefix + name)):
+                operator = prefix + name
+                if value in constructors or (
+                    _is_operator(value)
+                    and (operator in selecting or (name.endswith("_like") and _takes_device(operator)))
+                ):
                     yield owner, name
     for name in dir(torch.Tensor):
         if name.startswith("new_") and (_takes_device(name) or name == "new_tensor"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torchferry.backends.target import Target
 from torchferry.shim import (
     accelerator,
@@ -29,8 +31,10 @@ from torchferry.shim import (
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.sites import Sites
 from torchferry.shim.viewers import Viewers
+
+if TYPE_CHECKING:
+    from torchferry.shim.sites import Sites
 
 
 def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
@@ -55,7 +59,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     scripting.patch(patches, devices)
     compiling.patch(patches, devices, viewers)
     default_type.patch(patches, devices)
-    library_questions.patch(patches, target)
+    library_questions.patch(patches)
     registrations.patch(patches, devices, viewers)
     private.patch(patches, target)
     fallback.patch(patches, devices)

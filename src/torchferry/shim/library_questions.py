@@ -1,7 +1,7 @@
 """Functions by which a library asks whether the device is a certain card of NVIDIA's: it is none.
 
 Such a function reads CUDA's capability, a number of another vendor's that a card may not have; its own answer is known
-all the same. Which functions these are is in libraries.toml (`is_nvidia`), with the versions that were read.
+all the same, whatever number the card gives. Which functions these are is in the tables of CUDA's side.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from torchferry.backends.target import Target
+from torchferry.backends import cuda
 from torchferry.shim.patches import Patches
 
 
-def patch(patches: Patches, target: Target) -> None:
+def patch(patches: Patches) -> None:
     """Let each of them answer no as soon as its module is imported; one that a version lacks is left out."""
-    for row in target.backend.table("libraries"):
-        for path in row.extra.get("is_nvidia", ()):
-            module, _, name = path.rpartition(".")
-            patches.when_imported(module, _step(patches, name))
+    for path in cuda.asks_for_nvidia():
+        module, _, name = path.rpartition(".")
+        patches.when_imported(module, _step(patches, name))
 
 
 def _step(patches: Patches, name: str) -> Callable[[ModuleType], None]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType
 from typing import Any
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.shim.devices import Devices
+from torchferry.shim.signatures import parameters
 
 Translate = Callable[[Any], Any]
 
@@ -110,8 +112,10 @@ class Parameters:
         if isinstance(function, type):
             own = "__init__" if "__init__" in vars(function) else "__new__"
             function, method = getattr(function, own), 1
+            if isinstance(function, BuiltinFunctionType):
+                return ()  # takes what `__init__` takes, and names nothing
         try:
-            names = list(inspect.signature(function).parameters)[method:]
+            names = parameters(function)[method:]
         except (TypeError, ValueError):  # a builtin without a signature: by keyword alone
             return tuple((MANY, name, step) for name, step in self._by_name.items())
         return tuple((i, name, self._by_name[name]) for i, name in enumerate(names) if name in self._by_name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 import threading
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from torchferry.backends import cuda
 from torchferry.backends.installed import installed
@@ -15,6 +15,10 @@ from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
+from torchferry.shim.collection import put_off
+
+if TYPE_CHECKING:
+    from torchferry.shim.sites import Sites
 
 _lock = threading.RLock()
 _current: Redirect | None = None
@@ -91,7 +95,7 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
         instead_of: Module of another redirect that is being imported, and that this one stands in for.
     """
     global _current  # noqa: PLW0603 - a process has one torch
-    with _lock:
+    with _lock, put_off():
         wanted = choose(text)
         if _current is not None:
             return _again(_current, wanted, text)
@@ -166,19 +170,18 @@ def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     load_plugin(target)
     _refuse_others(target, instead_of)
     from torchferry.shim import families
-    from torchferry.shim.sites import Sites
 
     folder = env.sites_folder()
-    sites = None if folder is None else Sites()
-    collects = gc.isenabled()
-    gc.disable()  # a full collection, with all of torch loaded, takes longer than every patch together
-    try:
-        redirect._devices = families.patch(redirect._patches, target, sites)
-    finally:
-        if collects:
-            gc.enable()
+    sites = None if folder is None else _sites()
+    redirect._devices = families.patch(redirect._patches, target, sites)
     if sites is not None and folder is not None:
         sites.write_into(folder)
+
+
+def _sites() -> Sites:
+    from torchferry.shim.sites import Sites  # imported late: few programs are asked for their lines
+
+    return Sites()
 
 
 def _refuse_others(target: Target, instead_of: str) -> None:

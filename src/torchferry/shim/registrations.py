@@ -6,7 +6,6 @@ Only what the program, or a library that sees a CUDA device, registers: torch's 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch.library
 from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.signatures import parameters
 from torchferry.shim.viewers import Viewers
 
 _KEY = "CUDA"
@@ -42,7 +42,7 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
 
 
 def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, viewers: Viewers) -> Callable[..., Any]:
-    names = list(inspect.signature(original).parameters)
+    names = parameters(original)
     name = next(name for name in names if name in _PARAMETERS)
     position = names.index(name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
+from torchferry.shim.signatures import parameters
 from torchferry.shim.viewers import Viewers
 from torchferry.shim.warned import warn_user
 
@@ -57,7 +57,7 @@ def _setter(original: Any, attribute: str, setting: _Setting) -> Any:
 
 def _flags(original: Callable[..., Any], setting: _Setting) -> Callable[..., Any]:
     """Return `torch.backends.cudnn.set_flags`, which `flags(...)` calls as well, with `allow_tf32` for the card."""
-    position = list(inspect.signature(original).parameters).index("_allow_tf32")
+    position = parameters(original).index("_allow_tf32")
 
     @functools.wraps(original)
     def set_flags(*args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import cuda
@@ -42,9 +43,6 @@ class Viewers:
         for module in (backend.PLUGIN, backend.IMPORT_NAMESPACE, backend.DISTRIBUTED, backend.DEVICE_FACTORY):
             self._known.setdefault(module.partition(".")[0], True)
         self._known[""] = False  # a vendor that has no such module; and code that belongs to none
-        for distribution in cuda.packages().values():
-            if distribution.kind == "kernels" and distribution.names is None:
-                self._known.update(dict.fromkeys(distribution.modules, True))  # a True would start CUDA's kernels
         self.by_module: dict[str, bool] = {}
 
     def sees_card(self, depth: int = 2) -> bool:
@@ -57,10 +55,12 @@ class Viewers:
         """Whether the library `package`, in the version that is installed, knows the card."""
         found = self._known.get(package)
         if found is None:
-            row = self._target.library(package, _version(package))
-            asks = row.status == "partial" and row.extra.get("order") in _ASKS_FOR_THE_CARD
-            found = self._known[package] = row.status == "knows" or asks
+            found = self._known[package] = package in _kernels() or self._asks_for_the_card(package)
         return found
+
+    def _asks_for_the_card(self, package: str) -> bool:
+        row = self._target.library(package, _version(package))
+        return row.status == "knows" or (row.status == "partial" and row.extra.get("order") in _ASKS_FOR_THE_CARD)
 
     def decide(self, name: str) -> bool:
         """Whether the module `name` sees the card; the answer is kept in `by_module`."""
@@ -86,6 +86,13 @@ class Viewers:
             return (truth if seen else shown)(*args, **kwargs)
 
         return call
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> frozenset[str]:
+    """Return the packages of CUDA's kernels: a True would start kernels that cannot run."""
+    packages = (one for one in cuda.packages().values() if one.kind == "kernels" and one.names is None)
+    return frozenset(module for one in packages for module in one.modules)
 
 
 def _version(package: str) -> str:

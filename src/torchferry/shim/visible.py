@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cached_property
 from typing import Any
 
 from torchferry.backends.tables import Row
@@ -30,10 +31,9 @@ def patch(patches: Patches, target: Target) -> None:
     Raises:
         UsageError: it names cards in a way that the card's driver does not take.
     """
-    row = target.row("env", VARIABLE)
-    if row.use == VARIABLE:
+    if target.backend.VISIBLE_DEVICES == VARIABLE:
         return
-    handed_on = _HandedOn(target, row)
+    handed_on = _HandedOn(target)
     patches.at_end(handed_on.end)
     handed_on.begin()
     putenv, unsetenv = os.putenv, os.unsetenv
@@ -59,17 +59,22 @@ def patch(patches: Patches, target: Target) -> None:
 class _HandedOn:
     """The card's own list while ours stands in it."""
 
-    def __init__(self, target: Target, row: Row) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._row = row
         self._before: str | None = None
         self._ours: str | None = None
 
+    @cached_property
+    def _row(self) -> Row:
+        """Looked up when there is a list: most programs see all cards."""
+        return self._target.row("env", VARIABLE)
+
     def begin(self) -> None:
         """Hand on the list that the process began with; one that names the card's driver itself comes first."""
-        wanted, own = os.environ.get(VARIABLE), os.environ.get(self._row.use) if self._row.use else None
+        wanted = os.environ.get(VARIABLE)
         if wanted is None:
             return
+        own = os.environ.get(self._row.use) if self._row.use else None
         if own is None or own == os.environ.get(MARK):
             self.follow(wanted)
         elif own != self._listed(wanted):
