@@ -1,0 +1,117 @@
+"""`torchferry replay`: run the written call of an operator again, and judge it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+if TYPE_CHECKING:
+    import torch
+
+    from torchferry.numerics.replay import Call, Judgement
+
+
+@click.command("replay")
+@click.argument("directory", type=click.Path(exists=True, path_type=Path))
+@click.option("--device", default="", metavar="NAME[:INDEX]", help="Where; without it, the device that it was met on.")
+@click.option("--nan", is_flag=True, help="Only ask whether it makes NaN or Inf of its own.")
+@click.option("--issue", is_flag=True, help="Print Markdown for a vendor's tracker.")
+@click.option("--import", "libraries", multiple=True, metavar="MODULE", help="Import what brings a custom operator.")
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    directory: Path,
+    device: str,
+    nan: bool,
+    issue: bool,
+    libraries: tuple[str, ...],
+    output_format: str,
+    lang: str | None,
+) -> None:
+    """Run the call in DIRECTORY again, and judge what it makes by what the CPU makes of it.
+
+    `compare` and `nan` write such directories. Ends with 1 when the call is wrong again, with 2 when it could not be
+    judged. Nothing in the directory is trusted, and it holds no pickle.
+
+    \b
+    torchferry replay wrong/aten.addmm-001 --device cpu
+    torchferry replay wrong/aten.addmm-001 --issue > issue.md
+    """
+    lang = lang or env.language()
+    try:
+        from torchferry.numerics import replay
+        from torchferry.numerics.replay import environment, places
+        from torchferry.numerics.replay.issue import issue as as_issue
+        from torchferry.numerics.replay.single import finiteness
+    except ImportError as error:
+        raise TorchferryError(
+            say("a replay needs torch: {error}", error=error),
+            say("install the torch that the accelerator's plugin asks for"),
+        ) from None
+    places.import_libraries(libraries)
+    call = replay.read(directory)
+    place = places.place(call, device)
+    told: list[Judgement] = []
+    failure = ""
+    try:
+        told = finiteness(call, place) if nan else replay.judge(call, place)
+    except TorchferryError:
+        raise
+    except Exception as error:  # whatever the operator raises is what was to be found
+        failure = f"{type(error).__name__}: {error}"
+    if issue:
+        here = environment.environment(str(place))
+        click.echo(as_issue(call, directory, told, here, str(place), failure), nl=False)
+    elif output_format == "json":
+        click.echo(json.dumps(_document(call, place, told, failure), indent=2, ensure_ascii=False))
+    else:
+        _tell(call, place, told, failure, lang)
+    statuses = {one.status for one in told}
+    if failure or replay.FAIL in statuses:
+        sys.exit(exitcodes.FINDINGS)
+    sys.exit(exitcodes.CLEAN if replay.PASS in statuses else exitcodes.ERROR)
+
+
+def _document(call: Call, place: torch.device, told: list[Judgement], failure: str) -> dict[str, Any]:
+    return {
+        "operator": call.name,
+        "overload": call.overload,
+        "device": str(place),
+        "where": call.document.get("where"),
+        "raised": failure,
+        "results": [
+            {
+                "result": one.what.render("en"),
+                "status": one.status,
+                "found": one.why.render("en"),
+                "ratio": one.ratio if one.ratio == one.ratio else None,
+            }
+            for one in told
+        ],
+    }
+
+
+def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, lang: str) -> None:
+    from torchferry.numerics.replay.issue import arguments
+
+    click.echo(
+        say("{operator} on {device}", operator=f"{call.name}.{call.overload}".rstrip("."), device=place).render(lang)
+    )
+    for line in arguments(call):
+        click.echo(f"  {line}")
+    where = call.document.get("where")
+    if isinstance(where, dict) and where.get("phase"):
+        met = say("met in {module} ({phase})", module=where.get("module") or "-", phase=where["phase"])
+        click.echo(f"  {met.render(lang)}")
+    if failure:
+        click.echo(say("it raised {error}", error=failure).render(lang))
+    for one in told:
+        click.echo(f"{one.status}: {one.what.render(lang)}: {one.why.render(lang)}")

@@ -1,0 +1,84 @@
+"""Replay: a call of an operator as a small directory, from which it can be run again anywhere.
+
+`write` leaves the inputs, the call, what it ran in and what was found, and a pytest file that needs torch alone;
+`read` and `run` take it up again. Nothing in such a directory is trusted, and there is no pickle.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.numerics.replay.building import called
+from torchferry.numerics.replay.host import capture
+from torchferry.numerics.replay.judging import FAIL, PASS, UNTESTED, Judgement, judged
+from torchferry.numerics.replay.reading import Call, Refused, read_call
+from torchferry.numerics.replay.single import compare_for_single_op, nan_inf_track_for_single_op
+from torchferry.numerics.replay.writing import LIMIT, keep, save, write
+
+__all__ = [
+    "FAIL",
+    "LIMIT",
+    "PASS",
+    "UNTESTED",
+    "Call",
+    "Judgement",
+    "Refused",
+    "capture",
+    "compare_for_single_op",
+    "judge",
+    "keep",
+    "nan_inf_track_for_single_op",
+    "read",
+    "run",
+    "save",
+    "write",
+]
+
+
+def read(folder: Path) -> Call:
+    """Read what `write` left.
+
+    Raises:
+        TorchferryError: it is not that, or was cut or changed; says where.
+    """
+    try:
+        return read_call(folder)
+    except Refused as refused:
+        raise _error(refused, folder) from None
+
+
+def run(call: Call, device: str | torch.device = "cpu") -> list[Tensor]:
+    """Run a call on a device and return what it made: arguments that it wrote to, then results of their own.
+
+    Raises:
+        TorchferryError: the call cannot be made from what is written.
+        Exception: whatever the operator raises.
+    """
+    try:
+        return called(call, torch.device(device)).made
+    except Refused as refused:
+        raise _error(refused) from None
+
+
+def judge(call: Call, device: str | torch.device) -> list[Judgement]:
+    """Run a call on a device and judge what it made by the CPU; the same as the directory's pytest file does.
+
+    Raises:
+        TorchferryError: the call cannot be made from what is written.
+        Exception: whatever the operator raises on the device.
+    """
+    try:
+        return judged(call, torch.device(device))
+    except Refused as refused:
+        raise _error(refused) from None
+
+
+def _error(refused: Refused, folder: Path | None = None) -> TorchferryError:
+    if folder is None:
+        return TorchferryError(say("the call is not replayed: {why}", why=refused.message))
+    return TorchferryError(say("{path} is not replayed: {why}", path=folder, why=refused.message))
