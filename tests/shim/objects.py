@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.shim.programs import NPU, PTEX, Program
 
 NO_STREAMS = "...has no `torch.cuda.Stream`"
+NO_CURRENT = "...has no `torch.cuda.current_stream`"
 
 OBJECTS = [
     Program(
@@ -28,13 +29,33 @@ print(torch.cuda.Stream(device="cuda:1").device, torch.cuda.current_stream().dev
         {PTEX: NO_STREAMS},
     ),
     Program(
+        "the current stream of the accelerator",
+        """
+import torch
+s = torch.accelerator.current_stream()
+with s:
+    print(s.device, s == torch.accelerator.current_stream(), isinstance(s, torch.Stream))
+""",
+        "cuda:0 True True",
+        {PTEX: NO_CURRENT},
+    ),
+    Program(
+        "priorities that the installed plugin does not tell",
+        """
+import torch
+torch.cuda.Stream.priority_range()
+""",
+        "...which the installed plugin does not have; streams without a priority are there",
+        {PTEX: NO_STREAMS},
+    ),
+    Program(
         "the handle of a stream",
         """
 import torch
 print(isinstance(torch.cuda.current_stream().cuda_stream, int), hasattr(torch.cuda.Stream(), "cuda_stream"))
 """,
         "True True",
-        {PTEX: "...has no `torch.cuda.current_stream`"},
+        {PTEX: NO_CURRENT},
     ),
     Program(
         "storages that are made on a device",

@@ -23,7 +23,7 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     if module is None:
         return
     if _type_of(module) == resolver.devices.card:
-        _take_devices(patches, resolver, module)
+        _take_devices(patches, resolver, viewers, module)
         return
     card = resolver.devices.card
 
@@ -51,13 +51,16 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             patches.set_view(module, name, resolver.counterpart(counterpart, original), viewers)
 
 
-def _take_devices(patches: Patches, resolver: Resolver, module: Any) -> None:
+def _take_devices(patches: Patches, resolver: Resolver, viewers: Viewers, module: Any) -> None:
     """Let its functions, whose device is their first argument, take one of CUDA."""
     made: dict[Any, Any] = {}
     for owner in (module, getattr(module, "memory", module)):
         for name, original in list(vars(owner).items()):
             if inspect.isfunction(original) and not name.startswith("_") and _first(original) in _DEVICE:
-                patches.set(owner, name, made.setdefault(original, _translated(original, resolver.devices)))
+                patched = _translated(original, resolver.devices)
+                if name == "current_stream":
+                    patched = viewers.answer(patched, _shown_stream(patched))
+                patches.set(owner, name, made.setdefault(original, patched))
 
 
 def _first(function: Any) -> str:
@@ -70,6 +73,19 @@ def _translated(original: Any, devices: Devices) -> Any:
         if args and isinstance(args[0], (str, torch.device)):
             args = (devices.of(args[0]), *args[1:])
         return original(*args, **kwargs)
+
+    return call
+
+
+def _shown_stream(original: Any) -> Any:
+    """Return `original` with its stream as one of the class that shows its device; torch's own cannot be changed."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        return torch.Stream(
+            stream_id=found.stream_id, device_index=found.device_index, device_type=found.device_type
+        )  # fmt: skip
 
     return call
 

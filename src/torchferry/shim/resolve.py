@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from functools import lru_cache, wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
@@ -183,7 +183,7 @@ class Resolver:
         if isinstance(original, type):
             if issubclass(original, BaseException):
                 return original  # it stands in `except`, where it catches nothing
-            return type(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
+            return _Lacking(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
         fail.__name__ = fail.__qualname__ = name.rpartition(".")[2]
         return fail
 
@@ -215,6 +215,13 @@ class _Refused:
 
     def __len__(self) -> int:
         return int(self._fail())
+
+
+class _Lacking(type):
+    """Class of the classes that the card does not have: what a program asks of one is answered by the reason."""
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        raise AttributeError(f"torchferry: {cls.__doc__}", name=name, obj=cls)
 
 
 class _Late(type):

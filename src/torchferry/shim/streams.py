@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from torchferry.backends import cuda
+from torchferry.core.messages import say
 from torchferry.shim.made import made_on_card
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
@@ -16,6 +17,8 @@ from torchferry.shim.viewers import Viewers
 
 _CAN_CHANGE = 1 << 9
 """CPython's Py_TPFLAGS_HEAPTYPE: a class of C++ alone takes no new attributes."""
+
+_PRIORITIES = "priority_range"
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
@@ -42,6 +45,22 @@ def _show(patches: Patches, resolver: Resolver, viewers: Viewers, use: str, hand
     if get is not None:
         patches.set(kind, "device", property(shown_device(get.__get__, devices, viewers)))
     patches.set(kind, f"{cuda.DEVICE_TYPE}_{handle}", property(_handle(f"{devices.card}_{handle}")))
+    if handle == "stream" and not hasattr(kind, _PRIORITIES):
+        patches.set(kind, _PRIORITIES, staticmethod(_no_priorities(resolver, use)))
+
+
+def _no_priorities(resolver: Resolver, use: str) -> Callable[[], NoReturn]:
+    def priority_range() -> NoReturn:
+        text = say(
+            "`{name}` would be `{use}` on {target}, which the installed plugin does not have;"
+            " streams without a priority are there, and so is 0, the usual one",
+            name=f"{cuda.NAMESPACE}.Stream.{_PRIORITIES}",
+            use=f"{use}.{_PRIORITIES}",
+            target=resolver.target.title,
+        )
+        raise NotImplementedError(f"torchferry: {text}")
+
+    return priority_range
 
 
 def _handle(name: str) -> Callable[[Any], Any]:

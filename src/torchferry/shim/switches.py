@@ -10,6 +10,7 @@ import torch
 import torch.backends.cuda
 import torch.backends.cudnn
 
+from torchferry.backends import cuda
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim.patches import Patches
@@ -24,14 +25,26 @@ SETTINGS = {
 }
 """Settings of CUDA's precision, and the class whose attribute each one is."""
 
+_BY_OPERATION = {
+    "matmul": "torch.backends.cuda.matmul.allow_tf32",
+    "conv": "torch.backends.cudnn.allow_tf32",
+}
+"""Operations of `fp32_precision` (torch 2.9 and later), and the older setting that the card's own stands for."""
+
+_TF32 = "tf32"
+
+_SET_PRECISION = "_set_fp32_precision_setter"
+"""Function of `torch._C` behind every spelling of `fp32_precision`."""
+
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect the settings."""
+    settings: dict[str, _Setting] = {}
     for name, (kind, attribute) in SETTINGS.items():
         row = resolver.target.api(name)
         if row.use == name or row.status == "same":
             continue
-        setting = _Setting(row, resolver)
+        setting = settings[name] = _Setting(row, resolver)
         patches.set(kind, attribute, setting, name)
         if "__setattr__" in vars(kind):  # which would come before the property
             patches.set(kind, "__setattr__", _setter(kind.__setattr__, attribute, setting))
@@ -40,6 +53,8 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             patches.set(module.m, "set_flags", _flags(module.m.set_flags, setting))
         else:
             patches.set(torch, "set_float32_matmul_precision", _precision(setting))
+    if settings and hasattr(torch._C, _SET_PRECISION):
+        patches.set(torch._C, _SET_PRECISION, _by_operation(settings))
     original = torch.backends.cuda.is_built
     built = resolver.counterpart("torch.backends.cuda.is_built", original)
     patches.set(torch.backends.cuda, "is_built", viewers.answer(original, built))
@@ -83,6 +98,24 @@ def _precision(setting: _Setting) -> Callable[[str], None]:
     return set_float32_matmul_precision
 
 
+def _by_operation(settings: dict[str, _Setting]) -> Callable[[str, str, str], Any]:
+    """Return what sets `fp32_precision`, of all operations or of one, and hands on what that changes for the card."""
+    original = getattr(torch._C, _SET_PRECISION)
+    told = torch._C._get_fp32_precision_getter  # what counts for an operation, also where a wider setting says it
+
+    @functools.wraps(original)
+    def set_fp32_precision(backend: str, operation: str, precision: str) -> Any:
+        before = {one: told(cuda.DEVICE_TYPE, one) for one in _BY_OPERATION}
+        done = original(backend, operation, precision)
+        for one, name in _BY_OPERATION.items():
+            now = told(cuda.DEVICE_TYPE, one)
+            if now != before[one] and name in settings:
+                settings[name].turn(now == _TF32, f"{name.rpartition('.')[0]}.fp32_precision")
+        return done
+
+    return set_fp32_precision
+
+
 class _Setting:
     """A property of a settings object that reads and writes the card's setting."""
 
@@ -104,10 +137,14 @@ class _Setting:
         return self._value if owner is None else getattr(*owner)
 
     def __set__(self, instance: Any, value: Any) -> None:
+        self.turn(value, self._row.name)
+
+    def turn(self, value: Any, name: str) -> None:
+        """Set the card's setting, and say once, of the name by which the program turned it on, what that does."""
         served = self.put(value)
         if value and not self._said:
             self._said = True
-            warn_user(self._text(served))
+            warn_user(self._text(served, name))
 
     def put(self, value: Any) -> bool:
         """Set the card's setting without a word, and return whether it has one."""
@@ -118,8 +155,8 @@ class _Setting:
             setattr(*owner, value)
         return owner is not None
 
-    def _text(self, served: bool) -> Message:
-        values = {"name": self._row.name, "use": self._row.use, "target": self._target.title}
+    def _text(self, served: bool, name: str) -> Message:
+        values = {"name": name, "use": self._row.use, "target": self._target.title}
         if served:
             text = say("`{name}` sets `{use}` on {target}, whose rounding is its own", **values)
         elif self._row.status == "unknown":
