@@ -40,6 +40,18 @@ with s:
         {PTEX: NO_CURRENT},
     ),
     Program(
+        "the accelerator's functions take a device of CUDA",
+        """
+import torch
+torch.accelerator.synchronize("cuda:0"); torch.accelerator.max_memory_allocated("cuda:0")
+torch.accelerator.set_device_index("cuda:1")
+print(torch.accelerator.current_device_index(), torch.accelerator.current_stream(torch.device("cuda:0")).device)
+torch.accelerator.set_device_index(0)
+""",
+        "1 cuda:0",
+        {PTEX: "..."},
+    ),
+    Program(
         "priorities that the installed plugin does not tell",
         """
 import torch

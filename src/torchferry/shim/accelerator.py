@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
@@ -57,7 +56,7 @@ def _take_devices(patches: Patches, resolver: Resolver, viewers: Viewers, module
     for owner in (module, getattr(module, "memory", module)):
         for name, original in list(vars(owner).items()):
             if inspect.isfunction(original) and not name.startswith("_") and _first(original) in _DEVICE:
-                patched = _translated(original, resolver.devices)
+                patched = resolver.parameters.translated(original)
                 if name == "current_stream":
                     patched = viewers.answer(patched, _shown_stream(patched))
                 patches.set(owner, name, made.setdefault(original, patched))
@@ -65,16 +64,6 @@ def _take_devices(patches: Patches, resolver: Resolver, viewers: Viewers, module
 
 def _first(function: Any) -> str:
     return next(iter(parameters(function)), "")
-
-
-def _translated(original: Any, devices: Devices) -> Any:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], (str, torch.device)):
-            args = (devices.of(args[0]), *args[1:])
-        return original(*args, **kwargs)
-
-    return call
 
 
 def _shown_stream(original: Any) -> Any:

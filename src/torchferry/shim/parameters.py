@@ -28,7 +28,7 @@ class Parameters:
         by_name: dict[str, Translate] = dict.fromkeys(
             ("device", "devices", "device_id", "peer_device", "pin_memory_device"), devices.of
         )
-        by_name |= dict.fromkeys(("device_ids", "output_device"), self._numbered)
+        by_name |= dict.fromkeys(("device_ids", "output_device", "device_index"), self._numbered)
         by_name |= {"device_type": devices.type_of, "backend": self.to_card}
         self._by_name = by_name
 
