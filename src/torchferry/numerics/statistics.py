@@ -51,6 +51,7 @@ def has_values(tensor: Tensor) -> bool:
         and tensor.device.type != "meta"
         and tensor.layout is torch.strided
         and not tensor.is_quantized
+        and not tensor.is_nested
         and not getattr(tensor, "fake_mode", None)
     )
 

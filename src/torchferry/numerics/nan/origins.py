@@ -59,4 +59,8 @@ def _is_origin(result: Result, kind: int, kinds: Sequence[int]) -> bool:
     given = max((kinds[parent] for parent in result.parents if parent >= 0), default=FINITE)
     if kind <= given:
         return False
-    return not (result.operator.kind is Kind.CONSTANT and kind != NAN)  # an infinity that the program puts there
+    if result.operator.kind is Kind.CONSTANT:
+        return kind == NAN  # an infinity is what the program puts there
+    if result.operator.kind is Kind.MOVE:  # what it moved came from elsewhere, such as another rank; or it was rounded
+        return kind != NAN and any(parent >= 0 for parent in result.parents)
+    return True

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, devices_of
+from torchferry.numerics.unseen import unseen
 
 _CALLS = (nn.Module._call_impl.__code__,)
 
@@ -54,6 +55,7 @@ class RootCall:
         return self.versions != [tensor._version for tensor in self.inputs]
 
 
+@unseen
 def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
     """Note a call that begins. Called from a hook of the call."""
     args = args if isinstance(args, tuple) else (args,)
@@ -107,7 +109,7 @@ def leaves(value: Any) -> Iterator[Tensor]:
 def _kwargs() -> dict[str, Any] | None:
     """Return the keyword arguments of the module call that is being made: torch's hooks for all modules have none."""
     frame = sys._getframe(2)
-    for _ in range(8):
+    for _ in range(10):
         if frame.f_code in _CALLS:
             kwargs = frame.f_locals.get("kwargs")
             return dict(kwargs) if isinstance(kwargs, dict) else None

@@ -72,4 +72,5 @@ def takes(tensor: Tensor) -> bool:
         and tensor.layout is torch.strided
         and not tensor.is_meta
         and not tensor.is_quantized
+        and not tensor.is_nested
     )

@@ -13,7 +13,8 @@ from torchferry.numerics.nan.told import told
 def document(outcome: Outcome, command: Sequence[str], level: str) -> dict[str, Any]:
     """Return what was found, in values that JSON has; `first` is the earliest finding of all ranks."""
     findings = [{"rank": one["rank"], **finding} for one in outcome.results for finding in one.get("findings", [])]
-    findings.sort(key=lambda one: (one["step"], one["rank"]))
+    # of the same step, the rank that knows a call comes first: the others were given what it made
+    findings.sort(key=lambda one: (one["step"], not one["origins"], one["rank"]))
     return {
         "tool": "nan",
         "level": level,
@@ -44,7 +45,7 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         shown.append(say("{bad} of {steps} steps were not finite", bad=len(bad), steps=max(steps, len(bad))))
         others = sorted({one["rank"] for one in ranks if one.get("bad_steps")} - {first["rank"]})
         if others:
-            shown.append(say("later also on ranks {ranks}", ranks=", ".join(map(str, others))))
+            shown.append(say("also on ranks {ranks}", ranks=", ".join(map(str, others))))
     overflows = {step for one in ranks for step in one.get("overflows", [])}
     if overflows:
         shown.append(

@@ -26,6 +26,7 @@ from torchferry.numerics.nan.watch import StepMemory, bad_gradients, bad_outputs
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import KINDS
 from torchferry.numerics.steps import Steps
+from torchferry.numerics.unseen import unseen
 
 LEVELS = ("watch", "operator")
 
@@ -204,6 +205,7 @@ class NanInfTracker:
         if self._active() and not self._memory.paused:
             self._look(optimizer)
 
+    @unseen
     def _look(self, optimizer: Optimizer | None) -> None:
         self._checked = True
         self._optimizer = optimizer
@@ -234,6 +236,10 @@ class NanInfTracker:
         if not self._active():
             return
         self._memory.tape.lift()
+        self._look_at_overflow(optimizer)
+
+    @unseen
+    def _look_at_overflow(self, optimizer: Optimizer) -> None:
         self._checked = True
         self._optimizer = optimizer
         deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
@@ -243,6 +249,7 @@ class NanInfTracker:
         elif len(self._overflows) < 1000:
             self._overflows.append(self._steps.count)
 
+    @unseen
     def _alone(self, call: RootCall) -> None:
         """A forward without gradients: it is looked at when it has returned, before its arguments change."""
         if self._steps.count or not self._active():
@@ -261,7 +268,7 @@ class NanInfTracker:
         self._memory.clear()
         self._attribution.next_step()
         if self._mode is not None:
-            self._mode.taken()
+            self._mode.forget()
         self._steps.count += 1
         self._set_active()
         self._steps.count -= 1
