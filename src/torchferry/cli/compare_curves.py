@@ -1,0 +1,228 @@
+"""`torchferry compare curves`: whether a target's training curve is the reference's."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.backends.acceptance import find, rules
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.numerics.curves import page, plot, report_data, report_text
+from torchferry.numerics.curves.choosing import parse as parse_metric
+from torchferry.numerics.curves.comparison import Comparison, Terms, compare
+from torchferry.numerics.curves.curve import REPEATED, RESTARTS, Habits
+from torchferry.numerics.curves.envelope import FACTOR
+from torchferry.numerics.curves.judging import OWN, SPREAD
+from torchferry.numerics.curves.pairing import ALIGNMENTS
+from torchferry.numerics.curves.reading import FORMATS, Wanted, read
+from torchferry.numerics.curves.smoothing import parse as parse_smoothing
+
+_COLOURS = {"met": {"fg": "green", "bold": True}, "not met": {"fg": "red", "bold": True}, "faint": {"dim": True}}
+_FILE = click.Path(exists=True, path_type=Path)
+
+
+@click.command("curves")
+@click.argument("reference", type=_FILE, required=False)
+@click.argument("target", type=_FILE, required=False)
+@click.option("--reference-run", multiple=True, type=_FILE, help="A further run of the reference, with another seed.")
+@click.option("--target-run", multiple=True, type=_FILE, help="A further run of the target, with another seed.")
+@click.option(
+    "-m",
+    "--metric",
+    "--key",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="What to compare: loss, train.loss, 'loss*', or loss=train/loss where the logs differ; can be repeated.",
+)
+@click.option("--all-metrics", is_flag=True, help="Compare all metrics that all logs have.")
+@click.option(
+    "--pattern",
+    "patterns",
+    multiple=True,
+    metavar="REGEX",
+    help="Your own pattern with a group `value`, and, if you like, `step`, `epoch`, `rank`, `metric`; can be repeated.",
+)
+@click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="What the logs are; auto looks at them.")
+@click.option("--rule", default="", metavar="NAME", help="The rule that decides; --list-rules shows them.")
+@click.option("--list-rules", is_flag=True, help="Show the rules with their sources and end.")
+@click.option("--rtol", type=click.FloatRange(0), help="Relative error that is allowed, as a share: 0.02.")
+@click.option("--from-step", type=click.IntRange(1), help="The first step that is judged, from 1.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Judge only the last N common steps.")
+@click.option(
+    "--spread-factor",
+    type=click.FloatRange(0, min_open=True),
+    default=FACTOR,
+    show_default=True,
+    help="With several runs of the reference: how many times their own spread the target may be away.",
+)
+@click.option("--align", type=click.Choice(ALIGNMENTS), default="auto", help="What belongs together: steps, or order.")
+@click.option("--smooth", default="none", metavar="HOW", help="Before comparing: none, ema:0.9 or window:20.")
+@click.option("--rank", type=click.IntRange(0), help="Whose values count where several ranks wrote; else the lowest.")
+@click.option(
+    "--restarts",
+    type=click.Choice(RESTARTS),
+    default="auto",
+    help="What a step that goes back means: a run that began again, or the next epoch.",
+)
+@click.option(
+    "--repeated", type=click.Choice(REPEATED), default="last", help="Which of several values at a step counts."
+)
+@click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
+@click.option(
+    "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw it: FILE.svg or FILE.html."
+)
+@click.option("--log-scale", is_flag=True, help="Draw the values on a logarithmic scale.")
+@click.option("--list-metrics", is_flag=True, help="Show what the logs hold and end.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    reference: Path | None,
+    target: Path | None,
+    reference_run: tuple[Path, ...],
+    target_run: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    all_metrics: bool,
+    patterns: tuple[str, ...],
+    log_format: str,
+    rule: str,
+    list_rules: bool,
+    rtol: float | None,
+    from_step: int | None,
+    last: int | None,
+    spread_factor: float,
+    align: str,
+    smooth: str,
+    rank: int | None,
+    restarts: str,
+    repeated: str,
+    output_format: str,
+    output_file: Path | None,
+    plot_file: Path | None,
+    log_scale: bool,
+    list_metrics: bool,
+    lang: str | None,
+) -> None:
+    """Say whether a target's training curve is the reference's.
+
+    REFERENCE and TARGET are logs: printed text with or without progress bars, JSON lines, CSV, trainer_state.json,
+    TensorBoard event files, or a folder with one. Ends with 1 when the rule is not met.
+
+    \b
+    torchferry compare curves cuda.log target.log
+    torchferry compare curves cuda.log target.log --rule flagperf --plot curves.svg
+    torchferry compare curves a.log b.log --pattern 'loss is (?P<value>\\S+) at (?P<step>\\d+)'
+    torchferry compare curves cuda-1.log target.log --reference-run cuda-2.log --reference-run cuda-3.log
+    """
+    lang = lang or env.language()
+    if list_rules:
+        _list_rules(lang)
+        return
+    if reference is None or target is None:
+        raise UsageError(say("two logs are compared: the reference's and the target's"))
+    if plot_file is not None and plot_file.suffix.lower() not in (".svg", ".html"):
+        raise UsageError(say("a plot is written to FILE.svg or FILE.html, not to {path}", path=plot_file))
+    if rule not in ("", OWN, SPREAD):
+        chosen = find(rule)
+    else:
+        chosen = None
+    habits = Habits(restarts, repeated, rank)
+    terms = Terms(
+        chosen,
+        rule == SPREAD,
+        rule == OWN,
+        rtol,
+        from_step,
+        last,
+        spread_factor,
+        align,
+        parse_smoothing(smooth),
+        habits,
+    )
+    every = all_metrics or list_metrics
+    sides = [_wanted(metrics, patterns, log_format, side)._replace(every=every) for side in (0, 1)]
+    references = [read(path, sides[0]) for path in (reference, *reference_run)]
+    targets = [read(path, sides[1]) for path in (target, *target_run)]
+    if list_metrics:
+        for log in (*references, *targets):
+            click.echo(f"{log.path}: {', '.join(sorted(log.points))}")
+        return
+    comparison = compare(references, targets, metrics, all_metrics or bool(patterns), terms)
+    _show(comparison, output_format, output_file, lang, log_scale)
+    if plot_file is not None:
+        draw = plot.render if plot_file.suffix.lower() == ".svg" else page.render
+        _write(plot_file, draw(comparison, lang, log_scale))
+    sys.exit(exitcodes.CLEAN if comparison.met else exitcodes.FINDINGS)
+
+
+def _wanted(metrics: tuple[str, ...], patterns: tuple[str, ...], log_format: str, side: int) -> Wanted:
+    named = tuple(parse_metric(text)[side] for text in metrics)
+    if any("*" in text or "?" in text for text in metrics):
+        named = ()  # all are read, and those that match are chosen
+    compiled = tuple(_compiled(text) for text in patterns)
+    return Wanted(named, compiled, named[0] if len(named) == 1 else "loss", log_format)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise UsageError(say("`{pattern}` is no regular expression: {error}", pattern=text, error=error)) from None
+    if "value" not in pattern.groupindex and pattern.groups != 1:
+        raise UsageError(
+            say("`{pattern}` does not say which part is the value", pattern=text),
+            say("put the value into a group: (?P<value>\\S+)"),
+        )
+    return pattern
+
+
+def _show(comparison: Comparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
+    if form == "text":
+        colour = file is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        text = "".join(f"{line}\n" for line in report_text.lines(comparison, lang, _paint if colour else _plain))
+    elif form == "json":
+        text = report_data.render_json(comparison, lang)
+    elif form == "csv":
+        text = report_data.render_csv(comparison)
+    else:
+        text = page.render(comparison, lang, log_scale)
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        _write(file, text)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_bytes(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+
+
+def _list_rules(lang: str) -> None:
+    click.echo(f"{OWN:<18} {say('torchferry: mean relative error at most --rtol').render(lang)}")
+    click.echo(f"{SPREAD:<18} {say('torchferry: within the spread of several runs of the reference').render(lang)}")
+    for rule in rules():
+        click.echo(f"{rule.name:<18} {rule.title.render(lang)}")
+        needs = [
+            " | ".join(f"{limit.measure} {'<=' if limit.inclusive else '<'} {limit.value:g}" for limit in need)
+            for need in rule.needs
+        ]
+        if rule.from_step > 1:
+            needs.append(say("from step {step} on", step=rule.from_step).render(lang))
+        click.echo(f"{'':<18} {'; '.join(needs)}")
+        click.echo(f"{'':<18} {rule.source}")
+
+
+def _paint(text: str, kind: str) -> str:
+    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
+
+
+def _plain(text: str, kind: str) -> str:
+    return text

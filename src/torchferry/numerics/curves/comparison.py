@@ -1,0 +1,188 @@
+"""Two sides compared: logs read, metrics chosen, curves paired, measured and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from torchferry.backends.acceptance import Limit, Rule
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.numerics.curves.choosing import Choice, choose
+from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
+from torchferry.numerics.curves.envelope import FACTOR, Envelope, envelope
+from torchferry.numerics.curves.judging import RTOL, SPREAD, Checked, Verdict, first_judged, judge, own_rule
+from torchferry.numerics.curves.measures import Measures, measure
+from torchferry.numerics.curves.pairing import Pairing, pair
+from torchferry.numerics.curves.reading import Log
+from torchferry.numerics.curves.smoothing import Smoothing
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How curves are compared.
+
+    Attributes:
+        rule: The rule; None: torchferry's own, `spread` where there are several runs of the reference, else `relative`.
+        spread: Whether `spread` is asked for by name.
+        relative: Whether `relative` is.
+        rtol: The relative error from which a step is beyond; None: as the rule says, else 2 %.
+        from_step: The first step that is judged, from 1; None: as the rule says.
+        last: Only so many of the last steps are judged; None: all.
+        factor: See `Envelope`.
+        alignment: One of `pairing.ALIGNMENTS`.
+        smoothing: Applied before measuring.
+        habits: How logs are understood.
+    """
+
+    rule: Rule | None = None
+    spread: bool = False
+    relative: bool = False
+    rtol: float | None = None
+    from_step: int | None = None
+    last: int | None = None
+    factor: float = FACTOR
+    alignment: str = "auto"
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    habits: Habits = field(default_factory=Habits)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric compared.
+
+    Attributes:
+        choice: Its name on both sides.
+        references, targets: The curves as they were read, one a run.
+        pairing: Their values at common steps, smoothed where that was asked for.
+        start: Index of the first pair that was judged.
+        measures: Of the judged pairs, of the means of both sides.
+        envelope: The reference's own spread, where there are several runs.
+        verdict: What the rule says.
+    """
+
+    choice: Choice
+    references: tuple[Curve, ...]
+    targets: tuple[Curve, ...]
+    pairing: Pairing
+    start: int
+    measures: Measures
+    envelope: Envelope | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All metrics of two sides compared; `notes` are what was left out of the logs."""
+
+    references: tuple[Path, ...]
+    targets: tuple[Path, ...]
+    metrics: tuple[Compared, ...]
+    smoothing: Smoothing
+    notes: tuple[Message, ...]
+
+    @property
+    def met(self) -> bool:
+        """Say whether the target's curves are the reference's."""
+        return all(compared.verdict.met for compared in self.metrics)
+
+
+def compare(
+    references: Sequence[Log], targets: Sequence[Log], named: tuple[str, ...], every: bool, terms: Terms
+) -> Comparison:
+    """Compare logs; the first of each side is the one whose length is spoken of.
+
+    Raises:
+        UsageError: a metric is missing, there are no common steps, or the rule does not fit what was given.
+    """
+    if terms.spread and len(references) < 2:
+        raise UsageError(
+            say("the rule `{rule}` needs two or more runs of the reference", rule=SPREAD),
+            say("name further runs with --reference-run FILE"),
+        )
+    choices = choose(list(references), list(targets), named, every)
+    metrics = tuple(_compared(choice, references, targets, terms) for choice in choices)
+    notes = [
+        say("{path}: {what}", path=log.path, what=what) for log in (*references, *targets) for what in log.troubles
+    ]
+    notes += [
+        say("{path}: {count} more places were left out", path=log.path, count=log.more_troubles)
+        for log in (*references, *targets)
+        if log.more_troubles
+    ]
+    return Comparison(
+        tuple(log.path for log in references),
+        tuple(log.path for log in targets),
+        metrics,
+        terms.smoothing,
+        tuple(notes),
+    )
+
+
+def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log], terms: Terms) -> Compared:
+    habits = terms.habits if terms.alignment != "order" else replace(terms.habits, by_order=True)
+    ours = tuple(curve_of(log.points[choice.reference], habits) for log in references)
+    theirs = tuple(curve_of(log.points[choice.target], habits) for log in targets)
+    paired = pair(ours, theirs, terms.alignment)
+    paired = replace(
+        paired,
+        references=tuple(terms.smoothing(run) for run in paired.references),
+        targets=tuple(terms.smoothing(run) for run in paired.targets),
+    )
+    by_spread = terms.spread or (terms.rule is None and not terms.relative and len(ours) > 1)
+    rule = terms.rule or own_rule(RTOL if terms.rtol is None else terms.rtol)
+    if terms.from_step is not None:
+        rule = replace(rule, from_step=terms.from_step)
+    start = first_judged(rule, paired)
+    if terms.last is not None:
+        start = max(start, len(paired.keys) - terms.last)
+    if start >= len(paired.keys):
+        raise UsageError(
+            say("no common step is at or after step {step}, where the rule begins", step=rule.from_step),
+            say("train for more steps, or say --from-step"),
+        )
+    keys = paired.keys[start:]
+    measures = measure(keys, paired.reference[start:], paired.target[start:], _tolerance(rule, terms.rtol))
+    if not measures.count and not measures.broken_count:
+        raise UsageError(
+            say("the reference has no finite value of `{metric}` at the judged steps", metric=choice.title)
+        )
+    spread = None
+    if len(ours) > 1:
+        runs = [run[start:] for run in paired.references]
+        spread = envelope(keys, runs, [run[start:] for run in paired.targets], terms.factor)
+    verdict = judge(rule, measures, paired)
+    if _needs_the_first(rule) and (start or ours[0].keys[0] != paired.keys[0]):
+        told = say(
+            "the rule asks for the first step, and the first common one is {step}", step=shown(keys[0], paired.form)
+        )
+        verdict = replace(verdict, notes=(*verdict.notes, told))
+    if by_spread and spread is not None:
+        verdict = _by_spread(spread, verdict, rule, measures.broken is not None)
+    return Compared(choice, ours, theirs, paired, start, measures, spread, verdict)
+
+
+def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> Verdict:
+    limit = Limit("mean_relative", spread.allowed, inclusive=True)
+    own = Rule(SPREAD, Bilingual("the reference's own spread", "参考自身的离散程度"), ((limit,),), rule.from_step)
+    errors = [error for error in spread.target if error is not None]
+    worst = max(errors) if len(errors) == len(spread.target) else None
+    checked = Checked(limit, worst)
+    notes = list(verdict.notes)
+    if spread.allowed == 0:
+        notes.append(say("the runs of the reference are the same to the last digit; the target must be too"))
+    return Verdict(own, ((checked,),), spread.met and not broken, tuple(notes))
+
+
+def _needs_the_first(rule: Rule) -> bool:
+    return any(limit.measure.startswith("first_") for need in rule.needs for limit in need)
+
+
+def _tolerance(rule: Rule, rtol: float | None) -> float:
+    if rtol is not None:
+        return rtol
+    limits = [
+        limit.value for need in rule.needs for limit in need if limit.measure in ("mean_relative", "signed_relative")
+    ]
+    return limits[0] if limits else RTOL

@@ -1,0 +1,137 @@
+"""Whether measures keep a rule, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchferry.backends.acceptance import SIGNED, Limit, Rule
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.numerics.curves.curve import Form, shown
+from torchferry.numerics.curves.measures import Measures
+from torchferry.numerics.curves.pairing import Pairing
+
+OWN = "relative"
+"""The rule that holds where the user names none: the mean relative error is at most `--rtol`."""
+
+SPREAD = "spread"
+"""The rule that holds where several runs of the reference are given; see `envelope.py`."""
+
+RTOL = 0.02
+"""The relative error that is allowed where nothing says another: the 2 % of the rule `flagperf`."""
+
+UNDEFINED = "-"
+"""Stands for a measure that has no value."""
+
+_FEW = 10
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One limit with what was measured; `measured` is None where the measure is undefined."""
+
+    limit: Limit
+    measured: float | None
+
+    @property
+    def met(self) -> bool:
+        """Say whether the limit is kept."""
+        return self.limit.met(self.measured)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a rule says of a comparison.
+
+    Attributes:
+        rule: The rule.
+        needs: Each of its needs with what was measured.
+        met: Whether the target's curve is the reference's by this rule.
+        by_sign: Whether it is met only because errors of both signs cancel, or because the target is below.
+        notes: What stands against it beyond the rule's own needs, and what to know of it.
+    """
+
+    rule: Rule
+    needs: tuple[tuple[Checked, ...], ...]
+    met: bool
+    notes: tuple[Message, ...] = ()
+    by_sign: bool = False
+
+
+def own_rule(rtol: float) -> Rule:
+    """Return torchferry's own rule for one run on either side."""
+    title = Bilingual("mean relative error", "平均相对误差")
+    return Rule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
+
+
+def judge(rule: Rule, measures: Measures, pairing: Pairing) -> Verdict:
+    """Judge measures by a rule; NaN or infinity where the reference is finite is never met."""
+    needs = tuple(tuple(Checked(limit, getattr(measures, limit.measure)) for limit in need) for need in rule.needs)
+    met = bool(measures.count) and all(any(checked.met for checked in need) for need in needs)
+    notes: list[Message] = []
+    if measures.broken is not None:
+        met = False
+        notes.append(
+            say(
+                "the target is NaN or infinite at {count} steps where the reference is not, first at {step}",
+                count=measures.broken_count,
+                step=shown(measures.broken, pairing.form),
+            )
+        )
+    if measures.unusable:
+        notes.append(
+            say("the reference is NaN or infinite at {count} steps; they were not judged", count=measures.unusable)
+        )
+    if measures.zeros:
+        notes.append(say("the reference is 0 at {count} steps; they have no relative error", count=measures.zeros))
+    if 0 < measures.count < _FEW:
+        notes.append(say("only {count} steps were judged", count=measures.count))
+    if rule.advised_steps > measures.count:
+        notes.append(
+            say(
+                "the rule's source advises at least {wanted} steps; {count} were judged",
+                wanted=rule.advised_steps,
+                count=measures.count,
+            )
+        )
+    by_sign = met and rests_on_sign(needs, measures)
+    if by_sign:
+        notes.append(
+            say(
+                "the rule is met by the sign alone: it averages errors of both signs, and without sign the mean "
+                "relative error is {error}",
+                error=percent(measures.mean_relative),
+            )
+        )
+    return Verdict(rule, needs, met, tuple(notes), by_sign)
+
+
+def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: Measures) -> bool:
+    """Say whether a rule that is met would not be if its measures were taken without their sign."""
+    unsigned = {"signed_relative": measures.mean_relative, "signed": measures.mean_absolute}
+    return any(
+        not any(
+            checked.limit.met(unsigned[checked.limit.measure] if checked.limit.measure in SIGNED else checked.measured)
+            for checked in need
+        )
+        for need in needs
+    )
+
+
+def first_judged(rule: Rule, pairing: Pairing) -> int:
+    """Return the index of the first pair that the rule judges."""
+    if rule.from_step <= 1:
+        return 0
+    if pairing.form != Form.STEP:
+        return min(rule.from_step - 1, len(pairing.keys))
+    # a log that counts from 0 calls its 21st step 20
+    zero = bool(pairing.keys) and pairing.keys[0][1] == 0
+    first = rule.from_step - 1 if zero else rule.from_step
+    return next((index for index, key in enumerate(pairing.keys) if key[1] >= first), len(pairing.keys))
+
+
+def percent(share: float | None) -> str:
+    """Return a share of 1 as percent with three digits; a dash where there is none."""
+    if share is None:
+        return UNDEFINED
+    size = abs(share) * 100
+    return f"{share * 100:.3g} %" if size == 0 or size >= 1e-3 else f"{share * 100:.1e} %"

@@ -1,0 +1,200 @@
+"""Which reader a log needs, and what all of its values come to."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import Message, say
+from torchferry.numerics.curves.document import DocumentReader
+from torchferry.numerics.curves.events import EventReader, is_event_file
+from torchferry.numerics.curves.lines import beginning, decoded
+from torchferry.numerics.curves.sample import Sample, Trouble, plain
+from torchferry.numerics.curves.table import TableReader, delimiter_of
+from torchferry.numerics.curves.text_log import PatternReader, Reader
+
+FORMATS = ("auto", "text", "csv", "json", "tensorboard")
+"""What a log can be said to be; `text` reads JSON lines too."""
+
+_MOST_METRICS = 2048
+_MOST_TROUBLES = 5
+_EVENTS = "*tfevents*"
+_KNOWN_FILES = ("results.csv", "metrics.csv", "trainer_state.json")
+
+
+class Series(Protocol):
+    """Something that yields what a file says."""
+
+    def samples(self, path: Path) -> Iterator[Sample | Trouble]:
+        """Yield the samples of a file in its order."""
+        ...
+
+
+class Wanted(NamedTuple):
+    """What is to be read of a log.
+
+    Attributes:
+        metrics: Names, as `plain` has them; empty: all that are found.
+        patterns: The user's own expressions; with them, lines are read by nothing else.
+        pattern_metric: What the values of expressions without a group `metric` are called.
+        form: One of `FORMATS`.
+        every: Whether all metrics are wanted, and not just a loss.
+    """
+
+    metrics: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
+    pattern_metric: str = "loss"
+    form: str = "auto"
+    every: bool = False
+
+
+@dataclass
+class Points:
+    """The values of one metric of one rank, in the order of the log; NaN stands for an epoch or step not known."""
+
+    metric: str
+    epochs: array[float] = field(default_factory=lambda: array("d"))
+    steps: array[float] = field(default_factory=lambda: array("d"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    bars: bool = False
+
+    def add(self, sample: Sample) -> None:
+        """Add one value."""
+        self.epochs.append(float("nan") if sample.epoch is None else sample.epoch)
+        self.steps.append(float("nan") if sample.step is None else sample.step)
+        self.values.append(sample.value)
+        self.bars = self.bars or sample.bar
+
+
+@dataclass
+class Log:
+    """Everything that was read of one log: points by metric (as `plain` has it) and rank, and what was left out."""
+
+    path: Path
+    points: dict[str, dict[int | None, Points]] = field(default_factory=dict)
+    troubles: list[Message] = field(default_factory=list)
+    more_troubles: int = 0
+
+
+def read(path: Path, wanted: Wanted) -> Log:
+    """Read a log, or a folder with one.
+
+    Raises:
+        TorchferryError: the file cannot be read, or is no log of the form that it has.
+        UsageError: a folder holds no log that is known by its name, or several.
+    """
+    log = Log(path)
+    for file in _files(path):
+        known, more = list(log.troubles), log.more_troubles
+        for reader in _readers(file, wanted):
+            log.troubles, log.more_troubles = list(known), more  # what a reader that found nothing said is of no use
+            _gather(reader, file, wanted, log)
+            if log.points:
+                break
+    if wanted.metrics and not log.points and not wanted.patterns:
+        return read(path, wanted._replace(metrics=(), every=True))  # so that it can be said what is there
+    return log
+
+
+def _gather(reader: Series, file: Path, wanted: Wanted, log: Log) -> None:
+    known = set(wanted.metrics)
+    for item in reader.samples(file):
+        if isinstance(item, Trouble):
+            if len(log.troubles) < _MOST_TROUBLES:
+                log.troubles.append(item.what)
+            else:
+                log.more_troubles += 1
+            continue
+        name = plain(item.metric)
+        if known and name not in known:
+            continue
+        ranks = log.points.get(name)
+        if ranks is None:
+            if len(log.points) >= _MOST_METRICS:
+                raise TorchferryError(
+                    say("{path} has more than {count} metrics", path=file, count=_MOST_METRICS),
+                    say("name those that are meant with --metric"),
+                )
+            ranks = log.points[name] = {}
+        points = ranks.get(item.rank)
+        if points is None:
+            points = ranks[item.rank] = Points(item.metric)
+        points.add(item)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    events = sorted(path.glob(_EVENTS))
+    if events:
+        return events
+    known = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
+    if len(known) == 1:
+        return known
+    raise UsageError(
+        say(
+            "{path} is a folder with no event file, and not with one of {names}",
+            path=path,
+            names=", ".join(_KNOWN_FILES),
+        ),
+        say("name the log itself"),
+    )
+
+
+def _readers(file: Path, wanted: Wanted) -> list[Series]:
+    """Return the readers to try, the likeliest first; the next one is asked where one finds nothing."""
+    if wanted.patterns:
+        return [PatternReader(wanted.patterns, wanted.pattern_metric)]
+    form = wanted.form if wanted.form != "auto" else _form(file)
+    if form == "tensorboard":
+        return [EventReader()]
+    if form == "csv":
+        return [TableReader()]
+    if form == "json":
+        return [DocumentReader()]
+    if wanted.metrics:
+        words = {name.rsplit(maxsplit=1)[-1] for name in wanted.metrics if name}
+        # one word that all lines of interest have makes most lines of a large log cheap
+        return [Reader(words.pop() if len(words) == 1 else "")]
+    return [Reader()] if wanted.every else [Reader("loss"), Reader()]
+
+
+def _form(file: Path) -> str:
+    head = beginning(file)
+    if is_event_file(head):
+        return "tensorboard"
+    text = decoded(head).lstrip()
+    first, _, rest = text.partition("\n")
+    first, rest = first.strip(), rest.lstrip()
+    if first.startswith(("{", "[")):
+        return "json" if _is_document(first, rest, file) else "text"
+    if file.suffix.lower() in (".csv", ".tsv") or _is_table(first, rest):
+        return "csv"
+    return "text"
+
+
+def _is_document(first: str, rest: str, file: Path) -> bool:
+    """Say whether a file that begins with a bracket is one JSON document; else it is JSON lines, or a text log."""
+    if first in ("{", "[") or first.startswith(("[{", '{"log_history"')):
+        return True
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        return file.suffix.lower() == ".json" and not rest
+    if rest or not isinstance(record, dict):
+        return isinstance(record, list)
+    return any(isinstance(value, list) and value for value in record.values())
+
+
+def _is_table(first: str, rest: str) -> bool:
+    delimiter = delimiter_of(first)
+    if not delimiter or ":" in first or "=" in first:
+        return False
+    rows = [row for row in rest.split("\n")[:3] if row.strip()]
+    return bool(rows) and all(row.count(delimiter) == first.count(delimiter) for row in rows[:2])
