@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -388,3 +389,14 @@ def test_nothing_stays(level: Any) -> None:
     with NanInfTracker(level=level):
         train(GPT(), words("cpu"), next_word, steps=1)
     assert state() == before
+
+
+def test_memory_does_not_grow(level: Any) -> None:
+    model = GPT()
+    with NanInfTracker(level=level):
+        train(model, words("cpu"), next_word, steps=3)
+        gc.collect()
+        before = len(gc.get_objects())
+        train(model, words("cpu"), next_word, steps=20)
+        gc.collect()
+        assert abs(len(gc.get_objects()) - before) < 20

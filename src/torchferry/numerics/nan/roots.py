@@ -79,13 +79,15 @@ def end(call: RootCall, result: Any) -> None:
     call.outputs = list(leaves(result))
     for number, output in enumerate(call.outputs):
         if output.requires_grad:
-            output.register_hook(_keeper(call, number))
+            output.register_hook(_keeper(call.gradients, number))
 
 
-def _keeper(call: RootCall, number: int) -> Any:
+def _keeper(gradients: dict[int, Tensor], number: int) -> Any:
+    """Return a hook. It must not know the call, which knows the output: nobody could free the two."""
+
     def keep(gradient: Tensor) -> None:
-        held = call.gradients.get(number)
-        call.gradients[number] = gradient if held is None else held + gradient  # backward may run twice
+        held = gradients.get(number)
+        gradients[number] = gradient if held is None else held + gradient  # backward may run twice
 
     return keep
 
