@@ -110,6 +110,7 @@ def read_call(folder: Path) -> Call:
                 known=FORMAT,
             )
         )
+    _check_texts(document)
     for key, kind in _KINDS.items():
         if not isinstance(document.get(key), kind):
             raise Refused(say("{file} has no proper `{key}`", file=CALL, key=key))
@@ -136,6 +137,28 @@ _KINDS = {
     "random": dict,
     "grad": bool,
 }
+
+
+_DEEPEST = 40
+"""How deep `call.json` may be nested."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal would take for orders."""
+
+
+def _check_texts(document: Any) -> None:
+    """Refuse a document that would do something to who walks over it, or prints it."""
+    waiting = [(document, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise Refused(say("{file} is nested more than {most} deep", file=CALL, most=_DEEPEST))
+        if isinstance(value, dict):
+            waiting += [(key, depth) for key in value] + [(part, depth + 1) for part in value.values()]
+        elif isinstance(value, list):
+            waiting += [(part, depth + 1) for part in value]
+        elif isinstance(value, str) and _CONTROL.search(value):
+            raise Refused(say("{file} holds control characters", file=CALL))
 
 
 def _bytes(path: Path, most: int) -> bytes:

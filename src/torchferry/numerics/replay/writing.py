@@ -210,16 +210,18 @@ def _json(document: dict[str, Any]) -> str:
 
 def plain(value: Any) -> Any:
     """Return what a note says, in values that JSON has: tensors by their shapes, numbers that are none as text."""
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, int)):
         return value
+    if isinstance(value, str):
+        return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in value)
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {plain(str(key)): plain(part) for key, part in value.items()}
     if isinstance(value, Tensor):
         return f"{value.dtype}{list(value.shape)}"
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(part) for part in value]
-    return str(value)
+    return plain(str(value))
