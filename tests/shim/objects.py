@@ -52,6 +52,15 @@ torch.accelerator.set_device_index(0)
         {PTEX: "..."},
     ),
     Program(
+        "the accelerator has a module, and makes tensors",
+        """
+import torch
+d = torch.accelerator.current_accelerator()
+print(callable(torch.get_device_module(d).synchronize), torch.ones(2, device=d).device)
+""",
+        "True cuda:0",
+    ),
+    Program(
         "priorities that the installed plugin does not tell",
         """
 import torch

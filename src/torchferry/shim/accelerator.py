@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torchferry.backends import cuda
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
@@ -24,10 +25,10 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     if _type_of(module) == resolver.devices.card:
         _take_devices(patches, resolver, viewers, module)
         return
-    card = resolver.devices.card
 
     def current_accelerator(check_available: bool = False) -> torch.device | None:
-        return torch.device(card) if not check_available or torch.cuda.is_available() else None
+        # CUDA's, since torch has no module of the card's own name, by which a library would go on
+        return torch.device(cuda.DEVICE_TYPE) if not check_available or torch.cuda.is_available() else None
 
     patches.set_view(module, "current_accelerator", current_accelerator, viewers)
     for name, counterpart in (
