@@ -91,7 +91,7 @@ WITH_TORCH = {
 }
 """Modules that run inside a program that has torch, and the room they are in."""
 
-NUMERICS_ON_FILES = ("curves", "inside", "launched", "report", "site", "differences")
+NUMERICS_ON_FILES = ("curves", "inside", "launched", "report", "site", "differences", "summaries", "pages")
 """Parts of `numerics` that work on files, without torch; the others run inside a program."""
 
 MAY_IMPORT = {

@@ -45,6 +45,12 @@ _SPACES = {
 }
 """Kinds of whole namespaces."""
 
+_WRITES = {
+    base: ((3, "running_mean"), (4, "running_var"))
+    for base in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
+}
+"""Arguments that operators write to and whose schema does not say so."""
+
 _DROPOUT = ("dropout_p", "dropout")
 """Arguments of operators that draw numbers only where this is not 0."""
 
@@ -123,7 +129,7 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
         (index, item.name)
         for index, item in enumerate(schema.arguments)
         if item.alias_info is not None and item.alias_info.is_write
-    )
+    ) or _WRITES.get(base, ())
     aliases = [item.alias_info for item in schema.returns]
     dropout = next(
         ((index, item.name) for index, item in enumerate(schema.arguments) if item.name in _DROPOUT),

@@ -1,0 +1,62 @@
+"""A part of a large product: where it is compared again and again, a moving block of it is enough."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchferry.core.messages import say
+from torchferry.numerics.compare.fetching import Fetched
+from torchferry.numerics.compare.snapshot import Place, Snapshot
+
+if TYPE_CHECKING:
+    from torchferry.numerics.compare.verdict import Call
+
+_LARGE = 1 << 22
+"""Multiplications from which on a product is cut."""
+
+_SHARE = 4
+"""A block is one part in so many."""
+
+_GIVEN = {"mm": 0, "addmm": 1, "bmm": 0, "convolution": 0}
+"""Argument whose first dimension is that of the result."""
+
+
+def block_of(call: Call, source: random.Random) -> Call:
+    """Return a call for a moving block of the first dimension of a large product; other calls as they are."""
+    place = _GIVEN.get(call.operator.base)
+    if place is None or call.operator.overload._overloadname != "default" or len(call.results) != 1:
+        return call
+    given, result = call.snapshot.args[place], call.results[0]
+    if not isinstance(given, Place) or not result.shape or given.size[0] != result.shape[0]:
+        return call
+    rows = result.shape[0]
+    width = max(1, rows // _SHARE)
+    if rows < _SHARE or given.size[-1] * _count(result.shape) < _LARGE:
+        return call
+    begin = source.randrange(rows - width + 1)
+    args = list(call.snapshot.args)
+    args[place] = _cut(given, begin, width)
+    if call.operator.base == "bmm":
+        args[1] = _cut(args[1], begin, width)
+    first = args[0]
+    if call.operator.base == "addmm" and isinstance(first, Place) and len(first.size) == 2 and first.size[0] == rows:
+        args[0] = _cut(first, begin, width)
+    snapshot = Snapshot(tuple(args), call.snapshot.kwargs, call.snapshot.stores, call.snapshot.size)
+    part = replace(
+        result, fetched=Fetched(result.fetched.tensor[begin : begin + width]), shape=(width, *result.shape[1:])
+    )
+    note = say("{first} to {last} of {count} in the first dimension", first=begin, last=begin + width - 1, count=rows)
+    return replace(call, snapshot=snapshot, results=[part], note=note)
+
+
+def _cut(place: Place, begin: int, width: int) -> Place:
+    return place._replace(size=(width, *place.size[1:]), offset=place.offset + begin * place.stride[0])
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count

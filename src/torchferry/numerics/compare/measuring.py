@@ -1,0 +1,145 @@
+"""Distances between a result and its reference, in pieces that stay in the cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from torchferry.numerics.compare.status import Element, Measures
+from torchferry.numerics.compare.tolerances import TINY, Bound, unit
+
+_PIECE = 1 << 15
+"""Elements of a piece: with its temporary values it stays in the second cache."""
+
+_ZERO = 1e-7
+"""Added to the denominator of relative errors, as CANN's single benchmark does."""
+
+
+def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Tensor, Tensor, float | Tensor]]:
+    """Yield parts of a result, of its reference and of its absolute bound, in the reference's dtype."""
+    flat, right = device.reshape(-1), reference.reshape(-1)
+    absolute = bound.absolute.reshape(-1) if isinstance(bound.absolute, Tensor) else bound.absolute
+    for begin in range(0, right.numel(), _PIECE):
+        end = begin + _PIECE
+        yield (
+            flat[begin:end].to(right.dtype),
+            right[begin:end],
+            absolute[begin:end] if isinstance(absolute, Tensor) else absolute,
+        )
+
+
+def of_bound(device: Tensor, reference: Tensor, bound: Bound) -> float:
+    """Return the greatest error over its bound; NaN or infinite where a value is not finite."""
+    greatest = 0.0
+    for ours, right, absolute in pieces(device, reference, bound):
+        allowed = right.abs().mul_(bound.relative).add_(absolute)
+        worst = float(ours.sub_(right).abs_().div_(allowed).max()) if ours is not right else 0.0
+        if not worst <= greatest:
+            greatest = worst
+            if not math.isfinite(worst):
+                return worst
+    return greatest
+
+
+def measure(device: Tensor, reference: Tensor, bound: Bound, dtype: torch.dtype) -> Measures:
+    """Measure a result that is finite wherever its reference is; other elements must have been put to zero in both."""
+    count = reference.numel()
+    if count == 0:
+        return Measures()
+    most = relative = total = squares = both = ours_squared = right_squared = fraction = 0.0
+    ulp, off = 0.0, 0
+    spacing = 2 * unit(dtype)
+    for ours, right, absolute in pieces(device, reference, bound):
+        size = right.abs()
+        error = (ours - right).abs_()
+        allowed = (size * bound.relative).add_(absolute)
+        over = error / allowed
+        fraction = max(fraction, float(over.max()))
+        if fraction > 1:
+            off += int((over > 1).sum())
+        most = max(most, float(error.max()))
+        total += float((error / (size + _ZERO)).sum())
+        quotient = error / (size + _ZERO)
+        at = int(quotient.argmax())
+        relative = max(relative, float(quotient[at]))
+        ulp = max(ulp, _units(float(error[at]), float(size[at]), spacing, dtype))
+        squares += float(torch.dot(error, error))
+        both += float(torch.dot(ours, right))
+        ours_squared += float(torch.dot(ours, ours))
+        right_squared += float(torch.dot(right, right))
+    if ours_squared == 0 or right_squared == 0:
+        cosine = 1.0 if ours_squared == right_squared else 0.0
+    else:
+        cosine = min(1.0, both / math.sqrt(ours_squared) / math.sqrt(right_squared))
+    return Measures(
+        max_abs=most,
+        max_rel=relative,
+        mean_rel=total / count,
+        rmse=math.sqrt(squares / count),
+        ulp=ulp,
+        cosine=cosine,
+        of_bound=fraction,
+        elements=count,
+        off=off,
+    )
+
+
+def _units(error: float, size: float, spacing: float, dtype: torch.dtype) -> float:
+    """Return an error in units in the last place of a number of this size."""
+    small = TINY.get(dtype, 2.0**-126)
+    _, exponent = math.frexp(max(size, small))
+    return error / (spacing * 2.0 ** (exponent - 1))
+
+
+def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) -> tuple[float, float]:
+    """Return RMSE and greatest error of the device over those of the CPU in the same dtype, both against the reference.
+
+    What a sixteenth of rounding the reference gives is added below, so that a CPU that happens to be right asks for no
+    wonders.
+    """
+    count = max(1, reference.numel())
+    ours_squares = same_squares = ours_most = same_most = sizes = greatest = 0.0
+    none = Bound(0.0, 0.0)
+    for (ours, right, _), (other, _, _) in zip(
+        pieces(device, reference, none), pieces(same, reference, none), strict=True
+    ):
+        error = (ours - right).abs_()
+        its = (other - right).abs_()
+        size = right.abs()
+        ours_squares += float(torch.dot(error, error))
+        same_squares += float(torch.dot(its, its))
+        ours_most = max(ours_most, float(error.max()))
+        same_most = max(same_most, float(its.max()))
+        sizes += float(size.sum())
+        greatest = max(greatest, float(size.max()))
+    floor = unit(dtype) / 16
+    small = TINY.get(dtype, 2.0**-126)
+    rmse = math.sqrt(ours_squares / count) / (math.sqrt(same_squares / count) + floor * sizes / count + small)
+    return rmse, ours_most / (same_most + floor * greatest + small)
+
+
+def first_off(device: Tensor, reference: Tensor, wrong: Tensor, most: int) -> tuple[Element, ...]:
+    """Return the first elements that differ, for people."""
+    found = []
+    for position in wrong.reshape(-1).nonzero().reshape(-1)[:most].tolist():
+        index = _index(position, tuple(reference.shape))
+        ours, right = device.reshape(-1)[position], reference.reshape(-1)[position]
+        found.append(Element(index, str(ours.item()), str(right.item())))
+    return tuple(found)
+
+
+def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index = []
+    for size in reversed(shape):
+        position, rest = divmod(position, size)
+        index.append(rest)
+    return tuple(reversed(index))
+
+
+def with_ratios(measures: Measures, pair: tuple[float, float]) -> Measures:
+    """Return measures with the ratios to the CPU in the same dtype."""
+    return replace(measures, rmse_ratio=pair[0], max_ratio=pair[1])

@@ -1,0 +1,255 @@
+"""The dispatch mode: lets every call pass, and takes copies around those that are to be compared."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.attribution import Where
+from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.fetching import Fetched, fetch
+from torchferry.numerics.compare.parts import Parts, applies
+from torchferry.numerics.compare.sampling import Kindred, key_of
+from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
+from torchferry.numerics.compare.verdict import Call, Result
+from torchferry.numerics.operators import Kind, Operator, argument, tensors
+
+if TYPE_CHECKING:
+    from torchferry.numerics.compare.tool import CompareWithCPU
+
+ON_CPU = "on the CPU"
+META = "no values (meta or fake tensors)"
+BETWEEN = "copy to the CPU"
+NOT_ASKED = "left out on request"
+
+_LEFT = {
+    Kind.VIEW: "view",
+    Kind.ALLOCATE: "allocation",
+    Kind.COMMUNICATE: "communication",
+    Kind.BOOKKEEP: "bookkeeping",
+}
+"""Kinds of operators that are never compared, as reports call them."""
+
+_PLAIN = Tensor.__torch_dispatch__
+
+
+class Plan:
+    """What is done with calls of one operator.
+
+    Attributes:
+        operator: The operator.
+        left: Why its calls are not compared; empty where they are.
+        calls: How many calls were not compared for it.
+        kindred: Its calls by shapes and dtypes.
+        lists: Whether it works element by element on lists of tensors.
+    """
+
+    __slots__ = ("calls", "kindred", "left", "lists", "operator")
+
+    def __init__(self, known: Operator, asked: bool) -> None:
+        self.operator = known
+        self.left = _LEFT.get(known.kind, "") or ("" if asked else NOT_ASKED)
+        self.calls = 0
+        self.kindred: dict[tuple[Any, ...], Kindred] = {}
+        self.lists = tables.is_elementwise_list(known)
+
+
+class CompareMode(TorchDispatchMode):
+    """Sees every call below autograd."""
+
+    def __init__(self, owner: CompareWithCPU, limit: int) -> None:
+        super().__init__()
+        self._owner = owner
+        self._plans: dict[Any, Plan] = {}
+        self._limit = limit
+        self.device = ""
+        """The first device that is not the CPU; from then on calls on the CPU are not compared."""
+        self._last: tuple[Kindred, Call, float] | None = None
+        """The call that the golden run is to follow next."""
+        self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if types and any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+            return NotImplemented  # it unwraps itself; what it calls inside comes here
+        owner = self._owner
+        if owner.off:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = owner.plan(func)
+        where = owner.where(plan.operator)
+        if owner.golden is not None:
+            return self._beside_golden(plan, where, func, args, kwargs or {})
+        if plan.left:
+            plan.calls += 1
+            return func(*args, **kwargs) if kwargs else func(*args)
+        return self._computed(plan, where, func, args, kwargs or {})
+
+    def plans(self) -> list[Plan]:
+        """Return what is known of the operators that were called."""
+        return list(self._plans.values())
+
+    def _beside_golden(self, plan: Plan, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call, compare it if it is to be, and let the golden run follow."""
+        golden = self._owner.golden
+        assert golden is not None
+        self._last = None
+        with calm():
+            prepared = golden.before(plan.operator, args, kwargs)
+        if plan.left:
+            plan.calls += 1
+            out = func(*args, **kwargs)
+        else:
+            out = self._computed(plan, where, func, args, kwargs)
+        with calm():
+            drift = golden.after(plan.operator, prepared, args, kwargs, out)
+        last: tuple[Kindred, Call, float] | None = self._last
+        if last is not None:
+            kindred, call, seconds = last
+            call.drift = drift
+            self._owner.taken(plan, kindred, call, seconds)
+        return out
+
+    def _computed(self, plan: Plan, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        key, tensor = key_of(args, kwargs)
+        device = kwargs.get("device") if tensor is None else None
+        if tensor is not None:
+            if tensor.is_cpu:
+                passed = ON_CPU if self.device else ""
+            else:
+                passed = META if tensor.is_meta else ""
+        else:
+            passed = META if device is not None and device.type == "meta" else ""
+        kindred = None if passed else self._owner.kindred(plan, key)
+        if passed:
+            self.passed[passed] += 1
+        if kindred is None:
+            return func(*args, **kwargs)
+        return self._compared(plan, kindred, where, func, args, kwargs)
+
+    def _compared(
+        self, plan: Plan, kindred: Kindred, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        owner = self._owner
+        begin = time.perf_counter()
+        parts: Parts | None = None
+        snapshot = None
+        reason: Message | None = None
+        try:
+            with calm():
+                if plan.lists and applies(plan.operator, args):
+                    parts = Parts(args, kwargs, owner.source)
+                    given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
+                    snapshot = take(*given, self._limit)
+                else:
+                    snapshot = take(args, kwargs, self._limit)
+        except Untestable as error:
+            reason = error.reason
+        except Exception as error:
+            reason = _broken(error)
+        before = time.perf_counter() - begin
+        out = func(*args, **kwargs)
+        if snapshot is None:
+            assert reason is not None
+            owner.untested(plan, kindred, where, reason)
+            return out
+        begin = time.perf_counter()
+        try:
+            with calm():
+                call = self._call(plan, where, snapshot, args, kwargs, out, parts)
+        except Untestable as error:
+            owner.untested(plan, kindred, where, error.reason)
+            return out
+        except Exception as error:
+            owner.untested(plan, kindred, where, _broken(error))
+            return out
+        if call is not None:
+            seconds = before + time.perf_counter() - begin
+            if owner.golden is None:
+                owner.taken(plan, kindred, call, seconds)
+            else:
+                self._last = kindred, call, seconds
+        return out
+
+    def _call(
+        self,
+        plan: Plan,
+        where: Where,
+        snapshot: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        out: Any,
+        parts: Parts | None,
+    ) -> Call | None:
+        known = plan.operator
+        if parts is not None:
+            args = tuple(parts.cut(value) for value in args)
+            kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
+            out = parts.cut(out)
+        made = list(known.results(args, kwargs, out))
+        written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
+        if made and (made[0].is_meta or type(made[0]).__torch_dispatch__ is not _PLAIN):
+            self.passed[META] += 1
+            return None
+        device = next((one.device for one in made if not one.is_cpu), made[0].device if made else torch.device("cpu"))
+        if device.type == "cpu":
+            if any(not one.is_cpu for value in (*args, *kwargs.values()) for one in tensors(value)):
+                self.passed[BETWEEN] += 1  # it may still be under way, and it is how values are compared
+                return None
+            if self.device:
+                self.passed[ON_CPU] += 1
+                return None
+        elif not self.device:
+            self.device = str(device)
+        size = snapshot.size + sum(one.numel() * one.element_size() for one in made)
+        if size > self._limit:
+            raise Untestable(too_large(size, self._limit))
+        results = [_result(one) for one in made]
+        return Call(
+            number=0,
+            operator=known,
+            where=where,
+            step=0,
+            device=str(device),
+            snapshot=snapshot,
+            results=results,
+            note=None if parts is None or parts.whole else say("the first, the last and a moving block of each tensor"),
+            owners=None if parts is None else parts.owners(),
+            written=written,
+            size=size,
+            shape=results[0].shape if results else (),
+            dtype=str(results[0].dtype).removeprefix("torch.") if results else "",
+        )
+
+
+def _result(tensor: Tensor) -> Result:
+    if tensor.layout in SPARSE:
+        values = Fetched(tensor.detach().to("cpu", copy=True))
+        return Result(values, tuple(tensor.shape), (), tensor.dtype)
+    check(tensor)
+    return Result(fetch(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def _broken(error: Exception) -> Message:
+    first = str(error).strip().partition("\n")[0][:200]
+    return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
+
+
+@contextlib.contextmanager
+def calm() -> Iterator[None]:
+    """Keep what the tool does from autograd and from the program's own modes."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch._C.DisableTorchFunction())
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_disable_current_modes())
+        yield

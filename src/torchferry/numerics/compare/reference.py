@@ -1,0 +1,131 @@
+"""A call run again on the CPU: in higher precision, or in the dtype of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchferry.core.messages import say
+from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.decompositions import decomposition
+from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
+from torchferry.numerics.operators import Operator, tensors
+
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+EIGHT_BITS = frozenset(
+    dtype
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
+    if (dtype := getattr(torch, name, None)) is not None
+)
+
+
+class Reference:
+    """Runs one call on the CPU, in the dtypes that are asked for.
+
+    Communication, and what draws random numbers, must not come here: running it again would change the program.
+    """
+
+    def __init__(self, operator: Operator, snapshot: Snapshot) -> None:
+        self._operator = operator
+        self._snapshot = snapshot
+        self.args: tuple[Any, ...] = ()
+        """Arguments of the last run; those that it writes to are as they were written."""
+        self.kwargs: dict[str, Any] = {}
+        self.change: Callable[[Tensor], Tensor] | None = None
+        """What is done to the copied values first."""
+
+    def same(self) -> list[Tensor]:
+        """Return the results in the dtypes of the device.
+
+        Raises:
+            Untestable: the CPU has no kernel for it.
+        """
+        return self._run(lambda dtype: dtype, None)
+
+    def wide(self, results: list[torch.dtype]) -> tuple[list[Tensor], torch.dtype]:
+        """Return the results in higher precision than any dtype of the call, and the precision.
+
+        Args:
+            results: Dtypes of the device's results.
+
+        Raises:
+            Untestable: the CPU has no kernel for it.
+        """
+        dtypes = {*self._snapshot.dtypes(), *results}
+        half = not dtypes & {torch.float32, torch.float64, torch.complex64, torch.complex128}
+        choices = (torch.float32, torch.float64) if half else (torch.float64, torch.float32)
+        refused: Untestable | None = None
+        for choice in choices:
+            if choice is torch.float32 and torch.float64 in dtypes:
+                continue
+            try:
+                return self._run(widening(choice), choice), choice
+            except Untestable as error:
+                refused = refused or error
+        assert refused is not None
+        raise refused
+
+    def _run(self, widen: Callable[[torch.dtype], torch.dtype], wide: torch.dtype | None) -> list[Tensor]:
+        operator = self._operator
+        args, kwargs = self.arguments(widen, fresh=bool(operator.written))
+        if wide is not None:
+            args, kwargs = tables.widened(operator, args, kwargs)
+        self.args, self.kwargs = args, kwargs
+        instead = decomposition(operator)
+        try:
+            out = operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0][:200]
+            raise Untestable(say("the CPU cannot run it: {error}", error=first or type(error).__name__)) from None
+        return list(operator.results(args, kwargs, out))
+
+    def arguments(
+        self, widen: Callable[[torch.dtype], torch.dtype], fresh: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments on the CPU, of the dtypes that `widen` says."""
+        args, kwargs = self._snapshot.build(widen, fresh, self.change)
+        return adapted(self._operator, args, kwargs, widen)
+
+
+def widening(wide: torch.dtype) -> Callable[[torch.dtype], torch.dtype]:
+    """Return what dtypes become in a precision: those that are not floating stay."""
+
+    def widen(dtype: torch.dtype) -> torch.dtype:
+        if dtype.is_complex:
+            return _COMPLEX[wide]
+        return wide if dtype.is_floating_point else dtype
+
+    return widen
+
+
+def adapted(
+    operator: Operator,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    widen: Callable[[torch.dtype], torch.dtype],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments that name the CPU and the dtypes of the run."""
+
+    def adapt(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return widen(value)
+        return torch.device("cpu")
+
+    kind = (torch.dtype, torch.device)
+    args = tuple(replaced(value, kind, adapt) for value in args)
+    kwargs = {key: replaced(value, kind, adapt) for key, value in kwargs.items()}
+    if "pin_memory" in kwargs:
+        kwargs["pin_memory"] = False
+    if "device" in {item.name for item in operator.overload._schema.arguments} and kwargs.get("device") is None:
+        if not any(_has_tensor(value) for value in (*args, *kwargs.values())):
+            kwargs["device"] = torch.device("cpu")  # a factory, where the program has another default device
+    if "dtype" in kwargs and kwargs["dtype"] is None:
+        del kwargs["dtype"]
+    return args, kwargs
+
+
+def _has_tensor(value: Any) -> bool:
+    return next(tensors(value), None) is not None

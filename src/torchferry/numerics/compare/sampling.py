@@ -1,0 +1,152 @@
+"""Which calls are compared: the first of each operator, shape and dtype, then what a share of the time allows."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FIRSTS = 64
+"""Kinds of call of one operator that are compared at once; programs whose shapes never repeat go on by the budget."""
+
+_SMALL = 64
+"""Greater integers are counts and sizes, which change from step to step, and no dimensions or modes."""
+
+_UNKNOWN = 0.002
+"""Seconds that a comparison is taken to cost before one was made."""
+
+
+class Kindred:
+    """Calls of one operator with the same shapes, dtypes and strides.
+
+    Attributes:
+        calls: How many there were since the last choice.
+        skip: How many more go by before one is compared; negative where none is wanted.
+        cost: Seconds that a comparison took, of processor time.
+        compared: How many were compared.
+        expected: Calls between the last two choices.
+    """
+
+    __slots__ = ("calls", "compared", "cost", "expected", "skip")
+
+    def __init__(self, skip: int) -> None:
+        self.calls = 0
+        self.expected = 1
+        self.skip = skip
+        self.cost = _UNKNOWN
+        self.compared = 0
+
+
+class Sampler:
+    """Chooses calls.
+
+    Args:
+        every: Compare all of them.
+        budget: Share of the time that comparisons may take beyond the first ones, 0.03 for 3 %.
+    """
+
+    def __init__(self, every: bool, budget: float) -> None:
+        self.every = every
+        self._budget = budget
+        self._random = random.Random(20)  # noqa: S311 - its own, so that the program's stays as it is
+        self._turns: deque[Kindred] = deque()
+        self._allowance = 0.0
+        self._since = time.perf_counter()
+        self.left_to_budget = 0
+        """Kinds of call that came too late to be compared at once."""
+
+    def kindred(self, first: bool) -> Kindred:
+        """Return a new kind of call, to be compared at once or when its turn comes."""
+        found = Kindred(0 if first else -1)
+        if not first:
+            self.left_to_budget += 1
+        if not self.every:
+            if first:
+                self._turns.append(found)
+            else:
+                self._turns.appendleft(found)
+        return found
+
+    def wants(self, kindred: Kindred) -> bool:
+        """Whether this call is compared."""
+        kindred.calls += 1
+        if self.every:
+            return True
+        skip = kindred.skip
+        if skip < 0:
+            return False
+        kindred.skip = skip - 1
+        return skip == 0
+
+    def put_off(self, kindred: Kindred) -> None:
+        """Let the next call of its kind be compared instead: there was no room for this one."""
+        kindred.skip = 0
+
+    def spent(self, kindred: Kindred, seconds: float) -> None:
+        """Note what a comparison took."""
+        first = kindred.compared == 0
+        kindred.compared += 1
+        if first:
+            kindred.cost = seconds  # the first is outside of the budget
+        else:
+            self._allowance -= seconds - kindred.cost
+            kindred.cost += 0.3 * (seconds - kindred.cost)
+
+    def choose(self) -> None:
+        """Choose calls for the time to come; called at the end of steps."""
+        now = time.perf_counter()
+        gone, self._since = now - self._since, now
+        if self.every or not self._turns:
+            return
+        most = max(kindred.cost for kindred in self._turns)
+        self._allowance = min(self._allowance + self._budget * gone, most + self._budget * gone)
+        for kindred in self._turns:
+            if kindred.calls:
+                kindred.expected = kindred.calls
+            kindred.calls = 0
+        for _ in range(len(self._turns)):
+            kindred = self._turns[0]
+            if kindred.skip >= 0:
+                self._turns.rotate(-1)
+                continue
+            if kindred.cost > self._allowance:
+                return  # it waits for its turn, so that large ones have one too
+            self._allowance -= kindred.cost
+            kindred.skip = self._random.randrange(kindred.expected)
+            self._turns.rotate(-1)
+
+
+def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Tensor | None]:
+    """Return what kind of call it is, and the tensor that decides where it runs: one not on the CPU, if any.
+
+    Numbers with fractions are left out: they change with the step.
+    """
+    parts: list[Any] = []
+    found: Tensor | None = None
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, Tensor):
+            parts += (value.shape, value.dtype)
+            if value.layout is torch.strided:
+                parts.append(value.stride())
+            if found is None or (found.is_cpu and not value.is_cpu):
+                found = value
+        elif isinstance(value, (list, tuple)):
+            parts.append(len(value))
+            if value and isinstance(value[0], Tensor):
+                first, last = value[0], value[-1]
+                parts += (first.shape, first.dtype, last.shape)
+                if found is None or (found.is_cpu and not first.is_cpu):
+                    found = first
+            elif value and isinstance(value[0], int):
+                parts += value
+        elif value is None or isinstance(value, bool):
+            parts.append(value)
+        elif isinstance(value, int):
+            parts.append(value if -_SMALL < value < _SMALL else int)
+        elif isinstance(value, (torch.dtype, str)):
+            parts.append(value)
+    return tuple(parts), found

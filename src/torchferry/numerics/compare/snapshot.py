@@ -1,0 +1,215 @@
+"""The arguments of a call as they were before it: one copy of each storage on the CPU, with views, strides and aliases.
+
+A copy is made straight to the CPU, in the dtype of the device; only the part of a storage that the arguments reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.compare.fetching import Fetched, fetch
+
+SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
+
+_GAPS = 2
+"""A view that reaches over more than so many times its elements is copied without the gaps between them."""
+
+
+class Untestable(Exception):  # noqa: N818 - it is a verdict
+    """A call that cannot be compared, and why."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Place(NamedTuple):
+    """In the place of a tensor: the copy that has its values, and how it lies there."""
+
+    store: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+@dataclass
+class Store:
+    """The copy of a part of one storage, flat; or, of a sparse tensor, the copy of the tensor."""
+
+    fetched: Fetched
+    whole: bool = False
+
+    @property
+    def tensor(self) -> Tensor:
+        """The values, once they have arrived."""
+        return self.fetched.tensor
+
+
+@dataclass
+class Snapshot:
+    """Arguments as they were. `build` makes calls of them."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    stores: list[Store] = field(default_factory=list)
+    size: int = 0
+    """Bytes that it holds."""
+
+    def build(
+        self,
+        widen: Callable[[torch.dtype], torch.dtype],
+        fresh: bool,
+        change: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments on the CPU, of the dtypes that `widen` says.
+
+        Args:
+            widen: What a dtype becomes.
+            fresh: Whether the call writes to its arguments, so that the snapshot must not be what it writes to.
+            change: What is done to the values first, if anything.
+        """
+        made: dict[int, Tensor] = {}
+
+        def tensor(place: Place) -> Tensor:
+            store = self.stores[place.store]
+            kept = made.get(place.store)
+            if kept is None:
+                values = store.tensor if change is None else change(store.tensor)
+                kept = values.to(widen(values.dtype), copy=fresh)
+                made[place.store] = kept
+            return kept if store.whole else kept.as_strided(place.size, place.stride, place.offset)
+
+        args = tuple(replaced(value, Place, tensor) for value in self.args)
+        return args, {key: replaced(value, Place, tensor) for key, value in self.kwargs.items()}
+
+    def dtypes(self) -> list[torch.dtype]:
+        """Return the dtypes of the tensors in it."""
+        return [store.fetched.dtype for store in self.stores]
+
+
+def replaced(value: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value with what is of a kind in it, at any depth of lists, put through a function."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        parts = [replaced(part, kind, change) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return value
+
+
+class _Group:
+    """The tensors of a call that lie in one storage with one dtype, and the part of it that they reach."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.begin = 0
+        self.end = 0
+
+    def add(self, tensor: Tensor) -> None:
+        begin, end = reach(tensor)
+        if not self.tensors:
+            self.begin, self.end = begin, end
+        elif end > begin:
+            self.begin, self.end = min(self.begin, begin), max(self.end, end)
+        self.tensors.append(tensor)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most of what the one view reaches over lies between its elements."""
+        return len(self.tensors) == 1 and self.end - self.begin > _GAPS * self.tensors[0].numel() > 0
+
+
+def reach(tensor: Tensor) -> tuple[int, int]:
+    """Return the first element of its storage that a tensor has, and the one behind its last."""
+    begin = int(tensor.storage_offset())
+    if tensor.numel() == 0:
+        return begin, begin
+    return begin, begin + 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> Snapshot:
+    """Copy the tensors of a call.
+
+    Args:
+        args: Positional arguments.
+        kwargs: Arguments by name.
+        limit: Bytes that the copies may take.
+
+    Raises:
+        Untestable: they take more, or one is of a kind that is not copied.
+    """
+    groups: dict[tuple[int, torch.dtype], _Group] = {}
+    size = 0
+
+    def collect(tensor: Tensor) -> Tensor:
+        nonlocal size
+        if tensor.layout in SPARSE:
+            return tensor
+        check(tensor)
+        key = (tensor.untyped_storage()._cdata, tensor.dtype)
+        groups.setdefault(key, _Group()).add(tensor)
+        return tensor
+
+    for value in (*args, *kwargs.values()):
+        replaced(value, Tensor, collect)
+    size = sum((group.end - group.begin) * group.tensors[0].element_size() for group in groups.values())
+    if size > limit:
+        raise Untestable(too_large(size, limit))
+    snapshot = Snapshot((), {}, size=size)
+    at: dict[tuple[int, torch.dtype], int] = {}
+
+    def place(tensor: Tensor) -> Place:
+        if tensor.layout in SPARSE:
+            snapshot.stores.append(Store(Fetched(tensor.detach().to("cpu", copy=True)), whole=True))
+            return Place(len(snapshot.stores) - 1, tuple(tensor.shape), (), 0)
+        key = (tensor.untyped_storage()._cdata, tensor.dtype)
+        group = groups[key]
+        if key not in at:
+            at[key] = len(snapshot.stores)
+            snapshot.stores.append(Store(_copied(group)))
+        return Place(at[key], tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()) - group.begin)
+
+    snapshot.args = tuple(replaced(value, Tensor, place) for value in args)
+    snapshot.kwargs = {key: replaced(value, Tensor, place) for key, value in kwargs.items()}
+    return snapshot
+
+
+def _copied(group: _Group) -> Fetched:
+    first = group.tensors[0].detach()
+    count = group.end - group.begin
+    if not group.sparse:
+        return fetch(torch.as_strided(first, (count,), (1,), group.begin))
+    flat = torch.empty(count, dtype=first.dtype)
+    flat.as_strided(first.size(), first.stride(), 0).copy_(first)
+    return Fetched(flat)
+
+
+def check(tensor: Tensor) -> None:
+    """Refuse what cannot be copied as it is.
+
+    Raises:
+        Untestable: a quantized or nested tensor, one of a layout of its own, or one without values.
+    """
+    if tensor.is_quantized:
+        raise Untestable(say("quantized tensors are not compared"))
+    if tensor.is_nested:
+        raise Untestable(say("nested tensors are not compared"))
+    if tensor.layout is not torch.strided and tensor.layout not in SPARSE:
+        raise Untestable(say("tensors of layout {layout} are not compared", layout=tensor.layout))
+    if tensor.is_meta:
+        raise Untestable(say("a meta tensor has no values"))
+
+
+def too_large(size: int, limit: int) -> Message:
+    """Return why a call of this size is not compared."""
+    return say(
+        "its tensors take {size} MB, and at most {limit} MB are copied; allow more with memory_limit",
+        size=round(size / 2**20),
+        limit=round(limit / 2**20),
+    )

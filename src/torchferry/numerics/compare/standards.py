@@ -1,0 +1,289 @@
+"""The standards that a result can be judged by; `summaries/standards.py` says what each asks, and where it is written.
+
+`ours` is a bound of rounding errors first, and for what is outside of it the ratio to the CPU in the same dtype: what
+no float16 can do is asked of none. The others are what vendors and PyTorch ask for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.compare.pair import Pair
+from torchferry.numerics.compare.status import Status
+
+Judgement = tuple[Status, "Message | None"]
+
+
+Judging = Callable[[Pair], Judgement]
+
+PASSED: Judgement = (Status.PASS, None)
+
+_FEW = ((10, 10.0), (500, 8.0), (1000, 3.0))
+"""Of so few elements, the ratio may be so great: one unlucky rounding decides it (torch._dynamo.utils.same)."""
+
+
+def ours(pair: Pair) -> Judgement:
+    """Bound first, then ratio to the CPU."""
+    if pair.fraction <= 1:
+        return PASSED
+    wider = pair.wider()
+    if wider is not None:
+        pair.judge_by(wider)
+        if pair.fraction <= 1:
+            return PASSED
+    ratios = pair.ratios
+    if ratios is None:
+        return _bound_alone(pair)
+    count = pair.reference.numel()
+    factor = next((factor for most, factor in _FEW if count <= most), 2.0)
+    if ratios[0] <= factor and ratios[1] <= max(10.0, factor):
+        return PASSED
+    return Status.FAIL, say(
+        "{fraction} times what rounding explains, and {ratio} times the CPU's error in {dtype}",
+        fraction=short(pair.fraction),
+        ratio=short(ratios[0]),
+        dtype=name_of(pair.dtype),
+    )
+
+
+def _bound_alone(pair: Pair) -> Judgement:
+    status = Status.WARN if pair.fraction <= 4 else Status.FAIL
+    return status, say(
+        "{fraction} times what rounding explains; the CPU cannot run it in {dtype} for a comparison",
+        fraction=short(pair.fraction),
+        dtype=name_of(pair.dtype),
+    )
+
+
+_MIXED = {
+    torch.float16: (2.0**-9, 2.0**-9, 1e-1),
+    torch.bfloat16: (2.0**-6, 2.0**-6, 1.0),
+    torch.float32: (2.0**-10, 2.0**-16, 1e-2),
+    torch.float8_e4m3fn: (2.0**-2, 2.0**-4, 1.0),
+    torch.float8_e5m2: (2.0**-1, 2.0**-3, 1e-1),
+}
+
+
+def cann_mixed(pair: Pair) -> Judgement:
+    """Share of elements within atol + rtol, and a limit for all."""
+    if pair.dtype not in _MIXED:
+        return _no_rule(pair)
+    relative, absolute, most = _MIXED[pair.dtype]
+    error, size = _errors(pair)
+    share = float((error <= absolute + relative * size).double().mean())
+    unit = size.clamp(min=torch.finfo(pair.dtype).tiny)
+    spacing = torch.exp2(torch.floor(torch.log2(unit))) * torch.finfo(pair.dtype).eps
+    limit = torch.clamp(32 * spacing, min=most)
+    if share >= 0.99 and bool((error <= limit).all()):
+        return PASSED
+    return Status.FAIL, say(
+        "{share} % of the elements are within {absolute} + {relative} * |reference|, not 99; greatest error {most}",
+        share=short(share * 100),
+        absolute=absolute,
+        relative=relative,
+        most=short(float(error.max())),
+    )
+
+
+_MERE = {
+    torch.float16: 2.0**-10,
+    torch.bfloat16: 2.0**-7,
+    torch.float32: 2.0**-13,
+    torch.float8_e4m3fn: 2.0**-3,
+    torch.float8_e5m2: 2.0**-2,
+}
+
+
+def cann_mere(pair: Pair) -> Judgement:
+    """Mean and greatest relative error."""
+    if pair.dtype not in _MERE:
+        return _no_rule(pair)
+    limit = _MERE[pair.dtype]
+    measures = pair.measures
+    if measures.mean_rel < limit and measures.max_rel < 10 * limit:
+        return PASSED
+    return Status.FAIL, say(
+        "mean relative error {mean} of {limit}, greatest {most} of {ten}",
+        mean=short(measures.mean_rel),
+        limit=limit,
+        most=short(measures.max_rel),
+        ten=10 * limit,
+    )
+
+
+_LEVELS = {"L0": (10.0, 2.0, 2.0), "L1": (5.0, 1.5, 1.5), "L2": (2.0, 1.2, 1.2)}
+"""Ratios of MARE, MERE and RMSE."""
+
+
+def _double(level: str) -> Callable[[Pair], Judgement]:
+    limits = _LEVELS[level]
+
+    def judge(pair: Pair) -> Judgement:
+        same = pair.same
+        if same is None:
+            return Status.UNTESTED, say("the CPU cannot run it in {dtype}", dtype=name_of(pair.dtype))
+        error, size = _errors(pair)
+        its = (same.to(pair.reference.dtype) - pair.reference).abs()
+        below = size + 1e-7
+        floor = torch.finfo(pair.dtype).eps / 32
+        found = (
+            _ratio(float((error / below).max()), float((its / below).max()), floor),
+            _ratio(float((error / below).mean()), float((its / below).mean()), floor),
+            _ratio(_rms(error), _rms(its), floor * float(size.mean())),
+        )
+        if all(one <= limit for one, limit in zip(found, limits, strict=True)):
+            return PASSED
+        return Status.FAIL, say(
+            "MARE, MERE and RMSE are {found} times the CPU's in {dtype}; {limits} are allowed",
+            found=" ".join(short(one) for one in found),
+            dtype=name_of(pair.dtype),
+            limits=" ".join(short(one) for one in limits),
+        )
+
+    return judge
+
+
+def ascend_cosine(pair: Pair) -> Judgement:
+    """Cosine, greatest error, and the shares of elements with small relative errors."""
+    measures = pair.measures
+    if measures.cosine <= 0.99 and measures.max_abs >= 1e-3:
+        return Status.FAIL, say("cosine {cosine}, more than 0.99 is asked for", cosine=short(measures.cosine))
+    if measures.max_abs < 1e-3:
+        return PASSED
+    error, size = _errors(pair)
+    relative = error / (size + torch.finfo(torch.float32).eps)
+    outer, inner = (1e-3, 1e-4) if pair.dtype in (torch.float32, torch.float64) else (1e-2, 1e-3)
+    if float((relative < outer).double().mean()) <= 0.99:
+        return Status.FAIL, say("less than 99 % of the elements have a relative error below {limit}", limit=outer)
+    if float((relative < inner).double().mean()) <= 0.999:
+        return Status.WARN, say("less than 99.9 % of the elements have a relative error below {limit}", limit=inner)
+    return PASSED
+
+
+_CLOSE = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+}
+
+
+def torch_close(pair: Pair) -> Judgement:
+    """Every element within atol + rtol * |reference|."""
+    if pair.dtype not in _CLOSE:
+        return _no_rule(pair)
+    return within(pair, *reversed(_CLOSE[pair.dtype]))
+
+
+def inductor(pair: Pair) -> Judgement:
+    """Close, or no less accurate than the CPU in the same dtype by a factor."""
+    half = pair.dtype in (torch.float16, torch.bfloat16)
+    tolerance = 1e-3 if half else 1e-4
+    if within(pair, tolerance, tolerance) == PASSED:
+        return PASSED
+    same = pair.same
+    if same is None:
+        return Status.UNTESTED, say("the CPU cannot run it in {dtype}", dtype=name_of(pair.dtype))
+    error, _ = _errors(pair)
+    count = pair.reference.numel()
+    factor = 3.0 if half or count < 1000 else 2.0
+    factor = 10.0 if count <= 10 else 8.0 if count <= 500 else factor
+    its = _rms(same.to(pair.reference.dtype) - pair.reference)
+    mine = _rms(error)
+    if mine <= factor * its + tolerance / 10:
+        return PASSED
+    return Status.FAIL, say(
+        "RMSE {mine}, {factor} times the CPU's in {dtype} and {more} are allowed: {limit}",
+        mine=short(mine),
+        factor=short(factor),
+        dtype=name_of(pair.dtype),
+        more=short(tolerance / 10),
+        limit=short(factor * its + tolerance / 10),
+    )
+
+
+def within(pair: Pair, absolute: float, relative: float) -> Judgement:
+    """Every element within absolute + relative * |reference|."""
+    error, size = _errors(pair)
+    off = int((error > absolute + relative * size).sum())
+    if not off:
+        return PASSED
+    return Status.FAIL, say(
+        "{off} of {count} elements are not within {absolute} + {relative} * |reference|",
+        off=off,
+        count=error.numel(),
+        absolute=absolute,
+        relative=relative,
+    )
+
+
+def given(absolute: float, relative: float, strict: bool) -> Callable[[Pair], Judgement]:
+    """Return the judge of tolerances that the user gave.
+
+    Unless they are all that counts (`strict`), a result that is as right as its dtype allows, or that is far from right
+    and yet within them, is a warning that says so: they are then not what finds errors in this dtype.
+    """
+
+    def judge(pair: Pair) -> Judgement:
+        asked = within(pair, absolute, relative)
+        if strict:
+            return asked
+        own = ours(pair)
+        if asked[0] is Status.PASS and own[0] is Status.FAIL:
+            assert own[1] is not None
+            return Status.WARN, say("within the tolerance that was given, but {reason}", reason=own[1])
+        if asked[0] is Status.FAIL and own[0] is Status.PASS:
+            assert asked[1] is not None
+            return Status.WARN, say(
+                "{reason}; it is as right as {dtype} can be", reason=asked[1], dtype=name_of(pair.dtype)
+            )
+        return asked
+
+    return judge
+
+
+JUDGES: dict[str, Judging] = {
+    "ours": ours,
+    "cann-mixed": cann_mixed,
+    "cann-mere": cann_mere,
+    "cann-double": _double("L0"),
+    "cann-double-l0": _double("L0"),
+    "cann-double-l1": _double("L1"),
+    "cann-double-l2": _double("L2"),
+    "ascend-cosine": ascend_cosine,
+    "torch": torch_close,
+    "inductor": inductor,
+}
+"""What judges by each standard; `given` is made of the tolerances that are given."""
+
+
+def short(value: float) -> str:
+    """Return a number in three digits."""
+    return f"{value:.3g}"
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return `float16` for torch.float16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _no_rule(pair: Pair) -> Judgement:
+    return Status.UNTESTED, say("the standard has no rule for {dtype}", dtype=name_of(pair.dtype))
+
+
+def _errors(pair: Pair) -> tuple[Tensor, Tensor]:
+    """Return absolute errors and absolute values of the reference."""
+    return (pair.device.to(pair.reference.dtype) - pair.reference).abs(), pair.reference.abs()
+
+
+def _rms(error: Tensor) -> float:
+    return math.sqrt(float(error.square().mean()))
+
+
+def _ratio(mine: float, its: float, floor: float) -> float:
+    return mine / (its + floor) if its + floor else (0.0 if mine == 0 else math.inf)

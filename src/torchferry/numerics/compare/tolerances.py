@@ -1,0 +1,177 @@
+"""How far a right result may be from the reference: bounds of rounding errors, by dtype, sizes and values.
+
+Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., chapters 3 and 4 (error of sums and products,
+componentwise; its probabilistic form grows with the root of the length); the constants were measured on healthy runs of
+other algorithms for the same operator (products in parts, sums in other orders) and leave a factor above them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.tables import Growth
+from torchferry.numerics.operators import Operator, tensors
+
+UNIT = {
+    torch.float16: 2.0**-11,
+    torch.bfloat16: 2.0**-8,
+    torch.float32: 2.0**-24,
+    torch.float64: 2.0**-53,
+    torch.complex32: 2.0**-11,
+    torch.complex64: 2.0**-24,
+    torch.complex128: 2.0**-53,
+    torch.float8_e4m3fn: 2.0**-4,
+    torch.float8_e5m2: 2.0**-3,
+    torch.float8_e4m3fnuz: 2.0**-4,
+    torch.float8_e5m2fnuz: 2.0**-3,
+}
+"""Unit roundoff: half of a unit in the last place, relative."""
+
+TINY = {
+    torch.float16: 2.0**-14,
+    torch.bfloat16: 2.0**-126,
+    torch.float32: 2.0**-126,
+    torch.float64: 2.0**-1022,
+    torch.complex32: 2.0**-14,
+    torch.complex64: 2.0**-126,
+    torch.complex128: 2.0**-1022,
+    torch.float8_e4m3fn: 2.0**-6,
+    torch.float8_e5m2: 2.0**-14,
+    torch.float8_e4m3fnuz: 2.0**-7,
+    torch.float8_e5m2fnuz: 2.0**-15,
+}
+"""Smallest normal number; a device may flush what is smaller to zero."""
+
+_SINGLE = 2.0**-24
+"""Unit roundoff of the sums that devices make of halves: they are kept in float32."""
+
+_SHORTEST = 16
+"""Shorter sums are bounded as if they were so long: devices pad and split them."""
+
+
+class Bound:
+    """What an error may be: `relative` times |reference|, plus `absolute`, a number or one for each element."""
+
+    def __init__(self, relative: float, absolute: float | Tensor) -> None:
+        self.relative = relative
+        self.absolute = absolute
+
+
+def unit(dtype: torch.dtype) -> float:
+    """Return the unit roundoff of a dtype; a dtype that is not known is taken for float32."""
+    return UNIT.get(dtype, _SINGLE)
+
+
+def summing(dtype: torch.dtype) -> float:
+    """Return the unit roundoff of sums in an operator with results of a dtype."""
+    return min(unit(dtype), _SINGLE)
+
+
+def bound(
+    operator: Operator, args: tuple[Any, ...], index: int, reference: Tensor, dtype: torch.dtype, reduced: float = 0.0
+) -> Bound:
+    """Return what the error of a result may be.
+
+    Args:
+        operator: The operator.
+        args: Positional arguments of the reference.
+        index: Number of the result.
+        reference: The result of the reference.
+        dtype: Dtype of the device's result.
+        reduced: Unit roundoff to which a device rounds the inputs of products first (TF32 and its like); 0 for none.
+    """
+    growth = tables.growth(operator)
+    own, small = unit(dtype), TINY.get(dtype, 2.0**-126)
+    if growth in (Growth.POINT, Growth.NONE):
+        return Bound(2 * tables.ulps(operator) * own, small)
+    if growth is Growth.PRODUCT:
+        length = max(_SHORTEST, _product_length(operator, args, index, reference))
+        if operator.base in ("mm", "addmm") and reference.dim() == 2 and reference.numel():
+            left, right = args[-2:] if operator.base == "mm" else args[1:3]
+            sizes = torch.outer(left.norm(dim=1), right.norm(dim=0))
+            return Bound(2 * own, sizes.mul_(4 * math.sqrt(length) * summing(dtype)).add_(small))
+        return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
+    length = max(_SHORTEST, _sum_length(args, reference))
+    return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
+
+
+def magnitude(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
+    """Return the results of the operator on the absolute values of its arguments, where their errors grow with those.
+
+    It bounds the error of sums that cancel: |error| <= units * (|a| + |b|), however small a + b is.
+
+    Args:
+        operator: The operator.
+        args: Positional arguments of the reference, not written to.
+        kwargs: Its arguments by name.
+    """
+    base = tables.plain(operator.base)
+    if base not in _LINEAR:
+        return None
+    base = {"sub": "add", "_foreach_sub": "_foreach_add"}.get(base, base)
+    packet = getattr(torch.ops.aten, base, None)
+    overload = getattr(packet, operator.overload._overloadname, None)
+    if overload is None:
+        return None
+    out = overload(*(_absolute(value) for value in args), **{key: _absolute(value) for key, value in kwargs.items()})
+    return list(tensors(out))
+
+
+_LINEAR = frozenset(
+    {
+        "add", "sub", "addcmul", "addcdiv", "sum", "mean", "cumsum", "rsub", "_foreach_add", "_foreach_sub",
+        "_foreach_addcmul", "_foreach_addcdiv",
+    }
+)  # fmt: skip
+"""Operators whose error is bounded by their value on absolute arguments."""
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.abs() if value.dtype != torch.bool else value
+    if isinstance(value, float):
+        return abs(value)
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Tensor, float)):
+        return [_absolute(part) for part in value]
+    return value
+
+
+def largest(reference: Tensor) -> float:
+    """Return the greatest finite absolute value; 0 of no elements."""
+    if reference.numel() == 0:
+        return 0.0
+    if reference.is_complex():
+        reference = torch.view_as_real(reference)
+    low, high = torch.aminmax(reference)
+    value = max(abs(float(low)), abs(float(high)))
+    if math.isfinite(value):
+        return value
+    return float(torch.nan_to_num(reference.abs(), nan=0.0, posinf=0.0, neginf=0.0).max())
+
+
+def _sum_length(args: tuple[Any, ...], reference: Tensor) -> float:
+    most = max((tensor.numel() for value in args for tensor in tensors(value)), default=1)
+    length = most / max(1, reference.numel())
+    if length <= 1 and reference.dim() > 0:  # as large as the input: a softmax or a norm, over some of its dimensions
+        length = max(reference.shape)
+    return length
+
+
+def _product_length(operator: Operator, args: tuple[Any, ...], index: int, reference: Tensor) -> float:
+    base = operator.base
+    given = [tensor for value in args for tensor in tensors(value)]
+    if base == "convolution_backward" and len(given) >= 3:
+        gradient, _, weight = given[:3]
+        if index == 0:
+            return weight.numel() / max(1, weight.shape[1])
+        return gradient.numel() / max(1, gradient.shape[1])
+    if "conv" in base and len(given) >= 2:
+        return given[1].numel() / max(1, given[1].shape[0])
+    if base in ("bmm", "baddbmm", "mm", "addmm", "mv", "addmv", "dot"):
+        return given[-1].shape[-2] if given[-1].dim() > 1 else given[-1].numel()
+    return _sum_length(args, reference) * 16

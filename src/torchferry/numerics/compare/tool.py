@@ -1,0 +1,398 @@
+"""CompareWithCPU: which operator is the first to be wrong, in a program that one writes oneself."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from torchferry.core.errors import TorchferryError, UsageError, unknown_name
+from torchferry.core.messages import Message, say
+from torchferry.numerics.attribution import Attribution, Where
+from torchferry.numerics.compare import draws
+from torchferry.numerics.compare.blocks import block_of
+from torchferry.numerics.compare.golden import Golden
+from torchferry.numerics.compare.ledger import Ledger, Row
+from torchferry.numerics.compare.log import Log, log_name
+from torchferry.numerics.compare.mode import CompareMode, Plan
+from torchferry.numerics.compare.sampling import FIRSTS, Kindred, Sampler
+from torchferry.numerics.compare.snapshot import Untestable
+from torchferry.numerics.compare.status import Status, Verdict, worst
+from torchferry.numerics.compare.verdict import Call, Judge
+from torchferry.numerics.compare.worker import Worker
+from torchferry.numerics.inside import rank
+from torchferry.numerics.operators import Operator, operator
+from torchferry.numerics.selection import Selection
+from torchferry.numerics.summaries.standards import STANDARDS
+
+MEMORY = 1 << 30
+"""Bytes that copies may take, unless `memory_limit` says otherwise."""
+
+BUDGET = 0.02
+"""Share of the time that comparisons may take beyond the first ones, unless `budget` says otherwise."""
+
+_INTERVAL = 2048
+"""Calls after which samples are chosen anew in programs that never end a step."""
+
+
+class ComparisonFailed(TorchferryError):  # noqa: N818 - the seed's users know it by this
+    """An operator failed, and the program was to stop there."""
+
+
+class _Job:
+    """A call on its way to its verdict."""
+
+    def __init__(self, call: Call, plan: Plan, kindred: Kindred, seconds: float) -> None:
+        self.call = call
+        self.plan = plan
+        self.kindred = kindred
+        self.seconds = seconds
+        self.size = call.size
+
+
+class CompareWithCPU:
+    """Runs operators again on the CPU, in higher precision, and compares.
+
+    Use it as a context manager around training, and call `step` at the end of each step. Calls in a step that is not
+    asked for, and all calls where `enabled` is false, run as they would without it.
+
+    Args:
+        atol: Absolute tolerance; without `atol` and `rtol`, each operator and dtype has its own.
+        rtol: Relative tolerance.
+        verbose: Whether calls that pass are told too.
+        enabled: Whether anything is done at all.
+        target_op: The only operators that are compared, such as `torch.ops.aten.addmm` or `addmm`.
+        target_list: The same.
+        white_list: Operators that are not compared.
+        start_step: The first step in which calls are compared, from 0.
+        end_step: The first step in which they are compared no more.
+        should_log_to_file: Write `compare_result_rank0.txt` into `output_dir`, and not to standard output.
+        output_dir: Where files go; it is made when there is something to write.
+        enable_ranks: The only ranks on which it is done; all where it is None.
+        dump_error_data: Write the first call that fails into `output_dir`, and stop the program there.
+        standard: One of `summaries.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
+        every: Compare every call, and not the first of its kind and then a sample.
+        budget: Share of the time that the sample may take.
+        on_fail: Called with the row of each call that fails; or `raise` to stop the program there.
+        propagate: Keep a golden run in higher precision beside the program, and say how far it has drifted from it.
+        background: Compare in a thread, while the program goes on.
+        memory_limit: Bytes that copies may take.
+        quiet: Write no log.
+
+    Raises:
+        UsageError: an option does not exist, or two contradict each other.
+    """
+
+    def __init__(
+        self,
+        atol: float | None = None,
+        rtol: float | None = None,
+        verbose: bool = False,
+        enabled: bool = True,
+        target_op: Sequence[str] | None = None,
+        white_list: Iterable[str] | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
+        should_log_to_file: bool = False,
+        output_dir: str | Path = "",
+        enable_ranks: Iterable[int] | None = None,
+        dump_error_data: bool = False,
+        *,
+        target_list: Sequence[str] | None = None,
+        standard: str = "ours",
+        every: bool = False,
+        budget: float = BUDGET,
+        on_fail: Callable[[Row], object] | Literal["raise"] | None = None,
+        propagate: bool = False,
+        background: bool = True,
+        memory_limit: int = MEMORY,
+        quiet: bool = False,
+    ) -> None:
+        strict = standard == "given"
+        if strict and atol is None and rtol is None:
+            raise UsageError(say("the standard `given` needs `atol` or `rtol`"))
+        if standard not in STANDARDS:
+            raise unknown_name("standard", standard, STANDARDS)
+        if standard not in ("ours", "given") and (atol is not None or rtol is not None):
+            raise UsageError(
+                say("`atol` and `rtol` belong to the standard `ours` or `given`, not to {name}", name=standard)
+            )
+        if target_op is not None and target_list is not None:
+            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+        targets = target_op if target_op is not None else target_list
+        self.enabled = enabled and (enable_ranks is None or rank() in set(enable_ranks))
+        self.standard = standard
+        self.tolerances = (atol, rtol)
+        self.step_cnt = 0
+        self.off = False
+        self.source = random.Random(21)  # noqa: S311 - its own, so that the program's stays as it is
+        self.ledger = Ledger()
+        self.sampler = Sampler(every or propagate, budget)
+        self.attribution = Attribution()
+        self._selection = Selection(targets or None, white_list or ())
+        self._start, self._end = start_step or 0, end_step
+        self._directory = Path(output_dir)
+        self._dump = dump_error_data
+        self._on_fail = on_fail
+        self._judge = Judge("ours" if strict else standard, atol, rtol, strict)
+        path = self._directory / f"compare_result_rank{rank()}.txt" if should_log_to_file else None
+        self._log = Log(path, verbose, quiet)
+        self._verbose = verbose
+        self._waits = not background or dump_error_data or on_fail == "raise"
+        self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
+        self._mode = CompareMode(self, memory_limit)
+        self._lock = threading.Lock()
+        self._entered = 0
+        self._number = 0
+        self._since_choice = 0
+        self._compiled = False
+        self.written: list[Path] = []
+        """Directories of failing calls, for `torchferry replay`."""
+        if self.enabled:
+            os.register_at_fork(after_in_child=self.rest)
+        self.golden = Golden() if propagate else None
+
+    # --- life ---
+
+    def __enter__(self) -> CompareWithCPU:
+        if not self.enabled:
+            return self
+        self._entered += 1
+        if self._entered == 1:
+            self.attribution.start()
+            self._follow()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.enabled or self.off:
+            return
+        self._entered -= 1
+        if self._entered:
+            return
+        self._pull()
+        self.attribution.stop()
+        try:
+            self._worker.wait()
+        except ComparisonFailed:
+            if kind is None:
+                raise
+        finally:
+            self._log.close()
+
+    def step(self) -> None:
+        """Say that a step of training has ended.
+
+        Raises:
+            ComparisonFailed: an operator failed, and the program is to stop.
+        """
+        if not self.enabled or self.off:
+            return
+        self.step_cnt += 1
+        self.attribution.next_step()
+        self._choose()
+        if self._entered:
+            self._follow()
+        if self.active:
+            self._log.step(self.step_cnt)
+
+    def wait(self) -> None:
+        """Return when all that was copied has its verdict."""
+        self._worker.wait()
+
+    def rest(self) -> None:
+        """Do nothing any more: for the child of a fork, whose parent goes on."""
+        self.off = True
+        self._worker.forget()
+
+    @property
+    def active(self) -> bool:
+        """Whether calls are compared in this step."""
+        return self._start <= self.step_cnt and (self._end is None or self.step_cnt < self._end)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an operator failed; waits for what is under way."""
+        self.wait()
+        return self.ledger.counts[Status.FAIL] > 0
+
+    def _follow(self) -> None:
+        """Be among the modes in steps that are asked for, and not in others."""
+        if self.active:
+            if self._mode not in _get_current_dispatch_mode_stack():
+                self._mode.__enter__()
+        else:
+            self._pull()
+
+    def _pull(self) -> None:
+        """Leave the modes; one that was entered later and stands still keeps us in, and calls pass through."""
+        stack = _get_current_dispatch_mode_stack()
+        if stack and stack[-1] is self._mode:
+            self._mode.__exit__(None, None, None)
+        elif self._mode in stack:
+            self._taken_out(stack)
+
+    def _taken_out(self, stack: list[Any]) -> None:
+        above = stack[stack.index(self._mode) + 1 :]
+        for _mode in above:
+            torch._C._pop_torch_dispatch_stack(None)
+        self._mode.__exit__(None, None, None)
+        for mode in above:
+            torch._C._push_on_torch_dispatch_stack(mode)
+
+    # --- what the mode asks ---
+
+    def plan(self, overload: Any) -> Plan:
+        """Return what is done with an operator."""
+        known = operator(overload)
+        return Plan(known, known in self._selection)
+
+    def where(self, known: Operator) -> Where:
+        """Return where the call belongs that is being dispatched."""
+        return self.attribution.where(known)
+
+    def kindred(self, plan: Plan, key: tuple[Any, ...]) -> Kindred | None:
+        """Return the call's kind if it is to be compared, else None."""
+        found = plan.kindred.get(key)
+        if found is None:
+            found = plan.kindred[key] = self.sampler.kindred(first=len(plan.kindred) < FIRSTS)
+        self._since_choice += 1
+        if self._since_choice > _INTERVAL:
+            self._choose()
+        if self.sampler.wants(found):
+            return found
+        self.ledger.left_out += 1
+        return None
+
+    def untested(self, plan: Plan, kindred: Kindred, where: Where, reason: Message) -> None:
+        """Note a call that could not be copied."""
+        verdict = Verdict(Status.UNTESTED, reason)
+        kindred.compared += 1
+        with self._lock:
+            self._number += 1
+            number = self._number
+        self.ledger.add(plan.operator.name, where, self.step_cnt, number, verdict)
+        self._log.verdict(log_name(where, plan.operator.name), None, verdict, None)
+
+    def taken(self, plan: Plan, kindred: Kindred, call: Call, seconds: float) -> None:
+        """Hand in a call for its verdict."""
+        with self._lock:
+            self._number += 1
+            call.number = self._number
+        call.step = self.step_cnt
+        first = kindred.compared == 0
+        call.full = first or not self.sampler.every
+        job = _Job(call, plan, kindred, seconds)
+        if not self._worker.submit(job, patient=first or self.sampler.every or self._waits):
+            self.sampler.put_off(kindred)
+            self.ledger.left_out += 1
+            return
+        if self._waits:
+            self._worker.wait()
+
+    def _choose(self) -> None:
+        self._since_choice = 0
+        self.sampler.choose()
+
+    # --- verdicts, in the thread ---
+
+    def _work(self, job: _Job) -> None:
+        begin = time.thread_time()
+        call = job.call if job.call.full else block_of(job.call, self.source)
+        with torch.no_grad():
+            verdict = self._verdict(call)
+        self.sampler.spent(job.kindred, job.seconds + time.thread_time() - begin)
+        name = call.operator.name
+        self.ledger.add(name, call.where, call.step, call.number, verdict, call.drift)
+        self._log.verdict(log_name(call.where, name), call, verdict, call.note)
+        if verdict.status is Status.FAIL:
+            self._failed(call, verdict)
+
+    def _verdict(self, call: Call) -> Verdict:
+        try:
+            args = call.arguments()
+            if call.operator.draws(*args):
+                return draws.judge(call)
+            return worst(self._judge.verdicts(call))
+        except Untestable as error:
+            return Verdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0][:200]
+            reason = say("the comparison broke off: {error}", error=f"{type(error).__name__}: {first}")
+            return Verdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
+
+    def _failed(self, call: Call, verdict: Verdict) -> None:
+        if self._dump and not self.written:
+            self.written.append(self._keep(call, verdict))
+        if callable(self._on_fail):
+            row = next((row for row in self.ledger.rows.values() if row.number == call.number), None)
+            if row is not None:
+                self._on_fail(row)
+        if self._dump or self._on_fail == "raise":
+            raise ComparisonFailed(
+                say(
+                    "{name} fails to pass CompareWithCPU test: {reason}",
+                    name=log_name(call.where, call.operator.name),
+                    reason=verdict.reason or "",
+                ),
+                *([say("its call was written to {path}", path=self.written[0])] if self.written else []),
+            )
+
+    def _keep(self, call: Call, verdict: Verdict) -> Path:
+        from torchferry.numerics.replay import write
+
+        args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
+        note = {"status": verdict.status.value, "reason": str(verdict.reason or ""), "step": call.step}
+        return write(
+            self._directory, call.operator.overload, args, kwargs, call.where, note, step=call.step, device=call.device
+        )
+
+    # --- what was found ---
+
+    def document(self, lang: str | None = None) -> dict[str, Any]:
+        """Return what was found so far in values that JSON has; waits for what is under way."""
+        self._worker.wait()
+        for plan in self._mode.plans():
+            if plan.left and plan.calls:
+                self.ledger.skip(plan.left, plan.calls)
+                plan.calls = 0
+        for kind, count in self._mode.passed.items():
+            if count:
+                self.ledger.skip(kind, count)
+                self._mode.passed[kind] = 0
+        return {
+            "steps": self.step_cnt,
+            "device": self._mode.device or "cpu",
+            "compiled": _compiles(),
+            "left_to_budget": self.sampler.left_to_budget,
+            "replay": [str(path) for path in self.written],
+            **self.ledger.document(lang),
+        }
+
+
+def _compiles() -> bool:
+    """Whether the program compiles; its compiled parts ran one operator at a time."""
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(frames, "cached_backends", {})  # None stands for what only forbids compiling
+    return any(backend is not None for backend in backends.values())
+
+
+def open_module_tracker(model: nn.Module) -> None:
+    """Accept a model, for programs that did so: the modules are known without it, and no hook is set on them.
+
+    Raises:
+        UsageError: it is no model.
+    """
+    if not isinstance(model, nn.Module):
+        raise UsageError(say("`open_module_tracker` takes a model, not {kind}", kind=type(model).__name__))

@@ -1,0 +1,1 @@
+"""What examinations of commands came to, for people and machines. Works on files, without torch."""

@@ -1,0 +1,73 @@
+"""What was found of a bad step, in lines for people. Made from the document, so that a file can be told again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchferry.core.messages import Message, say
+
+
+def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str | None = None) -> list[str]:
+    """Return the lines for one bad step."""
+    lines = []
+    step, found = finding["step"], finding["origins"]
+    if found:
+        first = found[0]
+        lines.append(
+            "[WARNING] "
+            + say(
+                "step {step}: {kind} first came from {operator}, in {place}",
+                step=step,
+                kind=first["kind"],
+                operator=first["operator"],
+                place=place(first),
+            ).render(lang)
+        )
+        lines += _details(first, lang)
+        if len(found) > 1:
+            lines.append(
+                "  " + say("{count} more calls made something bad by themselves:", count=len(found) - 1).render(lang)
+            )
+            lines += [f"    {one['operator']} ({one['kind']}), {place(one)}" for one in found[1:]]
+    else:
+        lines.append("[WARNING] " + say("step {step} was not finite; the call was not found", step=step).render(lang))
+    lines += ["  " + (note.render(lang) if isinstance(note, Message) else note) for note in (notes or finding["notes"])]
+    if "dump" in finding:
+        lines.append(
+            "  " + say("the call was written to {path}; `torchferry replay` runs it", path=finding["dump"]).render(lang)
+        )
+    return lines
+
+
+def place(origin: dict[str, Any]) -> str:
+    """Return where a call belongs: `GPT.blocks.0.mlp (backward of aten.gelu)`."""
+    module = origin["module"] or str(say("no module"))
+    phase = str(say(origin["phase"]))
+    return (
+        f"{module} ({say('{phase} of {source}', phase=phase, source=origin['source'])})"
+        if origin["source"]
+        else f"{module} ({phase})"
+    )
+
+
+def _details(origin: dict[str, Any], lang: str | None) -> list[str]:
+    lines = []
+    if origin["line"]:
+        lines.append(f"  {origin['line']}")
+    for number, one in enumerate(origin["inputs"]):
+        lines.append(f"  {say('input').render(lang)} {number}: {_tensor(one)}")
+    if origin["constants"]:
+        lines.append(f"  {say('other arguments').render(lang)}: {', '.join(origin['constants'])}")
+    lines += [f"  {say('output').render(lang)}: {_tensor(one)}" for one in origin["outputs"]]
+    return lines
+
+
+def _tensor(one: dict[str, Any]) -> str:
+    text = f"{one['dtype']}{one['shape']} {one['device']}"
+    if one["least"] is not None:
+        text += f", {one['least']:.4g} .. {one['greatest']:.4g}, mean {one['mean']:.4g}"
+    for kind in ("nan", "inf"):
+        if one[kind]:
+            text += f", {one[kind]} {kind}"
+    return text
