@@ -41,7 +41,8 @@ class RootOfZero(nn.Module):
     """Finite forward; 0 / 0 in backward."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + (x - x).abs().sqrt() * 0
+        result: Tensor = x + (x - x).abs().sqrt() * 0
+        return result
 
 
 class Masked(nn.Module):

@@ -10,8 +10,10 @@ from pathlib import Path
 import click
 
 from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
 from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.nan.summary import document, lines
+from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 
 
 @click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -33,8 +35,10 @@ from torchferry.numerics.nan.summary import document, lines
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the call that failed into this folder, for `torchferry replay`, and end the program.",
 )
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Also write the JSON document.")
+@click.option(
+    "-f", "--output-format", type=click.Choice(["text", "json", "html"]), default="text", help="Form of the summary."
+)
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
@@ -47,7 +51,7 @@ def command(
     stop: bool,
     dump: Path | None,
     output_format: str,
-    output: Path | None,
+    output_file: Path | None,
     lang: str | None,
     command: tuple[str, ...],
 ) -> None:
@@ -76,11 +80,27 @@ def command(
         outcome = run(list(command), Settings("torchferry.numerics.nan.examined", options, ranks), Path(name))
     require_examined(outcome)
     result = document(outcome, command, level)
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    click.echo(text if output_format == "json" else "torchferry: " + "\n".join(lines(result, lang)))
-    if output is not None:
-        output.write_text(text + "\n", encoding="utf-8")
+    said = "torchferry: " + "\n".join(lines(result, lang))
+    text = {"text": said, "json": json.dumps(result, indent=1, ensure_ascii=False)}.get(output_format)
+    if text is None:
+        from torchferry.numerics.pages.nan_page import render
+
+        text = render(result, lang)
+    if output_file is None:
+        click.echo(text)
+    else:
+        click.echo(said, err=True)
+        _write(output_file, text)
     code = outcome.code
-    if code == 0 and (result["first"] is not None or result["unfinished"]):
+    if code == 0 and nothing_ran(result):
+        code = exitcodes.ERROR
+    elif code == 0 and (result["first"] is not None or result["unfinished"]):
         code = exitcodes.FINDINGS
     sys.exit(code)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None

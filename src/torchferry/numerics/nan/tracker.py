@@ -21,11 +21,11 @@ from torchferry.numerics.nan.inspector import Origin
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import Result, origins
 from torchferry.numerics.nan.roots import RootCall
-from torchferry.numerics.nan.told import told
 from torchferry.numerics.nan.watch import StepMemory, bad_gradients, bad_outputs
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import KINDS
 from torchferry.numerics.steps import Steps
+from torchferry.numerics.summaries.finding import told
 from torchferry.numerics.unseen import unseen
 
 LEVELS = ("watch", "operator")
@@ -181,6 +181,7 @@ class NanInfTracker:
             "tool": "nan",
             "level": self.level,
             "steps": self._steps.count,
+            "calls": self._memory.seen,
             "bad_steps": self._bad,
             "overflows": self._overflows,
             "untested": dict(self._mode.untested) if self._mode is not None else {},

@@ -34,6 +34,8 @@ class StepMemory:
         roots: Calls of outermost modules.
         tape: Calls between them.
         losses: What backward was called on, with the gradients it was given.
+        dropped: Calls of outermost modules that were too many to keep.
+        seen: All calls of outermost modules.
         when_alone: Called with a call that records no gradients, when it has returned.
     """
 
@@ -43,6 +45,7 @@ class StepMemory:
         self.tape = Tape(above)
         self.paused = False
         self.dropped = 0
+        self.seen = 0
         self.when_alone: Callable[[RootCall], None] | None = None
         self._buffers = Buffers()
         self._running: RootCall | None = None
@@ -83,6 +86,7 @@ class StepMemory:
         if self.paused or torch._C._current_autograd_node() is not None or torch.compiler.is_compiling():
             return
         self.tape.lift()
+        self.seen += 1
         if len(self.roots) < MOST_ROOTS:
             self._running = root_calls.begin(module, args, self._buffers)
         else:

@@ -7,6 +7,14 @@ from typing import Any
 
 from torchferry.core.messages import Message, say
 
+_PHASES = {
+    "forward": say("forward"),
+    "backward": say("backward"),
+    "recompute": say("recompute"),
+    "optimizer": say("optimizer"),
+    "gradient scaling": say("gradient scaling"),
+}
+
 
 def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str | None = None) -> list[str]:
     """Return the lines for one bad step."""
@@ -21,7 +29,7 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
                 step=step,
                 kind=first["kind"],
                 operator=first["operator"],
-                place=place(first),
+                place=place(first, lang),
             ).render(lang)
         )
         lines += _details(first, lang)
@@ -29,7 +37,7 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             lines.append(
                 "  " + say("{count} more calls made something bad by themselves:", count=len(found) - 1).render(lang)
             )
-            lines += [f"    {one['operator']} ({one['kind']}), {place(one)}" for one in found[1:]]
+            lines += [f"    {one['operator']} ({one['kind']}), {place(one, lang)}" for one in found[1:]]
     else:
         lines.append("[WARNING] " + say("step {step} was not finite; the call was not found", step=step).render(lang))
     lines += ["  " + (note.render(lang) if isinstance(note, Message) else note) for note in (notes or finding["notes"])]
@@ -40,15 +48,13 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
     return lines
 
 
-def place(origin: dict[str, Any]) -> str:
+def place(origin: dict[str, Any], lang: str | None = None) -> str:
     """Return where a call belongs: `GPT.blocks.0.mlp (backward of aten.gelu)`."""
-    module = origin["module"] or str(say("no module"))
-    phase = str(say(origin["phase"]))
-    return (
-        f"{module} ({say('{phase} of {source}', phase=phase, source=origin['source'])})"
-        if origin["source"]
-        else f"{module} ({phase})"
-    )
+    module = origin["module"] or say("no module").render(lang)
+    phase: Message = _PHASES.get(origin["phase"], Message(origin["phase"]))
+    if origin["source"]:
+        phase = say("{phase} of {source}", phase=phase, source=origin["source"])
+    return f"{module} ({phase.render(lang)})"
 
 
 def _details(origin: dict[str, Any], lang: str | None) -> list[str]:

@@ -1,0 +1,1 @@
+"""What the tools found, as one HTML page that loads nothing."""
