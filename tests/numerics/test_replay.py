@@ -240,7 +240,7 @@ class Writer(TorchDispatchMode):
         call = written(self.folder, func, *args, **kwargs)
         out = func(*args, **kwargs)
         self.calls += 1
-        made, again = made_by(func, list(args), kwargs, out), replay.run(call)
+        made, again = made_by(call, func, list(args), kwargs, out), replay.run(call)
         if len(made) != len(again):
             self.wrong.append(f"{func}: {len(made)} results, {len(again)}")
         elif call.document["kind"] != "allocate":

@@ -141,6 +141,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "made without end": (change(storages__s0={"bytes": 2**50, "dtype": "float32", "device": "cpu", "made": {}}), "s0"),
     "storage with a path": (change(storages={"../x": {"bytes": 4, "dtype": "float32", "device": "cpu"}}), "`../x`"),
     "storages are a list": (change(storages=[]), "`storages`"),
+    "written arguments of Python": (change(written=[["__class__", 0]]), "`written`"),
     "arguments are text": (change(args="os.system"), "`args`"),
     # the operator
     "unknown operator": (operator("aten::no_such"), "no operator aten::no_such"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.command("replay")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="", metavar="NAME[:INDEX]", help="Where; without it, the device that it was met on.")
+@click.option("--standard", default="ours", show_default=True, metavar="NAME", help="Judge by this; see `compare cpu`.")
 @click.option("--nan", is_flag=True, help="Only ask whether it makes NaN or Inf of its own.")
 @click.option("--issue", is_flag=True, help="Print Markdown for a vendor's tracker.")
 @click.option("--import", "libraries", multiple=True, metavar="MODULE", help="Import what brings a custom operator.")
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def command(
     directory: Path,
     device: str,
+    standard: str,
     nan: bool,
     issue: bool,
     libraries: tuple[str, ...],
@@ -62,22 +64,24 @@ def command(
     told: list[Judgement] = []
     failure = ""
     try:
-        told = finiteness(call, place) if nan else replay.judge(call, place)
+        told = finiteness(call, place) if nan else replay.judge(call, place, standard)
     except TorchferryError:
         raise
     except Exception as error:  # whatever the operator raises is what was to be found
         failure = f"{type(error).__name__}: {error}"
     if issue:
         here = environment.environment(str(place))
-        click.echo(as_issue(call, directory, told, here, str(place), failure), nl=False)
+        click.echo(as_issue(call, directory, told, here, str(place), "" if nan else standard, failure), nl=False)
     elif output_format == "json":
-        click.echo(json.dumps(_document(call, place, told, failure), indent=2, ensure_ascii=False))
+        click.echo(
+            json.dumps({"standard": standard, **_document(call, place, told, failure)}, indent=2, ensure_ascii=False)
+        )
     else:
         _tell(call, place, told, failure, lang)
     statuses = {one.status for one in told}
     if failure or replay.FAIL in statuses:
         sys.exit(exitcodes.FINDINGS)
-    sys.exit(exitcodes.CLEAN if replay.PASS in statuses else exitcodes.ERROR)
+    sys.exit(exitcodes.CLEAN if statuses & {replay.PASS, "warn"} else exitcodes.ERROR)
 
 
 def _document(call: Call, place: torch.device, told: list[Judgement], failure: str) -> dict[str, Any]:

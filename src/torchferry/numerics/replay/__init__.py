@@ -11,19 +11,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, unknown_name
 from torchferry.core.messages import say
 from torchferry.numerics.replay.building import called
 from torchferry.numerics.replay.host import capture
-from torchferry.numerics.replay.judging import FAIL, PASS, UNTESTED, Judgement, judged
+from torchferry.numerics.replay.judging import FAIL, PASS, UNTESTED, Judgement
 from torchferry.numerics.replay.reading import Call, Refused, read_call
 from torchferry.numerics.replay.single import compare_for_single_op, nan_inf_track_for_single_op
+from torchferry.numerics.replay.verdicts import STANDARDS, verdicts
 from torchferry.numerics.replay.writing import LIMIT, keep, save, write
 
 __all__ = [
     "FAIL",
     "LIMIT",
     "PASS",
+    "STANDARDS",
     "UNTESTED",
     "Call",
     "Judgement",
@@ -65,15 +67,24 @@ def run(call: Call, device: str | torch.device = "cpu") -> list[Tensor]:
         raise _error(refused) from None
 
 
-def judge(call: Call, device: str | torch.device) -> list[Judgement]:
-    """Run a call on a device and judge what it made by the CPU; the same as the directory's pytest file does.
+def judge(call: Call, device: str | torch.device, standard: str = "ours") -> list[Judgement]:
+    """Run a call on a device and judge what it made by the CPU, as `torchferry compare` does.
+
+    Args:
+        call: What was read.
+        device: Where.
+        standard: The standard to judge by: one that `torchferry compare` knows.
 
     Raises:
+        UsageError: there is no such standard.
         TorchferryError: the call cannot be made from what is written.
         Exception: whatever the operator raises on the device.
     """
+    if standard not in STANDARDS:
+        raise unknown_name("standard", standard, STANDARDS)
+    place = torch.device(device)
     try:
-        return judged(call, torch.device(device))
+        return verdicts(call, place, called(call, place), standard)
     except Refused as refused:
         raise _error(refused) from None
 

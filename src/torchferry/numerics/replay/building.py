@@ -198,15 +198,14 @@ def called(call: Call, device: torch.device, wider: bool = False, nudge: int = 0
             _fit_the_cpu(overload, args, kwargs)
         _set_random_state(call, builder, device)
         out = overload(*args, **kwargs)
-    return Done(args, kwargs, out, made_by(overload, args, kwargs, out))
+    return Done(args, kwargs, out, made_by(call, overload, args, kwargs, out))
 
 
-def made_by(overload: Any, args: list[Any], kwargs: dict[str, Any], out: Any) -> list[Tensor]:
+def made_by(call: Call, overload: Any, args: list[Any], kwargs: dict[str, Any], out: Any) -> list[Tensor]:
     """Return the tensors that a call made: arguments that it wrote to, then results of their own."""
     found: list[Tensor] = []
-    for index, argument in enumerate(overload._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            found += _tensors(args[index] if index < len(args) else kwargs.get(argument.name))
+    for index, name in call.document["written"]:
+        found += _tensors(args[index] if index < len(args) else kwargs.get(name))
     if not all(item.alias_info is not None for item in overload._schema.returns):
         found += _tensors(out)
     elif not found:

@@ -120,7 +120,8 @@ def capture(
         args: Its arguments.
         kwargs: Its keyword arguments.
         device: Device that the call runs on, where the arguments are host copies already.
-        random: Random states before the call, by type of device; without it, those of now.
+        random: Random states before the call, by type of device; without it, those of now,
+            or none where `device` says that the arguments are copies.
         grad: Whether gradients were recorded, which some operators ask; without it, as now.
         limit: Bytes; the largest storages beyond are described by statistics, not copied. 0 for no limit.
     """
@@ -131,10 +132,10 @@ def capture(
         named = {key: copier.node(value) for key, value in kwargs.items()}
         own = device or next((str(one) for one in copier.devices if one.type != "cpu"), "cpu")
         draws = known.draws(args, kwargs)
-        states = ({} if not draws else random_states(own)) if random is None else random
+        states = (random_states(own) if draws and not device else {}) if random is None else random
         streams = {kind: copier.add(state) for kind, state in states.items()}
         rows, storages, table = _storages(copier.tensors, limit)
-    if device and all(one.type == "cpu" for one in copier.devices):
+    if device and all(row["device"] == "cpu" for row in rows):
         for row in (*rows, *table.values()):
             row["device"] = device
     return Call(
@@ -144,6 +145,7 @@ def capture(
             "schema": str(overload._schema),
             "kind": known.kind.value if known.kind is Kind.ALLOCATE else "",
             "draws": draws,
+            "written": [[index, name] for index, name in known.written],
             "device": own,
             "args": tree,
             "kwargs": named,

@@ -11,7 +11,9 @@ from torchferry.numerics.replay.judging import FAIL, Judgement
 from torchferry.numerics.replay.reading import Call
 
 
-def issue(call: Call, folder: Path, told: list[Judgement], here: dict[str, Any], device: str, failure: str = "") -> str:
+def issue(
+    call: Call, folder: Path, told: list[Judgement], here: dict[str, Any], device: str, standard: str, failure: str = ""
+) -> str:
     """Return Markdown. It is English, as the trackers are.
 
     Args:
@@ -20,6 +22,7 @@ def issue(call: Call, folder: Path, told: list[Judgement], here: dict[str, Any],
         told: What was judged of it.
         here: The environment in which it was replayed.
         device: Where it was replayed.
+        standard: What it was judged by; empty where only NaN and Inf were looked for.
         failure: What the operator raised, where it did.
     """
     document = call.document
@@ -46,8 +49,9 @@ def issue(call: Call, folder: Path, told: list[Judgement], here: dict[str, Any],
     libraries = f"IMPORT={','.join(document['libraries'])} " if document.get("libraries") else ""
     lines += [f"{libraries}DEVICE={device} pytest -s {folder.name}/{test}", "```", ""]
     lines.append(
-        "The truth is the CPU's result in higher precision; an error is measured by the CPU's own in the same dtype "
-        "and by what rounding the inputs does to it."
+        f"Judged by the standard `{standard}`: the truth is the CPU's result in higher precision."
+        if standard
+        else "Judged by whether the results hold NaN or Inf that no argument holds."
     )
     if document.get("observed"):
         lines += ["", "<details><summary>Observed when it was met</summary>", "", "```json"]

@@ -116,6 +116,11 @@ def read_call(folder: Path) -> Call:
             raise Refused(say("{file} has no proper `{key}`", file=CALL, key=key))
     if not all(isinstance(text, str) for text in document["described"]):
         raise Refused(say("{file} has no proper `{key}`", file=CALL, key="described"))
+    for row in document["written"]:
+        if not (
+            isinstance(row, list) and len(row) == 2 and type(row[0]) is int and row[0] >= 0 and type(row[1]) is str
+        ):
+            raise Refused(say("{file} has no proper `{key}`", file=CALL, key="written"))
     call = Call(document)
     call.storages = _storages(folder / TENSORS, document["storages"])
     for place, tensor in enumerate(document["tensors"]):
@@ -129,6 +134,7 @@ _KINDS = {
     "device": str,
     "kind": str,
     "draws": bool,
+    "written": list,
     "args": list,
     "kwargs": dict,
     "tensors": list,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor
 
 from torchferry.numerics.operators import tensors
 
-_MOST_TRIES = 200
+_MOST_TRIES = 1000
+_MOST_SIDES = 6
+"""Sides of one size of which every choice is tried."""
 
 Fails = Callable[[list[Any], dict[str, Any]], bool]
 """Runs a call on the device, on copies of what it is given, and says whether it still fails."""
@@ -62,37 +65,38 @@ def _share(call: tuple[list[Any], dict[str, Any]]) -> bool:
     return len({one.untyped_storage()._cdata for one in members}) < len(members)
 
 
-Change = dict[int, tuple[int, slice]]
-"""By the identity of a tensor, the side that is cut, and what stays of it."""
+Side = tuple[int, int]
+"""The identity of a tensor, and one of its sides."""
+
+Change = tuple[frozenset[Side], bool]
+"""The sides that are halved, and whether the first half stays."""
 
 
-def _changes(call: tuple[list[Any], dict[str, Any]]) -> list[Change]:
-    """Return what can be halved: a size wherever it occurs first, then one side of one tensor; largest first."""
+def _changes(call: tuple[list[Any], dict[str, Any]]) -> Iterator[Change]:
+    """Yield what can be halved: the sides of one size, all of them first, then fewer; the largest size first."""
     members = sorted(_members(call), key=lambda one: -one.numel() * one.element_size())
-    sizes = sorted({n for one in members for n in one.shape if n > 1}, reverse=True)
-    found: list[Change] = []
-    for n in sizes:
-        for half in (slice(0, n // 2), slice(n // 2, n)):
-            everywhere = {id(one): (one.shape.index(n), half) for one in members if n in one.shape}
-            first = {id(one): (0, half) for one in members if one.dim() and one.shape[0] == n}
-            found += [change for change in (first, everywhere) if change]
-    for one in members[:4]:
-        for side, n in enumerate(one.shape):
-            if n > 1:
-                found += [{id(one): (side, slice(0, n // 2))}, {id(one): (side, slice(n // 2, n))}]
-    return list({str(change): change for change in found}.values())
+    for n in sorted({n for one in members for n in one.shape if n > 1}, reverse=True):
+        sides = [(id(one), side) for one in members for side, length in enumerate(one.shape) if length == n]
+        counts = range(len(sides), 0, -1) if len(sides) <= _MOST_SIDES else (len(sides), 1)
+        for count in counts:
+            for chosen in combinations(sides, count):
+                yield frozenset(chosen), True
+                yield frozenset(chosen), False
 
 
 def _cut(call: tuple[list[Any], dict[str, Any]], change: Change) -> tuple[list[Any], dict[str, Any]]:
+    sides, first = change
     made: dict[int, Tensor] = {}
 
     def cut(value: Any) -> Any:
         if isinstance(value, Tensor):
-            if id(value) not in change:
-                return value
             if id(value) not in made:
-                side, part = change[id(value)]
-                made[id(value)] = _packed(value.detach().narrow(side, part.start, part.stop - part.start))
+                part = value.detach()
+                for side in range(part.dim()):
+                    if (id(value), side) in sides:
+                        half = part.shape[side] // 2
+                        part = part.narrow(side, *((0, half) if first else (half, part.shape[side] - half)))
+                made[id(value)] = value if part.shape == value.shape else _packed(part)
             return made[id(value)]
         if isinstance(value, (list, tuple)):
             return [cut(part) for part in value]

@@ -12,9 +12,10 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.numerics.operators import tensors
 from torchferry.numerics.replay.building import Builder, called
-from torchferry.numerics.replay.judging import FAIL, PASS, Judgement, judged
+from torchferry.numerics.replay.judging import FAIL, PASS, Judgement
 from torchferry.numerics.replay.places import place
 from torchferry.numerics.replay.reading import Call, Refused, read_call
+from torchferry.numerics.replay.verdicts import verdicts
 from torchferry.numerics.statistics import FINITE, KINDS, kind_of, statistics
 
 Answer = tuple[bool, list[Any], dict[str, Any], Any]
@@ -45,8 +46,8 @@ def compare_for_single_op(
     try:
         done = called(call, where)
         if atol is None and rtol is None:
-            told = judged(call, where, done.made)
-            return all(one.status == PASS for one in told), done.args, done.kwargs, done.out
+            told = verdicts(call, where, done, "ours")
+            return bool(told) and all(one.status == PASS for one in told), done.args, done.kwargs, done.out
         reference = _reference(call)
     except Refused as refused:
         raise TorchferryError(say("{path} is not replayed: {why}", path=path, why=refused.message)) from None

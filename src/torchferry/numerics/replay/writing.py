@@ -6,9 +6,9 @@ import ctypes
 import errno
 import json
 import math
-import os
 import re
 import shutil
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,7 +67,7 @@ def write(
         note: What was found, for who reads it: status, figures, statistics; anything that can be written as text.
         step: The training step.
         device: Device that the call ran on, where the arguments are copies on the CPU.
-        random: Random states before the call by type of device; without it, those of now.
+        random: Random states before the call by type of device; without it, those of now, or none with `device`.
         fails: Runs the call on copies and says whether it still fails: above the limit, the call is made smaller as
             long as it does. Without it, what is too large is written as statistics, and made anew from a seed.
         limit: Bytes of inputs, at most.
@@ -126,7 +126,8 @@ def save(
     name = re.sub(r"[^A-Za-z0-9_.]+", ".", f"{call.name}.{call.overload}".replace("::", ".").rstrip("."))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = _fresh(folder, f".{name}")
+        part = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=".part", dir=folder))
+        part.chmod(0o755)
     except OSError as error:
         raise _unwritten(folder, error) from None
     try:
@@ -135,10 +136,11 @@ def save(
         test = re.sub(r"\W+", "_", name)
         (part / f"test_{test}.py").write_text(pytest_file.text(document, test), encoding="utf-8")
         return _named(part, folder, name)
-    except OSError as error:
-        raise _unwritten(folder, error) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)  # it has been moved, or is half
+    except BaseException as error:
+        shutil.rmtree(part, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _unwritten(folder, error) from None
+        raise
 
 
 def _unwritten(folder: Path, error: OSError) -> TorchferryError:
@@ -146,19 +148,6 @@ def _unwritten(folder: Path, error: OSError) -> TorchferryError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         advice = say("make room, or write calls elsewhere; nothing half is left")
     return TorchferryError(say("cannot write {path}: {error}", path=folder, error=error.strerror or error), advice)
-
-
-def _fresh(folder: Path, name: str) -> Path:
-    """Make a hidden folder that no other thread or process has."""
-    number = 0
-    while True:
-        path = folder / f"{name}-{os.getpid()}-{number}.part"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return path
 
 
 def _named(part: Path, folder: Path, name: str) -> Path:
