@@ -26,7 +26,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         parts = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
+        q, k, v = parts.unbind(0)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         result: Tensor = x + self.down(functional.gelu(self.up(self.norm2(x))))
         return result

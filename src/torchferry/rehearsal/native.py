@@ -38,7 +38,7 @@ LAYOUTS: Mapping[str, int] = {"dense": 0, "sparse": 1, "sparse_compressed": 2, "
 """The number of each kind of tensor in `csrc/operators.h`."""
 
 MODES = {"native": 0, "missing": 1, "fallback": 2}
-FAULTS = {"noise": 1, "nan": 2, "stride": 3, "slow": 4, "die": 5, "hang": 6, "raise": 7}
+FAULTS = {"none": 0, "noise": 1, "nan": 2, "stride": 3, "slow": 4, "die": 5, "hang": 6, "raise": 7}
 
 Sink = Callable[[int, bytes, bytes, int], None]
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
@@ -148,7 +148,7 @@ class Native:
         self._library.ferry_set_mode(operator.encode(), MODES[mode], int(every_layout))
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
-        """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`."""
+        """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`, of which `none` mends it again."""
         self._library.ferry_set_fault(operator.encode(), FAULTS[kind], scale, after)
 
     def fail_allocation(self, number: int) -> None:

@@ -1,0 +1,330 @@
+"""Faults planted in five models on the simulated card: which tool names the first wrong operator, and which cries wolf.
+
+    python benchmarks/numerics/faults.py [--peer FILE] [--steps N] [--models NAME...]
+
+Each fault is an error of one operator that the rehearsal makes on the device: noise of three sizes, a wrong layout,
+NaN, inputs of all products rounded to 10 bits; in forward, in backward alone, in the optimizer. The truth is the first
+call of that operator in a run without faults: its name and its module. A tool has *found* the fault when it reports the
+operator, and named it *first* when that is the first thing it reports, in the right module where it names modules.
+Healthy runs in float32, bfloat16 and float16 (autocast) of N steps count false alarms. FILE is torch_musa's
+`torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa), run on the same steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.numerics.workload import Gpt
+from torchferry import rehearsal
+from torchferry.numerics import CompareWithCPU, NanInfTracker
+from torchferry.numerics.attribution import Attribution
+from torchferry.numerics.operators import operator
+from torchferry.rehearsal.native import Native
+
+TARGET = "npu"
+
+
+class Vit(nn.Module):
+    """A vision transformer."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 4, 4)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.1, batch_first=True, norm_first=True)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.body(self.patches(x).flatten(2).transpose(1, 2)).mean(1))
+        return scores
+
+
+class Unet(nn.Module):
+    """A denoising network: group norms, SiLU, attention in the middle, skips, upsampling."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(1, width), nn.SiLU(), nn.Linear(width, 2 * width))
+        self.enter = nn.Conv2d(3, width, 3, padding=1)
+        self.down = nn.Sequential(nn.GroupNorm(4, width), nn.SiLU(), nn.Conv2d(width, 2 * width, 3, 2, 1))
+        self.middle = nn.MultiheadAttention(2 * width, 2, batch_first=True)
+        self.up = nn.Sequential(nn.GroupNorm(4, 2 * width), nn.SiLU(), nn.ConvTranspose2d(2 * width, width, 4, 2, 1))
+        self.leave = nn.Conv2d(2 * width, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.enter(x)
+        low = self.down(first) + self.time(x.flatten(1).mean(1, keepdim=True))[:, :, None, None]
+        tokens = low.flatten(2).transpose(1, 2)
+        low = low + self.middle(tokens, tokens, tokens, need_weights=False)[0].transpose(1, 2).reshape(low.shape)
+        noise: Tensor = self.leave(torch.cat((self.up(low), first), 1))
+        return noise
+
+
+class Recurrent(nn.Module):
+    """An LSTM of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.lstm(x)[0][:, -1])
+        return scores
+
+
+class Residual(nn.Module):
+    """Convolutions with running statistics and work in place, as detectors have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.SiLU(inplace=True))
+        self.inner = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.SiLU(inplace=True))
+        self.pool, self.head = nn.MaxPool2d(5, 1, 2), nn.Conv2d(32, 10, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        x = x + self.inner(x)
+        scores: Tensor = self.head(torch.cat((x, self.pool(x)), 1)).mean((2, 3))
+        return scores
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, its data, and the operators in which faults are planted: forward, backward, layout."""
+
+    make: Callable[[], nn.Module]
+    data: Callable[[], Tensor]
+    forward: str
+    backward: str
+
+
+def images() -> Tensor:
+    return torch.rand(4, 3, 16, 16)
+
+
+MODELS = {
+    "GPT": Model(
+        lambda: Gpt(64, 64, 4, 2, 32), lambda: torch.randint(0, 64, (4, 32)), "addmm", "native_layer_norm_backward"
+    ),
+    "ViT": Model(Vit, images, "addmm", "native_layer_norm_backward"),
+    "UNet": Model(Unet, images, "convolution", "native_group_norm_backward"),
+    "LSTM": Model(Recurrent, lambda: torch.rand(4, 12, 16), "addmm", "_thnn_fused_lstm_cell_backward_impl"),
+    "ConvNet": Model(Residual, images, "convolution", "silu_backward"),
+}
+
+
+Train = Callable[[], None]
+
+
+def prepared(model: Model, device: str, steps: int, dtype: torch.dtype) -> Train:
+    """Make a model and its data, and return a function that trains it for some steps."""
+    torch.manual_seed(0)
+    module, data = model.make().to(device), model.data().to(device)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, foreach=True)
+    scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=dtype is torch.float16)
+
+    def train() -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            with torch.autocast(device, dtype=dtype, enabled=dtype is not torch.float32):
+                out = module(data)
+            if data.dtype == torch.int64:
+                loss = functional.cross_entropy(out.float().flatten(0, 1), data.flatten())
+            else:
+                loss = (out.float() - 0.5).pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    return train
+
+
+class Calls(TorchDispatchMode):
+    """The first call of each operator: its module and phase."""
+
+    def __init__(self, attribution: Attribution) -> None:
+        super().__init__()
+        self.first: dict[str, tuple[str, str]] = {}
+        self._attribution = attribution
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known = operator(func)
+        where = self._attribution.where(known)
+        self.first.setdefault(known.base, (where.module, where.phase))
+        return func(*args, **(kwargs or {}))
+
+
+def truth(model: Model, device: str) -> dict[str, tuple[str, str]]:
+    """Return the first call of each operator in a healthy run."""
+    attribution = Attribution()
+    attribution.start()
+    calls = Calls(attribution)
+    train = prepared(model, device, 2, torch.float32)
+    with calls:
+        train()
+    attribution.stop()
+    return calls.first
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a tool said: operators in order, each with its module, which is empty where the tool names none."""
+
+    said: tuple[tuple[str, str], ...]
+
+
+Tool = Callable[[Train], Report]
+
+
+def compare(every: bool) -> Tool:
+    """Return torchferry's comparison."""
+
+    def use(train: Train) -> Report:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            with CompareWithCPU(every=every, verbose=False) as tool:
+                train()
+            document = tool.document()
+        rows = document["operators"]
+        first = document["first_failure"]
+        failed = [row for row in rows if row["status"] == "fail"]
+        if first is not None:
+            failed.insert(0, rows[first])
+        return Report(tuple((_base(row["operator"]), row["module"]) for row in failed))
+
+    return use
+
+
+def nan(level: Any) -> Tool:
+    """Return torchferry's tracker."""
+
+    def use(train: Train) -> Report:
+        with contextlib.redirect_stderr(io.StringIO()), NanInfTracker(level=level) as tool:
+            train()
+        found = [one for finding in tool.document()["findings"] for one in finding["origins"]]
+        return Report(tuple((_base(one["operator"]), one["module"]) for one in found))
+
+    return use
+
+
+def peers(path: Path) -> Iterator[tuple[str, Tool]]:
+    """Yield torch_musa's tools."""
+    spec = importlib.util.spec_from_file_location("compare_tool", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def used(make: Callable[[], Any], mark: str) -> Tool:
+        def use(train: Train) -> Report:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out), make():
+                train()
+            said: list[tuple[str, str]] = []
+            name = ""
+            for line in out.getvalue().splitlines():
+                found = re.search(r"torch\.ops\.\w+\.(\w+)", line)
+                name = found.group(1) if found else name
+                if mark in line and said[-1:] != [(name, "")]:
+                    said.append((name, ""))
+            return Report(tuple(said))
+
+        return use
+
+    yield (
+        "torch_musa CompareWithCPU",
+        used(lambda: module.CompareWithCPU(atol=1e-3, rtol=1e-3, verbose=False), "[ERROR]"),
+    )
+    yield "torch_musa NanInfTracker", used(module.NanInfTracker, "[WARNING]")
+
+
+def _base(name: str) -> str:
+    return name.split(".")[1]
+
+
+PRODUCTS = ("addmm", "mm", "bmm", "baddbmm", "convolution")
+"""Operators whose inputs the device can round."""
+
+
+def plant(native: Native, base: str, kind: str, scale: float) -> None:
+    """Let an operator be wrong from its first call on, or mend it."""
+    if kind == "rounding":
+        native.set_rounding(matmul=int(scale), convolution=int(scale))
+        return
+    native.set_rounding(matmul=0, convolution=0)
+    native.set_fault(f"aten::{base}", kind, scale, 0)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", type=Path)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    session = rehearsal.enable(TARGET)
+    native, device = session.native, session.backend.DEVICE_TYPE
+    tools: dict[str, Tool] = {"compare": compare(False), "compare --every": compare(True)}
+    trackers: dict[str, Tool] = {"nan": nan("watch"), "nan --level operator": nan("operator")}
+    if options.peer is not None:
+        (one, two) = peers(options.peer)
+        tools[one[0]], trackers[two[0]] = one[1], two[1]
+    score: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in (*tools, *trackers)}
+    for name in options.models:
+        model = MODELS[name]
+        calls = truth(model, device)
+        faults = [
+            *((model.forward, "noise", scale) for scale in (1e-1, 1e-2, 1e-3)),
+            (model.backward, "noise", 1e-2),
+            ("_foreach_addcdiv_", "noise", 1e-2),
+            (model.forward, "stride", 0.0),
+            (model.forward, "rounding", 10.0),
+            (model.forward, "nan", 0.0),
+            (model.backward, "nan", 0.0),
+        ]
+        for base, kind, scale in faults:
+            plant(native, base, kind, scale)
+            for tool, use in (trackers if kind == "nan" else tools).items():
+                report = use(prepared(model, device, 2, torch.float32))
+                found = any(said == base for said, _ in report.said)
+                wrong = next(one for one in calls if one in PRODUCTS) if kind == "rounding" else base
+                first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0]), (wrong, "")}
+                score[tool][0] += 1
+                score[tool][1] += found
+                score[tool][2] += first
+                what = f"{kind} {scale:g}" if scale else kind
+                print(
+                    f"{name:8s} {base:28s} {what:12s} {tool:28s}",
+                    f"{'found' if found else 'MISSED':7s} {'first' if first else '-'}",
+                    flush=True,
+                )
+            plant(native, base, "none", 0.0)
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for tool, use in {**tools, **trackers}.items():
+                report = use(prepared(model, device, options.steps, dtype))
+                score[tool][3] += len(report.said)
+                alarms = ", ".join(sorted({said for said, _ in report.said})[:6])
+                print(f"{name:8s} healthy {dtype!s:15s} {tool:28s} {len(report.said)} alarms {alarms}", flush=True)
+    print(f"\n{'tool':28s} faults  found  first  false alarms")
+    for tool, (planted, found_count, first_count, alarms_count) in score.items():
+        print(f"{tool:28s} {planted:6d} {found_count:6d} {first_count:6d} {alarms_count:13d}")
+
+
+if __name__ == "__main__":
+    main()
