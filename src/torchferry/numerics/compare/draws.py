@@ -18,7 +18,7 @@ from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.standards import name_of, short
 from torchferry.numerics.compare.status import Measures, Status, Verdict
-from torchferry.numerics.compare.tolerances import unit
+from torchferry.numerics.compare.tolerances import TINY, unit
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.verdict import Call
@@ -77,7 +77,8 @@ def _dropout(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: d
     wide = torch.float64
     right = torch.where(kept, given.to(wide) * (1 / (1 - chance) if chance < 1 else 0.0), 0.0)
     error = (out.to(wide) - right).abs()
-    if not bool((error <= 4 * unit(out.dtype) * right.abs()).logical_or(right.isnan()).all()):
+    counts = right.abs() <= torch.finfo(out.dtype).max * (1 - 4 * unit(out.dtype))
+    if not bool((error <= 4 * unit(out.dtype) * right.abs() + TINY[out.dtype]).logical_or(~counts).all()):
         return say("the result is not input * mask / (1 - p)")
     counted = kept if mask is not None else kept[given != 0]
     return _share(counted, 1 - chance)

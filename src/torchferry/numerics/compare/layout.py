@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from torch import Tensor
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.snapshot import Place, Untestable, replaced
 from torchferry.numerics.compare.status import Status
-from torchferry.numerics.operators import tensors
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.verdict import Call
@@ -27,22 +27,22 @@ def judge_layout(call: Call, number: int, right: Tensor, same: Callable[[], Tens
         Status and reason, or None where all is well.
     """
     result = call.results[number]
-    if right.layout is not torch.strided:
+    if right.layout is not torch.strided or len(result.stride) != len(result.shape):
         return None
+    planned = _planned(call)
+    plan = planned[number] if planned is not None and number < len(planned) else None
+    if plan is None or plan.dtype != result.dtype:
+        dtype = _dtype(same)
+        if dtype is not None and dtype != result.dtype:
+            return Status.FAIL, say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=dtype)
     ours = _effective(result.shape, result.stride)
     if ours == _effective(tuple(right.shape), right.stride()):
         return None
     others = [right.stride()]
-    try:
-        in_same = same()
-        others.append(in_same.stride())
-        if in_same.dtype != result.dtype:
-            return Status.FAIL, say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=in_same.dtype)
-    except (Untestable, IndexError):
-        pass
-    planned = _planned(call)
-    if planned is not None and number < len(planned):
-        others.append(planned[number].stride())
+    with contextlib.suppress(Untestable, IndexError):
+        others.append(same().stride())
+    if plan is not None:
+        others.append(plan.stride())
     if any(ours == _effective(result.shape, tuple(stride)) for stride in others):
         return None
     return Status.FAIL, say(
@@ -50,6 +50,13 @@ def judge_layout(call: Call, number: int, right: Tensor, same: Callable[[], Tens
         ours=list(result.stride),
         its=list(others[1] if len(others) > 1 else others[0]),
     )
+
+
+def _dtype(same: Callable[[], Tensor]) -> torch.dtype | None:
+    try:
+        return same().dtype
+    except (Untestable, IndexError):
+        return None
 
 
 def _effective(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[int, ...]:
@@ -74,4 +81,4 @@ def _planned(call: Call) -> list[Tensor] | None:
         out = call.operator.overload(*args, **kwargs)
     except Exception:
         return None
-    return list(tensors(out)) if call.operator.fresh and not call.operator.written else None
+    return list(call.operator.results(args, kwargs, out))

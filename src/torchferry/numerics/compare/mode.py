@@ -37,6 +37,9 @@ _LEFT = {
 }
 """Kinds of operators that are never compared, as reports call them."""
 
+_OF_MODES = frozenset({"FakeTensor", "FunctionalTensor"})
+"""Subclasses that leave a call to the mode of theirs, which lies below us if it is there at all."""
+
 _PLAIN = Tensor.__torch_dispatch__
 
 
@@ -79,6 +82,8 @@ class CompareMode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if types and any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+            if any(kind.__name__ in _OF_MODES for kind in types):
+                return func(*args, **(kwargs or {}))
             return NotImplemented  # it unwraps itself; what it calls inside comes here
         owner = self._owner
         if owner.off:
@@ -120,7 +125,10 @@ class CompareMode(TorchDispatchMode):
         return out
 
     def _computed(self, plan: Plan, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        key, tensor = key_of(args, kwargs)
+        try:
+            key, tensor = key_of(args, kwargs)
+        except RuntimeError:  # nested tensors have no sizes
+            key, tensor = (), None
         device = kwargs.get("device") if tensor is None else None
         if tensor is not None:
             if tensor.is_cpu:

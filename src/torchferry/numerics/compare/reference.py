@@ -70,6 +70,8 @@ class Reference:
 
     def _run(self, widen: Callable[[torch.dtype], torch.dtype], wide: torch.dtype | None) -> list[Tensor]:
         operator = self._operator
+        if tables.is_opaque(operator):
+            raise Untestable(say("it keeps a workspace in a form that only the device's own kernel reads"))
         args, kwargs = self.arguments(widen, fresh=bool(operator.written))
         if wide is not None:
             args, kwargs = tables.widened(operator, args, kwargs)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.status import Status
+from torchferry.numerics.compare.tables import Growth
 
 Judgement = tuple[Status, "Message | None"]
 
@@ -31,6 +32,10 @@ def ours(pair: Pair) -> Judgement:
     """Bound first, then ratio to the CPU."""
     if pair.fraction <= 1:
         return PASSED
+    if pair.growth is Growth.NONE:
+        return Status.FAIL, say(
+            "not rounded to the nearest: {fraction} times the error of that", fraction=short(pair.fraction)
+        )
     wider = pair.wider()
     if wider is not None:
         pair.judge_by(wider)

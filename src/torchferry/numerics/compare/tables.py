@@ -16,7 +16,7 @@ from torchferry.numerics.operators import Kind, Operator
 
 
 class Growth(enum.Enum):
-    """How rounding errors grow in an operator."""
+    """How rounding errors grow in an operator; what only moves values rounds at most once, to the nearest."""
 
     NONE = "exact"
     POINT = "pointwise"
@@ -47,8 +47,10 @@ def _is(operator: Operator, table: str) -> bool:
 
 def growth(operator: Operator) -> Growth:
     """Return how errors grow in an operator; one of which nothing is known reduces, if it is not pointwise."""
-    if operator.kind in (Kind.MOVE, Kind.CONSTANT):
+    if operator.kind is Kind.MOVE:
         return Growth.NONE
+    if operator.kind is Kind.CONSTANT:
+        return Growth.POINT
     if _is(operator, "product"):
         return Growth.PRODUCT
     if _is(operator, "reduction"):
@@ -69,6 +71,11 @@ def is_elementwise_list(operator: Operator) -> bool:
 def is_stepped(operator: Operator) -> bool:
     """Whether a slightly different input can change the result by a whole step."""
     return _is(operator, "stepped")
+
+
+def is_opaque(operator: Operator) -> bool:
+    """Whether it takes or gives a workspace that only the same kernel of the same device can read."""
+    return _is(operator, "opaque")
 
 
 def is_unordered(operator: Operator) -> bool:

@@ -87,7 +87,9 @@ def bound(
     """
     growth = tables.growth(operator)
     own, small = unit(dtype), TINY.get(dtype, 2.0**-126)
-    if growth in (Growth.POINT, Growth.NONE):
+    if growth is Growth.NONE:
+        return Bound(1.001 * own, small)
+    if growth is Growth.POINT:
         return Bound(2 * tables.ulps(operator) * own, small)
     if growth is Growth.PRODUCT:
         length = max(_SHORTEST, _product_length(operator, args, index, reference))

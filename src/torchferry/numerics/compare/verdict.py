@@ -142,7 +142,7 @@ class Judge:
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
         skipped = tables.auxiliary(operator)
         numbers = [n for n in range(len(call.results)) if n - call.written not in skipped]
-        if len(session.right) != len(call.results) and len(session.right) <= max(numbers, default=-1):
+        if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
             return [self._count(call, len(session.right))]
         if call.owners is None:
             return [self._one(session, number) for number in numbers]

@@ -1,0 +1,455 @@
+"""What CompareWithCPU finds, what it leaves alone, and that the program does not notice it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from tests.numerics.models import GPT, LSTM, ConvNet, next_word, words  # noqa: E402
+from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
+from torchferry.core.errors import UsageError  # noqa: E402
+from torchferry.numerics import CompareWithCPU  # noqa: E402
+from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
+from torchferry.numerics.compare.reduced import rounded  # noqa: E402
+from torchferry.numerics.summaries.standards import NAMES  # noqa: E402
+
+if TYPE_CHECKING:
+    from torchferry.rehearsal.native import Native
+
+
+class Vision(nn.Module):
+    """A small vision transformer: patches, attention with dropout, a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, 4)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.layer(self.patches(images).flatten(2).transpose(1, 2)).mean(1))
+        return scores
+
+
+class Training:
+    """Steps of one model on one device."""
+
+    def __init__(self, kind: str, device: str, dtype: Any, amp: bool = False) -> None:
+        torch.manual_seed(3)
+        models: dict[str, Callable[[], nn.Module]] = {"gpt": GPT, "conv": ConvNet, "lstm": LSTM, "vision": Vision}
+        self.model = models[kind]().to(device, dtype)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-3, eps=1e-4)  # 1e-8 is 0 in half
+        shapes = {"conv": (4, 3, 12, 12), "lstm": (4, 6, 8), "vision": (4, 3, 16, 16)}
+        self.batch = words(device) if kind == "gpt" else torch.randn(*shapes[kind]).to(device, dtype)
+        self._gpt = kind == "gpt"
+        self._amp = amp
+        self._scaler = torch.amp.GradScaler(device, init_scale=2.0**10, enabled=amp)
+        self._device = device
+
+    def step(self) -> Tensor:
+        self.optimizer.zero_grad()
+        with torch.autocast(
+            self._device, torch.float16 if self._device != "cpu" else torch.bfloat16, enabled=self._amp
+        ):
+            out = self.model(self.batch)
+            loss = next_word(out, self.batch) if self._gpt else functional.cross_entropy(out.float(), _targets(out))
+        self._scaler.scale(loss).backward()
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        result: Tensor = loss.detach()
+        return result
+
+
+def _targets(out: Tensor) -> Tensor:
+    targets: Tensor = torch.arange(out.shape[0], device=out.device) % out.shape[1]
+    return targets
+
+
+@pytest.fixture
+def faults(native: Native) -> Iterator[Callable[[str, str, float], None]]:
+    """Plant faults into the card, and take them out again."""
+    planted: list[str] = []
+
+    def plant(operator: str, kind: str, scale: float) -> None:
+        native.set_fault(f"aten::{operator}", kind, scale, 0)
+        planted.append(operator)
+
+    yield plant
+    for operator in planted:
+        native.set_fault(f"aten::{operator}", "noise", 0.0, 1 << 60)
+
+
+def run(training: Training, steps: int = 3, **options: Any) -> dict[str, Any]:
+    with CompareWithCPU(**{"quiet": True, **options}) as tool:
+        for _ in range(steps):
+            training.step()
+            tool.step()
+    document: dict[str, Any] = tool.document("en")
+    return document
+
+
+def first_of(document: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = document["operators"][document["first_failure"]]
+    return row
+
+
+def complaints(document: dict[str, Any]) -> list[Any]:
+    return [
+        (row["status"], row["operator"], row["module"], row["reason"])
+        for row in document["operators"]
+        if row["status"] != "pass" and "mkldnn_rnn" not in row["operator"]  # on the CPU, it is the CPU's own
+    ]
+
+
+# --- healthy programs ---
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["gpt", "conv", "lstm", "vision"])
+def test_no_false_alarm(kind: str, dtype: str, device: str) -> None:
+    document = run(Training(kind, device, getattr(torch, dtype)), every=True)
+    assert complaints(document) == []
+    assert document["counts"]["pass"] > 100
+    assert document["device"].startswith(device)
+
+
+def test_no_false_alarm_with_amp(device: str) -> None:
+    document = run(Training("lstm", device, torch.float32, amp=True), every=True)
+    assert complaints(document) == []
+    assert {row["phase"] for row in document["operators"]} >= {"forward", "backward", "optimizer", "gradient scaling"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"every": True}, {"background": False}, {"propagate": True}, {"standard": "cann-double"}, {"budget": 1.0}],
+    ids=str,
+)
+def test_the_program_does_not_notice(options: dict[str, Any], device: str) -> None:
+    def losses(tool: AbstractContextManager[Any]) -> tuple[list[Tensor], Tensor]:
+        training = Training("vision", device, torch.float32)  # it has a dropout
+        with tool as entered:
+            seen = []
+            for _ in range(3):
+                seen.append(training.step().cpu())
+                if entered is not None:
+                    entered.step()
+        return seen, torch.rand(4)
+
+    plain, plain_draw = losses(nullcontext())
+    beside, draw = losses(CompareWithCPU(quiet=True, **options))
+    assert all(torch.equal(one, other) for one, other in zip(plain, beside, strict=True))
+    assert torch.equal(plain_draw, draw)
+
+
+# --- faults ---
+
+FAULTS = [
+    ("addmm", "noise", 1e-2, "gpt", "GPT.blocks.0.qkv", "forward"),
+    ("addmm", "noise", 1e-3, "gpt", "GPT.blocks.0.qkv", "forward"),
+    ("convolution", "noise", 1e-2, "conv", "ConvNet.body.0", "forward"),
+    ("convolution", "noise", 1e-3, "conv", "ConvNet.body.0", "forward"),
+    ("native_layer_norm_backward", "noise", 1e-3, "gpt", "GPT.norm", "backward"),
+    ("gelu_backward", "noise", 1e-2, "gpt", "GPT.blocks.2", "backward"),
+    ("gelu", "nan", 0.0, "gpt", "GPT.blocks.0", "forward"),
+    ("mm", "stride", 0.0, "gpt", "GPT.head", "backward"),
+    ("_foreach_addcdiv_", "noise", 1e-2, "gpt", "", "optimizer"),
+]
+
+
+@pytest.mark.parametrize(("operator", "kind", "scale", "model", "module", "phase"), FAULTS)
+def test_a_fault_is_found_first(
+    operator: str, kind: str, scale: float, model: str, module: str, phase: str, rehearsed: Any, faults: Any
+) -> None:
+    training = Training(model, rehearsed.backend.DEVICE_TYPE, torch.float32)
+    faults(operator, kind, scale)
+    first = first_of(run(training))
+    assert first["operator"].startswith(f"aten.{operator}")
+    assert (first["module"], first["phase"], first["step"]) == (module, phase, 0)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("float16", 1e-2), ("float16", 1e-3), ("bfloat16", 1e-2)])
+def test_a_fault_in_half_is_found(dtype: str, scale: float, rehearsed: Any, faults: Any) -> None:
+    training = Training("gpt", rehearsed.backend.DEVICE_TYPE, getattr(torch, dtype))
+    faults("addmm", "noise", scale)
+    assert first_of(run(training))["operator"] == "aten.addmm"
+
+
+SUBTLE: dict[str, tuple[str, Any, Callable[[], object]]] = {
+    "a list 1 % off": (
+        "_foreach_mul.Scalar",
+        lambda out, args: [one * 1.01 for one in out],
+        lambda: torch._foreach_mul([torch.rand(9), torch.rand(20000)], 0.5),
+    ),
+    "the last element of a large list": (
+        "_foreach_mul.Scalar",
+        lambda out, args: [out[0].index_fill(0, torch.tensor([out[0].numel() - 1]), 7.0)],
+        lambda: torch._foreach_mul([torch.rand(50000)], 0.5),
+    ),
+    "rounding down to half": (
+        "_to_copy",
+        lambda out, args: torch.nextafter(out, torch.zeros_like(out)),
+        lambda: torch.rand(200).to(torch.float16),
+    ),
+    "a moved value": ("cat", one_off(1.0001), lambda: torch.cat([torch.rand(5), torch.rand(5)])),
+    "a dropout that scales wrongly": (
+        "native_dropout",
+        lambda out, args: (out[0] * 1.01, out[1]),
+        lambda: torch.native_dropout(torch.rand(100), 0.5, True),
+    ),
+    "a dropout that keeps too many": (
+        "bernoulli.p",
+        lambda out, args: torch.ones_like(out),
+        lambda: torch.bernoulli(torch.rand(1000), 0.5),
+    ),
+    "a distribution that is too wide": ("rand", times(1.1), lambda: torch.rand(5000)),
+    "an index of another value": (
+        "max.dim",
+        lambda out, args: (out[0], (out[1] + 1) % 5),
+        lambda: torch.max(torch.rand(4, 5), 1),
+    ),
+    "one element that is not finite": ("exp", one_off(float("nan")), lambda: torch.exp(torch.rand(9))),
+    "a complex product": ("mul.Tensor", one_off(1.001), lambda: torch.rand(9, dtype=torch.complex64) * 2j),
+}
+
+
+@pytest.mark.parametrize("case", SUBTLE)
+def test_subtle_faults(case: str) -> None:
+    name, change, body = SUBTLE[case]
+    body()
+    with Wrong(name, change), CompareWithCPU(quiet=True) as tool:
+        body()
+    assert first_of(tool.document("en"))["operator"].removesuffix(".default") == f"aten.{name}"
+
+
+# --- what is odd ---
+
+ODD: dict[str, tuple[Callable[[], object], str]] = {
+    "no elements": (lambda: torch.ones(0, 3) + 1, "pass"),
+    "complex": (lambda: torch.fft.fft(torch.rand(8)) * 2j, "pass"),
+    "float8": (lambda: torch.rand(8).to(torch.float8_e4m3fn).view(2, 4).clone().float(), "pass"),
+    "sparse": (lambda: torch.eye(3).to_sparse() * 2, "pass"),
+    "integers": (lambda: torch.arange(5) // 2, "pass"),
+    "equal values": (lambda: torch.zeros(4, 5).sort(1), "pass"),
+    "infinity, as it should be": (lambda: torch.zeros(3).log().softmax(0), "pass"),
+    "overflow in half": (lambda: torch.full((3,), 6e4, dtype=torch.float16) * 2, "pass"),
+    "scatter": (lambda: torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.rand(3)), "pass"),
+    "out=": (lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)), "pass"),
+    "quantized": (lambda: torch.quantize_per_tensor(torch.rand(3), 0.1, 0, torch.qint8).clone(), "untested"),
+    "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2, "untested"),
+    "no rule for what it draws": (lambda: torch._standard_gamma(torch.ones(3)), "untested"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_tensors(case: str) -> None:
+    body, status = ODD[case]
+    with CompareWithCPU(quiet=True) as tool:
+        body()
+    document = tool.document("en")
+    assert not document["counts"]["fail"] + document["counts"]["warn"]
+    assert document["counts"][status]
+    if status == "pass":
+        assert complaints(document) == []
+    else:
+        assert all(reason for status, _, _, reason in complaints(document))
+
+
+def test_tensors_without_values_pass_through() -> None:
+    with CompareWithCPU(quiet=True) as tool:
+        torch.ones(3, device="meta") + 1
+        with FakeTensorMode():
+            torch.ones(3) + 1
+    with FakeTensorMode(), CompareWithCPU(quiet=True):
+        torch.ones(3) + 1
+    assert complaints(tool.document()) == []
+
+
+def test_more_than_the_memory_is_untested() -> None:
+    with CompareWithCPU(quiet=True, memory_limit=1 << 20) as tool:
+        torch.ones(10) + torch.zeros(1 << 20).sum()
+    ((status, _, _, reason),) = [one for one in complaints(tool.document("en")) if "sum" in one[1]]
+    assert status == "untested"
+    assert "at most 1 MB" in reason
+
+
+def test_inputs_that_are_rounded_first_are_recognized() -> None:
+    def tf32(out: Tensor, args: Any) -> Tensor:
+        product: Tensor = torch.mm(rounded(args[0], 10, True), rounded(args[1], 10, True))
+        return product
+
+    left, right = torch.randn(64, 256), torch.randn(256, 64)
+    with Wrong("mm", tf32), CompareWithCPU(quiet=True) as tool:
+        torch.mm(left, right)
+    (row,) = tool.document("en")["operators"]
+    assert (row["status"], row["reason"]) == ("pass", "the device rounds inputs of products to 10 bits")
+
+
+def test_infinity_where_the_cpu_has_none() -> None:
+    large = torch.full((4,), 6e4, dtype=torch.float16)
+    with Wrong("sin", lambda out, args: torch.full_like(out, float("inf"))), CompareWithCPU(quiet=True) as tool:
+        torch.sin(large)
+    assert tool.document()["counts"]["fail"] == 1
+
+
+# --- its options ---
+
+
+@pytest.mark.parametrize("standard", [name for name in NAMES if name != "given"])
+def test_standards(standard: str) -> None:
+    def counts(change: Any) -> dict[str, int]:
+        left = torch.randn(40, 40, generator=torch.Generator().manual_seed(1))
+        with Wrong("mm", change), CompareWithCPU(quiet=True, standard=standard) as tool:
+            torch.mm(left, left)
+        found: dict[str, int] = tool.document()["counts"]
+        return found
+
+    assert counts(times(1.0))["pass"] == 1
+    assert counts(times(1.5))["fail"] == 1
+
+
+def test_tolerances_that_are_given() -> None:
+    def status(by: float, **options: Any) -> str:
+        with Wrong("exp", times(by)), CompareWithCPU(quiet=True, **options) as tool:
+            torch.exp(torch.ones(3))
+        (row,) = [row for row in tool.document()["operators"] if row["operator"] == "aten.exp"]
+        result: str = row["status"]
+        return result
+
+    assert status(1.01, atol=1e-3, rtol=1e-3) == "fail"
+    assert status(1.0001, atol=1e-3, rtol=1e-3) == "warn"
+    assert status(1.0001, atol=1e-3, rtol=1e-3, standard="given") == "pass"
+    assert status(1.0, atol=0.0, rtol=0.0) == "warn"  # as right as float32 can be, and not the same as float64
+    assert status(1.0, atol=0.0, rtol=0.0, standard="given") == "fail"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"standard": "unknown"},
+        {"standard": "given"},
+        {"standard": "torch", "atol": 1.0},
+        {"target_op": ["a"], "target_list": ["b"]},
+    ],
+)
+def test_wrong_options(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        CompareWithCPU(**options)
+
+
+def test_on_fail(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    with Wrong("exp", times(2)), CompareWithCPU(quiet=True, on_fail=seen.append) as tool:
+        torch.exp(torch.ones(3))
+        tool.wait()
+    assert [row.operator for row in seen] == ["aten.exp"]
+
+    def stopped() -> None:
+        with Wrong("exp", times(2)), CompareWithCPU(quiet=True, on_fail="raise"):
+            torch.exp(torch.ones(3))
+            raise AssertionError("the program was to stop before")
+
+    with pytest.raises(ComparisonFailed, match=r"aten\.exp"):
+        stopped()
+
+
+def test_what_is_raised_in_the_thread_comes_out() -> None:
+    def broken(row: Any) -> None:
+        raise KeyError("mine")
+
+    def program() -> None:
+        with Wrong("exp", times(2)), CompareWithCPU(quiet=True, on_fail=broken) as tool:
+            torch.exp(torch.ones(3))
+            tool.wait()
+
+    with pytest.raises(KeyError, match="mine"):
+        program()
+
+
+def test_steps() -> None:
+    with CompareWithCPU(quiet=True, start_step=1, end_step=2, every=True) as tool:
+        for _ in range(4):
+            torch.ones(2).exp()
+            tool.step()
+    document = tool.document()
+    assert {(row["step"], row["count"]) for row in document["operators"]} == {(1, 1)}
+    assert document["steps"] == 4
+
+
+def test_first_of_each_kind() -> None:
+    with CompareWithCPU(quiet=True, budget=0.0) as tool:
+        for _ in range(3):
+            for shape in ((2,), (3,)):
+                torch.ones(shape).exp()
+    document = tool.document()
+    assert document["counts"]["pass"] == 4
+    assert document["not_sampled"] == 8
+
+
+def test_the_budget_comes_to_all(device: str) -> None:
+    training = Training("gpt", device, torch.float32)
+    with CompareWithCPU(quiet=True, budget=1.0) as tool:
+        for _ in range(40):
+            training.step()
+            tool.step()
+    rows = [row for row in tool.document()["operators"] if row["operator"] == "aten.addmm"]
+    assert sum(row["count"] for row in rows) > 20
+    assert len({row["module"] for row in rows}) > 5
+
+
+def test_drift_of_the_golden_run() -> None:
+    training = Training("gpt", "cpu", torch.bfloat16)
+    document = run(training, propagate=True)
+    drift = {(row["operator"], row["module"]): row["drift"] for row in document["operators"]}
+    assert drift["aten.embedding", "GPT.embedding"] < 0.01
+    assert drift["aten.addmm", "GPT.head"] > drift["aten.addmm", "GPT.blocks.0.qkv"] > 1e-4
+    exact = run(Training("gpt", "cpu", torch.float64), propagate=True)
+    assert max(row["drift"] or 0 for row in exact["operators"]) < 1e-12
+
+
+def test_entered_twice_and_beside_itself() -> None:
+    with CompareWithCPU(quiet=True) as tool:
+        with tool, CompareWithCPU(quiet=True) as other:
+            torch.ones(2).exp()
+        torch.ones(3).exp()
+    assert tool.document()["counts"]["pass"] == 4
+    assert other.document()["counts"]["pass"] == 2
+
+
+def test_exceptions_of_the_program_pass_through() -> None:
+    def program() -> None:
+        with CompareWithCPU(quiet=True):
+            torch.ones(2).exp()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        program()
+    with CompareWithCPU(quiet=True) as tool, pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+    assert not tool.failed
+
+
+def test_threads() -> None:
+    training = Training("gpt", "cpu", torch.float32)
+
+    def work() -> None:
+        for _ in range(3):
+            out = training.model(training.batch)
+            torch.autograd.grad(next_word(out, training.batch), list(training.model.parameters()))
+
+    with CompareWithCPU(quiet=True, every=True) as tool:
+        other = threading.Thread(target=work)  # modes are a thread's own: it is not seen, and does not disturb
+        other.start()
+        work()
+        other.join()
+    assert complaints(tool.document()) == []
