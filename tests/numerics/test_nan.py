@@ -49,7 +49,8 @@ class Masked(nn.Module):
     """Infinities that become finite again."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + torch.exp(torch.log(x.detach() * 0))
+        result: Tensor = x + torch.exp(torch.log(x.detach() * 0))
+        return result
 
 
 class MaskedRow(nn.Module):
@@ -401,3 +402,32 @@ def test_memory_does_not_grow(level: Any) -> None:
         train(model, words("cpu"), next_word, steps=20)
         gc.collect()
         assert abs(len(gc.get_objects()) - before) < 20
+
+
+def test_compiled_models_stay_compiled_while_all_is_well(device: str) -> None:
+    graphs = 0
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    torch.compiler.reset()
+    model = GPT().to(device)
+    with warnings.catch_warnings(), NanInfTracker(level="watch") as tracker:
+        warnings.simplefilter("ignore")
+        train(torch.compile(model, backend=backend), words(device), next_word, steps=2)
+        assert graphs == 1
+        model.blocks[1].extra = RootOfZero()
+        train(torch.compile(model, backend=backend), words(device), next_word, steps=1)
+    origin = first(tracker)["origins"][0]
+    assert (origin["operator"], origin["module"]) == ("aten.div.Tensor", "GPT.blocks.1.extra")
+
+
+def test_an_option_by_its_older_name() -> None:
+    with NanInfTracker(target_list=["torch.ops.aten.log"]) as tracker:
+        torch.zeros(2).sub(1).sqrt()
+        torch.zeros(2).sub(1).log()
+    assert [one["operator"] for one in first(tracker)["origins"]] == ["aten.log"]
+    with pytest.raises(UsageError, match="one option by two names"):
+        NanInfTracker(target_op=["a"], target_list=["b"])

@@ -25,7 +25,7 @@ from torchferry.numerics.summaries.nan import document, lines, nothing_ran
     help="`watch` reads one number a step and runs a bad step again; `operator` looks at every result.",
 )
 @click.option("--start-step", type=click.IntRange(0), default=0, help="First step to look at.")
-@click.option("--end-step", type=int, default=-1, help="First step not to look at any more.")
+@click.option("--end-step", type=click.IntRange(0), default=None, help="First step not to look at any more.")
 @click.option("--target-op", multiple=True, metavar="NAME", help="Look at this operator only, such as aten.addmm.")
 @click.option("--white-list", multiple=True, metavar="NAME", help="Do not look at this operator.")
 @click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Look at this rank only.")
@@ -44,7 +44,7 @@ from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 def command(
     level: str,
     start_step: int,
-    end_step: int,
+    end_step: int | None,
     target_op: tuple[str, ...],
     white_list: tuple[str, ...],
     ranks: tuple[int, ...],

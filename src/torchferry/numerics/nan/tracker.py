@@ -61,13 +61,14 @@ class NanInfTracker:
         target_op: Names of the only operators to look at.
         white_list: Names of operators not to look at.
         start_step: First step to look at.
-        end_step: First step not to look at any more; -1 for none.
+        end_step: First step not to look at any more.
         verbose: Also say that a step was well.
         should_log_to_file: Write to `output_dir/nan_rank_<n>.log`, not to standard error.
         output_dir: Folder for logs and dumped calls; it is made when it is not there.
         enable_ranks: The only ranks that look; all where it is None.
         dump_error_data: Write the call to `output_dir`, for `torchferry replay`, and end the program.
         stop: End the program at the first bad step with NotFiniteError.
+        target_list: Another name of `target_op`.
 
     Raises:
         UsageError: `level` is not one of LEVELS, or `output_dir` is missing where it is needed.
@@ -79,15 +80,16 @@ class NanInfTracker:
         *,
         level: Literal["watch", "operator"] = "operator",
         target_op: Iterable[str] | None = None,
-        white_list: Iterable[str] = (),
-        start_step: int = 0,
-        end_step: int = -1,
+        white_list: Iterable[str] | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
         verbose: bool = False,
         should_log_to_file: bool = False,
         output_dir: str | os.PathLike[str] = "",
         enable_ranks: Iterable[int] | None = None,
         dump_error_data: bool = False,
         stop: bool = False,
+        target_list: Iterable[str] | None = None,
     ) -> None:
         if level not in LEVELS:
             raise unknown_name("level", level, LEVELS)
@@ -95,7 +97,7 @@ class NanInfTracker:
             raise UsageError(say("a log or a dump needs `output_dir`"))
         self.level = level
         self.enabled = enabled and (enable_ranks is None or rank() in set(enable_ranks))
-        self._span = (start_step, end_step)
+        self._start, self._end = start_step or 0, end_step
         self._verbose = verbose
         self._folder = Path(output_dir)
         self._dump = dump_error_data
@@ -103,7 +105,9 @@ class NanInfTracker:
         self._log_to_file = should_log_to_file
         self._stream: Any = None
         self._attribution = Attribution()
-        self._selection = Selection(target_op, white_list)
+        if target_op is not None and target_list is not None:
+            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+        self._selection = Selection((target_op if target_op is not None else target_list) or None, white_list or ())
         self._examiner = Examiner(self._attribution, self._selection)
         self._steps = Steps()
         self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
@@ -191,8 +195,7 @@ class NanInfTracker:
     def _active(self) -> bool:
         if not self.enabled:
             return False
-        start, end = self._span
-        return start <= self._steps.count and (end < 0 or self._steps.count < end)
+        return self._start <= self._steps.count and (self._end is None or self._steps.count < self._end)
 
     def _set_active(self) -> None:
         active = self._active()
