@@ -1,0 +1,62 @@
+"""`torchferry compare diff`: lay two records side by side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command("diff")
+@click.argument("reference", type=_FOLDER)
+@click.argument("other", type=_FOLDER)
+@click.option(
+    "--envelope",
+    type=_FOLDER,
+    help="A further record of the reference, best with --perturb: 8 times its distance is noise.",
+)
+@click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv"]), default="text")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    reference: Path, other: Path, envelope: Path | None, output_format: str, output_file: Path | None, lang: str | None
+) -> None:
+    """Say where the numbers of two recorded runs part, and why.
+
+    REFERENCE and OTHER are folders of `torchferry compare record`. First what explains most differences: data order,
+    weights, optimizer, seeds, switches, dropout; then the operators, by module and occurrence: the first that brought
+    an error in. Needs no torch and no device. Ends with 1 when the runs differ.
+
+    \b
+    torchferry compare diff there here
+    torchferry compare diff there here --envelope there-again -f json -o diff.json
+    """
+    from torchferry.numerics.differences import report_data, report_text
+    from torchferry.numerics.differences.comparison import compare
+    from torchferry.numerics.differences.record import read_record
+
+    lang = lang or env.language()
+    result = compare(
+        read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
+    )
+    if output_format == "json":
+        text = report_data.as_json(result, lang)
+    elif output_format == "csv":
+        text = report_data.as_csv(result)
+    else:
+        text = "\n".join(report_text.lines(result, lang)) + "\n"
+    if output_file is None:
+        click.echo(text, nl=False)
+    else:
+        try:
+            output_file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise TorchferryError(say("cannot write {path}: {error}", path=output_file, error=error.strerror)) from None
+    sys.exit(exitcodes.CLEAN if result.same else exitcodes.FINDINGS)

@@ -1,0 +1,135 @@
+"""`torchferry compare record`: run a command and keep its numbers, so that a run elsewhere can be laid beside it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from torchferry.core import env
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import Message, say
+from torchferry.numerics.differences import layout
+from torchferry.numerics.launched import Outcome, Settings, require_examined, run
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the record.")
+@click.option(
+    "--first", type=click.IntRange(0), default=20, show_default=True, help="Steps recorded operator by operator."
+)
+@click.option(
+    "--every", type=click.IntRange(0), default=10, show_default=True, help="And each of these after; 0 for none."
+)
+@click.option("--limit", default="1G", show_default=True, metavar="SIZE", help="Bytes that each rank may write.")
+@click.option(
+    "--tensors", multiple=True, metavar="PATTERN", help="Keep whole results of these modules: 'GPT.blocks.2*'."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["safetensors", "parquet"]),
+    default="safetensors",
+    show_default=True,
+    help="parquet: write the rows as tables too.",
+)
+@click.option("--ranks", default="", metavar="LIST", help="Only these ranks: 0,1.")
+@click.option(
+    "--perturb",
+    is_flag=True,
+    help="Change parameters by 2^-24 first: a record for `diff --envelope` alone.",
+)
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    folder: Path,
+    first: int,
+    every: int,
+    limit: str,
+    tensors: tuple[str, ...],
+    form: str,
+    ranks: str,
+    perturb: bool,
+    lang: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND and record its numbers in a folder: settings, weights, batches, and what each operator made.
+
+    Record the run that is right, record the one that is not, and let `torchferry compare diff` say where and why they
+    part. A step takes about 50 kB and a tenth of its time; no tensors are kept but those of `--tensors`.
+
+    \b
+    torchferry compare record -o there -- python train.py
+    torchferry compare record -o there --first 5 --every 0 -- torchrun --nproc_per_node 8 train.py
+    """
+    lang = lang or env.language()
+    _require_new(folder)
+    options = {
+        "folder": str(folder.absolute()),
+        "first": first,
+        "every": every,
+        "limit": _size(limit),
+        "tensors": list(tensors),
+        "form": form,
+        "perturb": perturb,
+    }
+    with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
+        settings = Settings("torchferry.numerics.recording", options, _ranks(ranks))
+        outcome = run(list(command), settings, Path(session))
+        require_examined(outcome)
+    for line in _account(folder, outcome):
+        click.echo(f"torchferry: {line.render(lang)}", err=True)
+    sys.exit(outcome.code)
+
+
+def _require_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(say("{path} is there already", path=folder), say("name another folder, or remove this one"))
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UsageError(say("`{text}` is no size", text=text), say("write a number with K, M, G or T, such as 500M"))
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdigit() for part in parts):
+        raise UsageError(say("`{text}` is no list of ranks", text=text), say("write numbers, such as 0,1"))
+    return tuple(map(int, parts))
+
+
+def _account(folder: Path, outcome: Outcome) -> list[Message]:
+    """Return what became of the recording, line by line."""
+    lines: list[Message] = []
+    recorded = [one for one in outcome.results if one.get("steps")]
+    for one in recorded:
+        lines.append(
+            say(
+                "rank {rank}: {steps} steps, {size} MiB in {folder}",
+                rank=one["rank"],
+                steps=one["steps"],
+                size=f"{one['bytes'] / 2**20:.1f}",
+                folder=folder / f"{layout.RANK}{one['rank']}",
+            )
+        )
+        if "compiled" in one["notes"]:
+            lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
+    lines += [say("{process} was killed; its record goes up to its last step", process=one) for one in outcome.broken]
+    for one in outcome.results:
+        if one.get("error"):
+            why = one["error"].strip().splitlines()[-1]
+            lines.append(say("process {process}: the recording failed: {error}", process=one["process"], error=why))
+    if not recorded and not outcome.broken:
+        raise TorchferryError(
+            say("NOTHING WAS RECORDED: no module ran and no optimizer stepped in a process that was recorded"),
+            say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
+        )
+    return lines

@@ -1,0 +1,51 @@
+"""What is noise: the limits of the dtypes, or how far two records of the reference are from each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchferry.numerics.differences.alignment import Alignment, align
+from torchferry.numerics.differences.container import Array
+from torchferry.numerics.differences.errors import errors
+from torchferry.numerics.differences.record import Record, Rows
+from torchferry.numerics.differences.stepwise import occurrences
+
+_TIMES = 8.0
+"""How many times the reference's own distance a row may be off (TTrace, arXiv 2506.09280, perturbs for it)."""
+
+_LEAST = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+_ROUNDING = 2.0**-20
+"""The least that a row of float32 may be off: a sketch is itself rounded."""
+
+
+class Envelope:
+    """Limits of rows, by the dtype or by a second record of the reference."""
+
+    def __init__(self, second: Record | None) -> None:
+        self._second = {} if second is None else {rank.number: rank for rank in second.ranks}
+
+    def limits(self, rank: int, step: int, rows: Rows, aligned: Alignment, by_dtype: Array) -> Array:
+        """Return what each pair of a step may be off."""
+        held = self._second.get(rank)
+        other = next((one for one in held.steps if one.number == step), None) if held else None
+        again = other.rows() if other else None
+        if again is None:
+            return by_dtype
+        own = align(rows, again, {})
+        found = errors(rows, again, own.pairs)
+        if not np.nan_to_num(found.relative).any():
+            return by_dtype  # it repeats itself bit for bit, which says nothing of another device
+        marks = occurrences(rows)
+        spread = {
+            marks[row]: error
+            for (row, _), error in zip(own.pairs, found.relative.tolist(), strict=True)
+            if np.isfinite(error)
+        }
+        limits = by_dtype.copy()
+        highest = 0.0
+        for place, (row, _) in enumerate(aligned.pairs):
+            highest = max(highest, spread.get(marks[row], 0.0))
+            least = _LEAST.get(rows.keys[row].dtype, _ROUNDING)
+            limits[place] = max(_TIMES * spread.get(marks[row], highest), least)
+        found_limits: Array = limits
+        return found_limits

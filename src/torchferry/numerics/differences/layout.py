@@ -1,0 +1,33 @@
+"""How a record lies in its folder: names that the recording and the comparison share. No torch here.
+
+    FOLDER/record.json            what made it, and the command
+    FOLDER/rank-0/begin.json      environment and settings of the rank, at its first step
+    FOLDER/rank-0/steps.jsonl     a line for each step: loss, batch, optimizer, the file of its rows
+    FOLDER/rank-0/step-00000000.safetensors   sketches and sums, a row for each result of an operator
+    FOLDER/rank-0/layout-<hash>.safetensors   what the rows are; many steps share one
+    FOLDER/rank-0/end.json        how it ended
+
+A step's file is complete before its line is written, so that what a killed program left is read up to its last line.
+"""
+
+from __future__ import annotations
+
+FORMAT = "torchferry record"
+VERSION = 1
+
+RECORD = "record.json"
+BEGIN = "begin.json"
+STEPS = "steps.jsonl"
+END = "end.json"
+RANK = "rank-"
+
+SKETCH, SUM, SHAPE, ARGUMENTS = "sketch", "sum", "shape", "arguments"
+"""Tensors of a step: float32 [rows, 64] and [rows]; int32 [rows], places in the lists of the step's metadata."""
+
+KEY, INPUTS, INPUTS_OF = "key", "inputs", "inputs_of"
+"""Tensors of a layout: int32 [rows], places in the list of keys of its metadata; the rows whose results a row used."""
+
+WIDTH = 64
+
+GRADIENT, PARAMETER, BUFFER, STATE, OUTPUT = "gradient", "parameter", "buffer", "optimizer state", "output"
+"""Phases of rows that are no results of operators."""

@@ -1,0 +1,135 @@
+"""One step of two runs: which rows belong together, how far they are apart, and where the error came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from torchferry.numerics.differences import layout as names
+from torchferry.numerics.differences.alignment import Alignment
+from torchferry.numerics.differences.container import Array
+from torchferry.numerics.differences.errors import Errors
+from torchferry.numerics.differences.record import Rows
+
+JUMP = 8.0
+"""An error that is this much larger than those that came in was made here."""
+
+AMPLIFIED = 64.0
+"""The same where what came in is beyond its limit already: sums whose terms cancel make such errors larger."""
+
+GRADUAL = 16.0
+"""How many times what one operator may be off an error may grow to through many, each of which was in order."""
+
+_STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose error is beyond what it may be.
+
+    Attributes:
+        pair: Its place among the aligned pairs.
+        came_in: The largest error of what it used.
+        gradual: Whether the error grew up to here, and was not made here.
+    """
+
+    pair: int
+    came_in: float
+    gradual: bool
+
+
+@dataclass
+class Past:
+    """What earlier steps showed: from step to step errors grow, in runs that are in order.
+
+    Attributes:
+        rows: The largest error of each row so far.
+        modules: The error of the parameters of each module, when they were last recorded,
+        of_step: and when that was.
+        step: The step that was compared before.
+        coarsest: The largest limit so far: what went through float16 is no better afterwards.
+    """
+
+    rows: dict[tuple[object, ...], float] = field(default_factory=dict)
+    modules: dict[str, float] = field(default_factory=dict)
+    of_step: int = 0
+    step: int = 0
+    coarsest: float = 0.0
+
+    def add(self, step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array) -> None:
+        """Take in a step that was compared."""
+        marks = occurrences(a)
+        modules: dict[str, float] = {}
+        for (row, _), error in zip(aligned.pairs, found.relative.tolist(), strict=True):
+            if not np.isfinite(error):
+                continue
+            self.rows[marks[row]] = max(self.rows.get(marks[row], 0.0), error)
+            if a.keys[row].phase == names.PARAMETER:
+                module = a.keys[row].module.rpartition(".")[0]
+                modules[module] = max(modules.get(module, 0.0), error)
+        if modules:
+            self.modules, self.of_step = modules, step
+        self.coarsest = max(self.coarsest, float(limits.max(initial=0.0)))
+        self.step = step
+
+
+def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array, past: Past) -> Suspect | None:
+    """Return the first row, in the order of the run, that brought an error in, or beyond which the errors grew too far.
+
+    Args:
+        step: Its number.
+        a: The rows of the reference.
+        aligned: Its rows beside those of the other.
+        found: Their errors.
+        limits: What each may differ by.
+        past: What earlier steps showed.
+    """
+    effective = _effective(a, aligned, found)
+    marks = occurrences(a)
+    growth = JUMP * max(1, step - past.step)
+    since = max(1, step - past.of_step)
+    gradual: Suspect | None = None
+    highest = 0.0
+    for place, (row, _) in enumerate(aligned.pairs):
+        error = float(found.relative[place])
+        state = a.keys[row].phase in _STATES
+        if np.isnan(error):
+            continue
+        used = a.inputs[row]
+        came_in = max((effective[one] for one in used), default=0.0) if used else (0.0 if state else highest)
+        if past.rows:
+            came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
+        if not state:
+            highest = max(highest, error)
+        beyond = error > limits[place] and error > growth * past.rows.get(marks[row], 0.0)
+        if not beyond or (state and past.rows):
+            continue
+        factor = JUMP if came_in <= limits[place] else AMPLIFIED
+        if error > factor * came_in or (np.isinf(error) and not np.isinf(came_in)):
+            return Suspect(place, came_in, False)
+        if gradual is None and not past.rows and error > GRADUAL * limits[place]:
+            gradual = Suspect(place, came_in, True)
+    return gradual
+
+
+def occurrences(rows: Rows) -> list[tuple[object, ...]]:
+    """Return for each row a mark that is the same in each step: what it is, and the how many-th of its kind."""
+    seen: dict[object, int] = {}
+    marks: list[tuple[object, ...]] = []
+    for key in rows.keys:
+        number = seen[key] = seen.get(key, -1) + 1
+        marks.append((key._replace(dtype=""), number))
+    return marks
+
+
+def _effective(a: Rows, aligned: Alignment, found: Errors) -> list[float]:
+    """Return the error of each row of the reference; one without a partner has that of what it used."""
+    known = {row: float(found.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
+    effective: list[float] = []
+    for row, used in enumerate(a.inputs):
+        error = known.get(row)
+        if error is None or np.isnan(error):
+            error = max((effective[one] for one in used), default=0.0)
+        effective.append(error)
+    return effective

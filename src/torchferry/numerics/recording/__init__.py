@@ -1,0 +1,12 @@
+"""Record the numbers of a run, so that it can be compared with the same run elsewhere.
+
+    with Recorder("there") as recorder:
+        train()
+
+`torchferry compare record -o there -- python train.py` does the same around a command.
+"""
+
+from torchferry.numerics.recording.recorder import Recorder
+from torchferry.numerics.recording.whole_program import begin
+
+__all__ = ["Recorder", "begin"]

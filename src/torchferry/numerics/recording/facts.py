@@ -1,0 +1,169 @@
+"""What a program was told besides its numbers: versions, device, seeds, switches. Read without changing any."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import random
+import re
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from torchferry.backends import registry
+
+_VARIABLES = re.compile(
+    r".*DETERMINISTIC.*|.*TF32.*|CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED|OMP_NUM_THREADS|MKL_CBWR|TORCHDYNAMO_DISABLE"
+    r"|NCCL_(?:ALGO|PROTO)|(?:LOCAL_)?WORLD_SIZE"
+)
+"""Variables by which numbers change without a line of the program."""
+
+_LIBRARIES = (
+    "numpy",
+    "transformers",
+    "accelerate",
+    "deepspeed",
+    "diffusers",
+    "timm",
+    "torchvision",
+    "peft",
+    "lightning",
+)
+
+
+def _switch(*names: str) -> Callable[[], Any]:
+    """Return what reads `torch.<names>`, calling the last where it is a function."""
+
+    def read() -> Any:
+        value: Any = torch
+        for name in names:
+            value = getattr(value, name)
+        return value() if callable(value) else value
+
+    return read
+
+
+_SWITCHES: dict[str, Callable[[], Any]] = {
+    "default dtype": lambda: str(torch.get_default_dtype()),
+    "deterministic algorithms": _switch("are_deterministic_algorithms_enabled"),
+    "float32 matmul precision": _switch("get_float32_matmul_precision"),
+    "cuda.matmul.allow_tf32": _switch("backends", "cuda", "matmul", "allow_tf32"),
+    "cuda.matmul.allow_fp16_reduced_precision_reduction": _switch(
+        "backends", "cuda", "matmul", "allow_fp16_reduced_precision_reduction"
+    ),
+    "cuda.matmul.allow_bf16_reduced_precision_reduction": _switch(
+        "backends", "cuda", "matmul", "allow_bf16_reduced_precision_reduction"
+    ),
+    "cudnn.enabled": _switch("backends", "cudnn", "enabled"),
+    "cudnn.allow_tf32": _switch("backends", "cudnn", "allow_tf32"),
+    "cudnn.benchmark": _switch("backends", "cudnn", "benchmark"),
+    "cudnn.deterministic": _switch("backends", "cudnn", "deterministic"),
+    "sdp flash": _switch("backends", "cuda", "flash_sdp_enabled"),
+    "sdp memory efficient": _switch("backends", "cuda", "mem_efficient_sdp_enabled"),
+    "sdp math": _switch("backends", "cuda", "math_sdp_enabled"),
+    "mkldnn.enabled": _switch("backends", "mkldnn", "enabled"),
+    "threads": _switch("get_num_threads"),
+}
+
+
+def facts(device: torch.device | None) -> dict[str, dict[str, Any]]:
+    """Return groups of facts: what this torch lacks is left out.
+
+    Args:
+        device: Where the program's parameters are.
+    """
+    kind = device.type if device is not None else "cpu"
+    return {
+        "versions": _versions(),
+        "device": _device(kind, device),
+        "seeds": _seeds(kind),
+        "switches": _switches(kind),
+        "environment": {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)},
+        "program": {"command": sys.argv, "folder": os.getcwd()},
+    }
+
+
+def world() -> dict[str, int]:
+    """Return how many ranks there are, and which this is."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return {"size": torch.distributed.get_world_size(), "rank": torch.distributed.get_rank()}
+    return {"size": int(os.environ.get("WORLD_SIZE", "1") or 1), "rank": int(os.environ.get("RANK", "0") or 0)}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    plugins = [registry.load(name).PLUGIN for name in registry.built_in()]
+    for name in (*plugins, *_LIBRARIES):
+        module = sys.modules.get(str(name))
+        if module is None:
+            continue
+        version = getattr(module, "__version__", None)
+        try:
+            found[str(name)] = str(version) if version is not None else metadata.version(str(name))
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _device(kind: str, device: torch.device | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": kind, "machine": platform.machine()}
+    if kind == "cpu" or not hasattr(torch, kind):
+        found["name"] = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
+        return found
+    found["name"] = _asked(_switch(kind, "get_device_name"))
+    found["count"] = _asked(_switch(kind, "device_count"))
+    return found
+
+
+def _seeds(kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "torch": torch.initial_seed(),
+        "torch state": _digest(torch.get_rng_state().numpy().tobytes()),
+        "random state": _digest(repr(random.getstate()).encode()),
+    }
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        state = numpy.random.get_state()
+        found["numpy state"] = _digest(repr(state[0]).encode() + state[1].tobytes() + repr(state[2:]).encode())
+    if kind != "cpu" and hasattr(torch, kind):
+        found["device"] = _asked(_switch(kind, "initial_seed"))
+        state = _asked(_switch(kind, "get_rng_state"))
+        found["device state"] = _digest(state.numpy().tobytes()) if isinstance(state, torch.Tensor) else state
+    return found
+
+
+def _switches(kind: str) -> dict[str, Any]:
+    every = dict(_SWITCHES)
+    for target in registry.built_in():
+        backend = registry.load(target)
+        if kind == backend.DEVICE_TYPE and isinstance(backend.TF32_SWITCH, str):
+            every[backend.TF32_SWITCH.removeprefix("torch.")] = _switch(*backend.TF32_SWITCH.split(".")[1:])
+    found = {name: _asked(read) for name, read in every.items()}
+    on = _asked(lambda: torch.is_autocast_enabled(kind))
+    found["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
+    return {name: _plain(value) for name, value in found.items() if not str(value).startswith(_UNKNOWN)}
+
+
+_UNKNOWN = "unknown: "
+
+
+def _asked(question: Callable[[], Any]) -> Any:
+    """Return an answer, or why there is none: this torch, or a vendor's change of it, lacks what is asked."""
+    try:
+        return question()
+    except Exception as error:
+        return f"{_UNKNOWN}{error!r}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    return str(value).removeprefix("torch.")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,0 +1,188 @@
+"""Sees each call of an operator, and records what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.operators import Kind, Operator, operator
+from torchferry.numerics.recording.rows import Rows
+
+_RECORDED = frozenset({Kind.COMPUTE, Kind.RANDOM, Kind.COMMUNICATE})
+_WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP})
+_PLAIN = frozenset({Tensor, torch.nn.Parameter, torch.nn.Buffer})
+_BYTES = 16
+"""Numbers of the device's storages that a call may bring; beyond, none of its inputs is followed."""
+
+
+_SMALL = 32
+"""Further results of a forward operator that are this much smaller than its first are what it keeps for backward, such
+as the mean of a norm: an error in them is one in the first."""
+
+
+class RecordingMode(TorchDispatchMode):
+    """Records the results of operators while `on`.
+
+    Attributes:
+        on: Whether anything is recorded: switched for whole steps.
+        any_device: Whether operators on the CPU are recorded outside of modules too; in a program that uses a device
+            they prepare data, image by image.
+    """
+
+    def __init__(self, attribution: Attribution, rows: Rows) -> None:
+        super().__init__()
+        self.on = False
+        self.any_device = True
+        self.calls_backward = False
+        self.loss: list[int] = []
+        self.on_draw: Callable[[Operator, Where, Tensor, int], None] = lambda *_: None
+        self.on_target: Callable[[str, Tensor], None] = lambda *_: None
+        self.on_tensor: Callable[[str, int, Tensor], None] | None = None
+        self.on_failure: Callable[[Exception], None] = lambda _: None
+        self.on_scaling: Callable[[str], None] = lambda _: None
+        self.skipped: dict[str, int] = {}
+        self._attribution = attribution
+        self._rows = rows
+        self._scalar = -1
+        self._makers: dict[int, tuple[int, ...]] = {}
+
+    def clear(self) -> None:
+        """Begin a step: nothing that lies in memory came from one of its rows."""
+        self._makers = {}
+        self._scalar = -1
+        self.loss = []
+        self.calls_backward = False
+
+    def makers(self, tensor: Tensor) -> tuple[int, ...]:
+        """Return the rows whose values a tensor has."""
+        return self._makers.get(tensor.untyped_storage()._cdata, ())
+
+    def made(self, tensor: Tensor, row: int) -> None:
+        """Note that a row has the values of this tensor."""
+        self._makers[tensor.untyped_storage()._cdata] = (row,)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        for kind in types:
+            if kind not in _PLAIN and kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+                return NotImplemented
+        found = operator(func)
+        if found.base in _SCALING:
+            self.on_scaling(found.base)
+        if not self.on:
+            return func(*args, **kwargs)
+        where = self._attribution.where(found)
+        if found.kind in _WITHOUT_VALUES or where.phase == OPTIMIZER:
+            return func(*args, **kwargs)
+        if not self.calls_backward and where.phase == BACKWARD:
+            self.calls_backward = True
+            if self._scalar >= 0:
+                self.loss.append(self._scalar)
+        used = self._used(args, kwargs)
+        out = func(*args, **kwargs)
+        try:
+            self._note(found, where, args, kwargs, out, used)
+        except Exception as error:  # whatever is wrong with the recording, the program goes on
+            self.on = False
+            self.on_failure(error)
+        return out
+
+    def _used(self, args: Any, kwargs: Any) -> set[int]:
+        """Return the rows that made what a call reads."""
+        used: set[int] = set()
+        makers = self._makers
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(value, Tensor):
+                if value.layout is torch.strided:
+                    used.update(makers.get(value.untyped_storage()._cdata, ()))
+            elif isinstance(value, (list, tuple)) and len(value) <= _BYTES:
+                for tensor in value:
+                    if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
+                        used.update(makers.get(tensor.untyped_storage()._cdata, ()))
+        return used
+
+    def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
+        draws = found.kind is Kind.RANDOM or (found.dropout is not None and found.draws(args, kwargs))
+        if found.kind not in _RECORDED:
+            for tensor in found.results(args, kwargs, out):
+                if tensor.layout is torch.strided and tensor.device.type != "meta":
+                    self._makers[tensor.untyped_storage()._cdata] = tuple(used) if found.kind is Kind.MOVE else ()
+            return
+        shows = draws and (found.dropout is None or found.base in _SHOWN)
+        told = _told(args, kwargs)
+        first = 0
+        for index, tensor in enumerate(found.results(args, kwargs, out)):
+            length = tensor.numel()
+            if length == 0 or tensor.device.type == "meta":
+                continue
+            if index == 0:
+                first = length
+            elif where.phase == FORWARD and length * _SMALL < first:
+                continue
+            if tensor.layout is not torch.strided or tensor.is_quantized:
+                self._skip(found, "sparse" if tensor.layout is not torch.strided else "quantized")
+                continue
+            if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+                if shows and (tensor.dtype is torch.bool or found.dropout is None):
+                    self.on_draw(found, where, tensor, -1)
+                continue
+            if not where.module and tensor.device.type == "cpu" and not self.any_device and not draws:
+                continue
+            self._record(found, where, tensor, index, told, used, draws)
+        if where.phase == FORWARD and not where.module:
+            self._targets(found, args, kwargs)
+
+    def _record(
+        self, found: Operator, where: Where, tensor: Tensor, index: int, told: Any, used: set[int], draws: bool
+    ) -> None:
+        rows = self._rows
+        tensor = tensor.detach() if tensor.requires_grad else tensor
+        key = (where.phase, where.module, found.name, where.source, index, rows.dtype(tensor.dtype), draws)
+        memory = tensor.untyped_storage()._cdata
+        if found.written:
+            used = used.union(self._makers.get(memory, ()))  # of a long list only what the tensor itself was
+        row = rows.add(key, tensor, told, used)
+        if row < 0:
+            return
+        self._makers[memory] = (row,)
+        if draws and found.dropout is None:
+            self.on_draw(found, where, tensor, row)
+        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD:
+            if self._scalar < 0 or found.base != "mul" or self._scalar not in used:  # not the scaled loss
+                self._scalar = row
+        if self.on_tensor is not None:
+            self.on_tensor(where.module, row, tensor)
+
+    def _targets(self, found: Operator, args: Any, kwargs: Any) -> None:
+        """Report what a loss compares with, where it is a batch's labels."""
+        for index, item in enumerate(found.overload._schema.arguments):
+            if item.name in _TARGETS:
+                value = args[index] if index < len(args) else kwargs.get(item.name)
+                if isinstance(value, Tensor) and not value.requires_grad:
+                    self.on_target(f"{found.base} {item.name}", value)
+
+    def _skip(self, found: Operator, why: str) -> None:
+        name = f"{found.name} ({why})"
+        self.skipped[name] = self.skipped.get(name, 0) + 1
+
+
+_SCALING = frozenset({"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"})
+_TARGETS = frozenset({"target"})
+_SHOWN = frozenset({"native_dropout"})
+"""Operators with a dropout whose mask is among their results; in the others it stays in the kernel."""
+
+
+def _told(args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """Return what a call was told besides tensors: numbers and switches, in their order."""
+    told = tuple([value for value in args if value.__class__ in _NUMBERS])
+    if kwargs:
+        told += tuple([(key, value) for key, value in kwargs.items() if value.__class__ in _NUMBERS])
+    return told
+
+
+_NUMBERS = frozenset({float, int, bool, str})

@@ -1,0 +1,365 @@
+"""`Recorder`: the numbers of a run, step by step, into a folder."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torchferry import __version__
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.numerics.attribution import Attribution, Where
+from torchferry.numerics.differences import layout as names
+from torchferry.numerics.operators import Operator, tensors
+from torchferry.numerics.recording.facts import facts, world
+from torchferry.numerics.recording.gathered import Gathered
+from torchferry.numerics.recording.hashing import Hasher
+from torchferry.numerics.recording.kept import Kept
+from torchferry.numerics.recording.mode import RecordingMode
+from torchferry.numerics.recording.options import Options
+from torchferry.numerics.recording.rows import Rows
+from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
+from torchferry.numerics.recording.step import StepFiles
+from torchferry.numerics.recording.storing import Store
+
+_HASHED = 256
+"""Entries of a batch that are hashed one by one; of a larger one, the whole."""
+
+
+_Hook = TypeVar("_Hook", bound=Callable[..., None])
+
+
+def _guarded(hook: _Hook) -> _Hook:
+    """Let nothing that is wrong with the recording reach the program."""
+
+    @functools.wraps(hook)
+    def guarded(self: Recorder, *args: Any) -> None:
+        try:
+            hook(self, *args)
+        except Exception as error:
+            self._failed(error)
+
+    return cast(_Hook, guarded)
+
+
+class Recorder:
+    """Records the run inside of a `with` block.
+
+    A step ends with `step()`, or by itself with each step of an optimizer when `by_optimizer` is set.
+
+        with Recorder("there", first=50) as recorder:
+            for batch in loader:
+                train_step(batch)
+                recorder.step()
+    """
+
+    def __init__(self, folder: str | Path | Options, **options: Any) -> None:
+        """Prepare a recording; nothing is written before the first step.
+
+        Args:
+            folder: Where the record goes; it must not hold one.
+            **options: As in `Options`.
+        """
+        if not isinstance(folder, Options):
+            options["tensors"] = tuple(options.get("tensors", ()))
+            folder = Options(str(Path(folder).absolute()), **options)
+        self.options = folder
+        self._attribution = Attribution()
+        self._rows = Rows()
+        self._mode = RecordingMode(self._attribution, self._rows)
+        self._mode.on_draw = self._drawn
+        self._mode.on_target = self._target
+        self._mode.on_scaling = self._scaling
+        self._mode.on_failure = self._failed
+        self._tracked = Tracked(self._attribution.modules)
+        self._hasher = Hasher()
+        self._gathered = Gathered()
+        self._kept = Kept(self.options.tensors, self.options.limit // 2)
+        if self.options.tensors:
+            self._mode.on_tensor = self._kept.add
+        self._store: Store | None = None
+        self._handles: list[Any] = []
+        self._step = 0
+        self._layouts: set[str] = set()
+        self._by_optimizer = False
+        self._unscaled = False
+        self._ran: set[str] = set()
+        self._state_of = -1
+        self._notes: set[str] = set()
+        self._running = False
+        self._optimizers: dict[int, str] = {}
+
+    def __enter__(self) -> Recorder:
+        self.start(by_optimizer=False)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self, by_optimizer: bool = False) -> None:
+        """Begin to record.
+
+        Args:
+            by_optimizer: Whether a step ends with each step of an optimizer, or is told by `step()`.
+
+        Raises:
+            TorchferryError: the folder holds a record already.
+        """
+        folder = Path(self.options.folder)
+        if (folder / f"{names.RANK}{world()['rank']}" / names.STEPS).exists():
+            raise TorchferryError(
+                say("{path} holds a record already", path=folder), say("name another folder, or remove this one")
+            )
+        if self.options.form == "parquet":
+            from torchferry.numerics.recording.tables import require
+
+            require()
+        self._by_optimizer = by_optimizer
+        self._attribution.start()
+        self._attribution.modules.on_root.append(self._root)
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_optimizer),
+            register_optimizer_step_post_hook(self._after_optimizer),
+        ]
+        self._mode.on = self.options.records(0) and not by_optimizer
+        self._running = True
+        self._mode.__enter__()
+
+    def stop(self) -> dict[str, Any]:
+        """End the recording and return what became of it."""
+        if not self._running:
+            return {}
+        if len(self._rows) or self._gathered.batch:
+            self._end_step("rest")
+        self._running = False
+        self._mode.on = False
+        self._mode.__exit__(None, None, None)
+        for handle in self._handles:
+            handle.remove()
+        self._attribution.modules.on_root.remove(self._root)
+        self._attribution.stop()
+        result: dict[str, Any] = {
+            "steps": self._step,
+            "bytes": self._store.written if self._store else 0,
+            "ended": self._store.ended.render("en") if self._store and self._store.ended else "",
+            "folder": self.options.folder,
+            "skipped": self._mode.skipped,
+            "notes": sorted(self._notes),
+        }
+        if self._store is not None and self._store.ended is None:
+            self._store.file(names.END, json.dumps(result).encode())
+        return result
+
+    def forget(self) -> None:
+        """Record nothing in this process, which is a fork of the one that is recorded."""
+        self._running = False
+        self._mode.on = False
+
+    def step(self) -> None:
+        """End a step."""
+        self._end_step("told")
+
+    # what the hooks see
+
+    @_guarded
+    def _root(self, module: nn.Module, args: Any) -> None:
+        """An outermost module is about to run."""
+        if not self._running:
+            return
+        path = self._attribution.modules.of(module)
+        if self._by_optimizer and path in self._ran and not self._mode.calls_backward and not torch.is_grad_enabled():
+            self._end_step("evaluation")
+        self._ran.add(path)
+        if type(module).__name__ == "OptimizedModule":
+            self._notes.add("compiled")
+        with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
+            self._tracked.add(module)
+            if not self._begin():
+                return
+            self._mode.on = self.options.records(self._step)
+            if self._mode.on and self._state_of < self._step and self.options.records_state(self._step):
+                self._state_of = self._step
+                self._note_parameters()
+            for index, tensor in enumerate(tensors(args)):
+                self._batch(f"{path}({index})", tensor)
+
+    @_guarded
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if not self._running or not self._begin():
+            return
+        self._unscaled = False
+        with _disable_current_modes(), torch.no_grad():
+            name = self._optimizers.get(id(optimizer))
+            if name is None:
+                kind = type(optimizer).__name__
+                name = self._optimizers[id(optimizer)] = (
+                    kind if not self._optimizers else f"{kind}#{len(self._optimizers) + 1}"
+                )
+            self._gathered.optimizers[name] = settings(optimizer)
+            every = [part for _, part in self._tracked.gradients()]
+            if not every:
+                held = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+                every = [part for part in map(local, held) if part is not None]
+            if every:
+                self._gathered.numbers["gradient norm"] = norm(every)
+            if self._mode.on and self._state_of == self._step:
+                for path, part in self._tracked.gradients():
+                    self._state(names.GRADIENT, path, part, self._mode.makers(part))
+
+    @_guarded
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if not self._running:
+            return
+        if self._state_of == self._step and self._mode.on:
+            with _disable_current_modes(), torch.no_grad():
+                for name, parts in states(optimizer).items():
+                    self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
+        if self._by_optimizer:
+            self._end_step("optimizer")
+
+    def _scaling(self, base: str) -> None:
+        """A GradScaler works: where it leaves out the optimizer's step, a step ends all the same."""
+        if base == "_amp_update_scale_":
+            if self._unscaled and self._by_optimizer and self._running:
+                self._gathered.notes.append("skipped by the gradient scaler")
+                self._end_step("skipped")
+            self._unscaled = False
+        else:
+            self._unscaled = True
+
+    def _drawn(self, operator: Operator, where: Where, tensor: Tensor, row: int) -> None:
+        """An operator drew random numbers."""
+        mask = tensor if tensor.dtype is torch.bool else tensor != 0
+        self._gathered.draws.append(
+            {
+                "operator": operator.name,
+                "module": where.module,
+                "phase": where.phase,
+                "shape": list(tensor.shape),
+                "row": row if tensor.dtype.is_floating_point else -1,
+            }
+        )
+        keeps = operator.base.startswith(("bernoulli", "native_dropout", "dropout"))
+        self._gathered.kept.append(mask.sum().reshape(1).to(torch.int64))
+        self._gathered.drawn.append(self._hasher.whole(mask if keeps else tensor))
+
+    def _target(self, name: str, tensor: Tensor) -> None:
+        self._batch(name, tensor)
+
+    def _failed(self, error: Exception) -> None:
+        """The recording has a fault of its own: it ends, and the program goes on."""
+        self._mode.on = False
+        self._notes.add(f"failed: {error!r}")
+        if self._store is not None:
+            self._store.end(say("an internal error: {error}", error=repr(error)))
+
+    # what is noted
+
+    def _begin(self) -> bool:
+        """Open the rank's folder, before the first step; returns whether there is anything to write to."""
+        if self._store is None:
+            place = world()
+            folder = Path(self.options.folder)
+            self._store = Store(folder / f"{names.RANK}{place['rank']}", self.options.limit)
+            if not self._store.begin():
+                self._mode.on = False
+                return False
+            device = next((one.device for one in self._tracked.parameters.values()), None)
+            self._mode.any_device = device is None or device.type == "cpu"
+            if self.options.perturb:
+                self._perturb()
+            started = {
+                "format": names.FORMAT,
+                "version": names.VERSION,
+                "torchferry": __version__,
+                "world": place,
+                "started": time.time(),
+                "options": self.options.as_dict(),
+                "facts": facts(device),
+            }
+            self._store.file(names.BEGIN, json.dumps(started).encode())
+        return self._store.ended is None
+
+    def _perturb(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        for parameter in self._tracked.parameters.values():
+            part = local(parameter)
+            if part is not None:
+                noise = torch.randn(part.shape, generator=generator, dtype=torch.float64) * 2.0**-24
+                part.copy_((part.cpu().to(torch.float64) * (1 + noise)).to(part))
+
+    def _note_parameters(self) -> None:
+        first = self._step == 0
+        if first:
+            self._gathered.sharded = self._tracked.sharded
+        for phase, held in ((names.PARAMETER, self._tracked.parameters), (names.BUFFER, self._tracked.buffers)):
+            for path, tensor in held.items():
+                part = local(tensor)
+                if part is None:
+                    continue
+                row = self._state(phase, path, part)
+                if row >= 0:
+                    self._mode.made(part, row)
+                    if first:
+                        self._gathered.hashed.append(row)
+                        self._gathered.hashes.append(self._hasher.whole(part))
+
+    def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = ()) -> int:
+        return self._rows.add((phase, path, "", "", 0, self._rows.dtype(tensor.dtype), False), tensor, (), used)
+
+    def _batch(self, name: str, tensor: Tensor) -> None:
+        """Note what the program was given, not what it computed."""
+        if type(tensor) is not Tensor or tensor.requires_grad or tensor.layout is not torch.strided:
+            return
+        if tensor.device.type == "meta" or tensor.numel() == 0 or tensor.is_quantized:
+            return
+        with _disable_current_modes(), torch.no_grad():
+            entries = self._gathered.entries_of(tensor)
+            rows = self._hasher.rows(entries) if entries.shape[0] <= _HASHED else self._hasher.whole(entries)
+        self._gathered.add_batch(name, tensor, rows, self._rows.dtype(tensor.dtype))
+
+    def _end_step(self, how: str) -> None:
+        with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
+            if self._begin():
+                assert self._store is not None
+                self._write(self._store, how)
+        self._rows.clear()
+        self._mode.clear()
+        self._kept.clear()
+        self._gathered = Gathered()
+        self._attribution.next_step()
+        self._ran.clear()
+        self._step += 1
+        self._mode.on = (
+            self._running and self._store is not None and self._store.ended is None and self.options.records(self._step)
+        )
+
+    def _write(self, store: Store, how: str) -> None:
+        self._gathered.loss = list(self._mode.loss)
+        files = StepFiles(self._step, how, self._rows, self._gathered)
+        line = files.line
+        if files.sketch is not None and files.sums is not None:
+            name, content = files.layout()
+            if name not in self._layouts:
+                self._layouts.add(name)
+                store.file(name, content)
+            store.file(line["rows"], files.rows())
+            kept = self._kept.file()
+            if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept):
+                line["tensors"] = f"tensors-{self._step:08d}.safetensors"
+            if self.options.form == "parquet":
+                from torchferry.numerics.recording.tables import table
+
+                norms = files.sketch.norm(dim=1).tolist()
+                store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, norms, files.sums.tolist()))
+        store.line(names.STEPS, line)

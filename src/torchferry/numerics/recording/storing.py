@@ -1,0 +1,99 @@
+"""Write a rank's record, so that it can be read at any moment, and never stop the program for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.messages import Message, say
+
+DTYPES = {
+    "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+    "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+"""Names of dtypes in safetensors."""
+
+
+def container(tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict[str, str]) -> bytes:
+    """Return a safetensors file: for each name dtype, shape and bytes."""
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    place = 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": DTYPES[dtype], "shape": shape, "data_offsets": [place, place + len(data)]}
+        place += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(data for _, _, data in tensors.values())])
+
+
+class Store:
+    """The files of one rank.
+
+    Attributes:
+        written: Bytes so far.
+        ended: Why nothing is written any more, or None.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.written = 0
+        self.ended: Message | None = None
+        self._limit = limit
+
+    def begin(self) -> bool:
+        """Make the folder; returns whether it could be made."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.end(say("cannot write {path}: {error}", path=self.folder, error=error.strerror))
+        return self.ended is None
+
+    def file(self, name: str, data: bytes) -> bool:
+        """Write a file, whole or not at all; returns whether it is there."""
+        if not self._may(len(data)):
+            return False
+        path = self.folder / name
+        part = path.with_name(f".{name}.part")
+        try:
+            part.write_bytes(data)
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            self.end(say("cannot write {path}: {error}", path=path, error=error.strerror))
+            return False
+        self.written += len(data)
+        return True
+
+    def line(self, name: str, document: dict[str, Any]) -> bool:
+        """Add a line of JSON to a file."""
+        data = (json.dumps(document, separators=(",", ":")) + "\n").encode()
+        if not self._may(len(data)):
+            return False
+        path = self.folder / name
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                os.write(handle, data)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            self.end(say("cannot write {path}: {error}", path=path, error=error.strerror))
+            return False
+        self.written += len(data)
+        return True
+
+    def _may(self, more: int) -> bool:
+        if self.ended is None and self.written + more > self._limit:
+            self.end(say("the limit of {limit} MiB is reached (--limit)", limit=f"{self._limit / 2**20:.4g}"))
+        return self.ended is None
+
+    def end(self, why: Message) -> None:
+        """Write nothing any more, and say why."""
+        if self.ended is not None:
+            return
+        self.ended = why
+        text = say("the recording ends here, and the program goes on: {why}", why=why).render()
+        print(f"torchferry: {text}", file=sys.stderr, flush=True)
