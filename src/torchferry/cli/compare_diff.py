@@ -38,7 +38,8 @@ def command(
     torchferry compare diff there here
     torchferry compare diff there here --envelope there-again -f json -o diff.json
     """
-    from torchferry.numerics.differences import report_data, report_text
+    from torchferry.numerics.differences import container  # noqa: F401 - first: it says what is not installed
+    from torchferry.numerics.differences import report_data, report_text  # isort: skip
     from torchferry.numerics.differences.comparison import compare
     from torchferry.numerics.differences.record import read_record
 
