@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ class _Running(threading.local):
 
     def __init__(self) -> None:
         self.paths: list[str] = []
+        self.modules: list[nn.Module] = []
 
 
 class ModulePaths:
@@ -73,27 +75,36 @@ class ModulePaths:
         return self._parameters.get(id(tensor), "")
 
     def _enter(self, module: nn.Module, args: Any) -> None:
-        paths = self._running.paths
+        if torch.compiler.is_dynamo_compiling():
+            return  # a compiled part is one: its modules do not run one by one
+        running = self._running
+        paths = running.paths
         path = self._paths.get(id(module))
         if path is None:
-            path = self._name(module, paths[-1] if paths else "")
+            path = self._name(module, running)
         if not paths:
             for call in self.on_root:
                 call(module, args)
         paths.append(path)
+        running.modules.append(module)
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        if torch.compiler.is_dynamo_compiling():
+            return
         paths = self._running.paths
         if paths:
             paths.pop()
+            self._running.modules.pop()
             if not paths:
                 for call in self.on_root_left:
                     call(module, args, result)
 
-    def _name(self, module: nn.Module, parent: str) -> str:
+    def _name(self, module: nn.Module, running: _Running) -> str:
         """Name a module that was not met before, and all that it holds."""
-        if parent:  # made while its parent ran, or kept outside of torch's register
-            path = f"{parent}.{type(module).__name__}"
+        if running.paths:  # put there since the outermost module was named, or kept outside of torch's register
+            parent = running.modules[-1]
+            key = next((key for key, child in parent._modules.items() if child is module), type(module).__name__)
+            path = running.paths[-1] if _is_wrapped(parent, key) else f"{running.paths[-1]}.{key}"
         else:
             root = unwrapped(module)
             kind = type(root).__name__
@@ -109,18 +120,20 @@ class ModulePaths:
             if id(held) in self._paths:
                 continue  # shared: the first name stands, as in named_modules
             self._paths[id(held)] = name
-            self._alive[id(held)] = weakref.ref(held, self._forget(id(held)))
-            for key, parameter in held._parameters.items():
-                if parameter is not None:
-                    self._parameters.setdefault(id(parameter), f"{name}.{key}")
+            own = {id(one): f"{name}.{key}" for key, one in held._parameters.items() if one is not None}
+            for key, text in own.items():
+                self._parameters.setdefault(key, text)  # one that is shared keeps its first name
+            self._alive[id(held)] = weakref.ref(held, self._forget(id(held), own))
             children = [(key, child) for key, child in held._modules.items() if child is not None]
             for key, child in reversed(children):
                 waiting.append((child, name if _is_wrapped(held, key) else f"{name}.{key}"))
 
-    def _forget(self, key: int) -> Any:
+    def _forget(self, key: int, parameters: Iterable[int]) -> Any:
         def forget(_: object) -> None:
             self._paths.pop(key, None)
             self._alive.pop(key, None)
+            for parameter in parameters:
+                self._parameters.pop(parameter, None)
 
         return forget
 
