@@ -96,6 +96,10 @@ class Sampler:
             self._allowance -= seconds - kindred.cost
             kindred.cost += 0.3 * (seconds - kindred.cost)
 
+    def resume(self) -> None:
+        """Count time from now on: what ran without the tool pays for no comparison."""
+        self._since = time.perf_counter()
+
     def choose(self) -> None:
         """Choose calls for the time to come; called at the end of steps."""
         now = time.perf_counter()

@@ -231,6 +231,7 @@ class CompareWithCPU:
         """Be among the modes in steps that are asked for, and not in others."""
         if self.active:
             if self._mode not in _get_current_dispatch_mode_stack():
+                self.sampler.resume()
                 self._mode.__enter__()
         else:
             self._pull()

@@ -1,0 +1,112 @@
+"""`torchferry compare -- COMMAND`: whole programs, several processes, and the documents that come of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.rehearsal.child import ENVIRONMENT
+from torchferry.numerics.summaries.compare import FIELDS
+
+PROGRAM = """
+import os, sys, torch
+if len(sys.argv) > 1:
+    import torch_npu
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).to(device)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8).to(device)).square().mean().backward()
+    optimizer.step()
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+print("drawn", torch.rand(1).item())
+"""
+
+
+def command(tmp_path: Path, *words: str, status: int = 0) -> str:
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", *words],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        cwd=tmp_path,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == status, done.stderr + done.stdout
+    return done.stdout
+
+
+def document(tmp_path: Path, *words: str, status: int = 0, before: tuple[str, ...] = ()) -> dict[str, Any]:
+    file = tmp_path / "found.json"
+    command(tmp_path, "compare", "-f", "json", "-o", str(file), *before, "--", *words, status=status)
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def rehearsed(*fault: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", *fault, "--", "python", "train.py", "npu")
+
+
+def test_a_program_on_the_cpu(tmp_path: Path) -> None:
+    text = command(tmp_path, "compare", "--", "python", "train.py")
+    plain = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert plain.stdout.strip() in text  # the same numbers are drawn
+    assert "3 steps on cpu: 0 fail, 0 warn, 0 untested" in text
+
+
+def test_a_fault_on_the_card(tmp_path: Path) -> None:
+    found = document(tmp_path, *rehearsed("--fault", "op=aten.gelu_backward,kind=noise,scale=1e-3"), status=1)
+    (rank,) = found["ranks"]
+    first = rank["operators"][rank["first_failure"]]
+    assert (first["operator"], first["module"], first["phase"]) == ("aten.gelu_backward", "Sequential.1", "backward")
+    assert (rank["rank"], rank["steps"], rank["device"]) == (0, 3, "npu:0")
+    assert set(first) == set(FIELDS[1:])
+    assert rank["counts"]["fail"] >= 1
+
+
+def test_dumped_and_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("--output-dir", str(out), "--dump-error-data")
+    found = document(tmp_path, *rehearsed("--fault", "op=aten.addmm,kind=noise"), status=1, before=words)
+    (rank,) = found["ranks"]
+    assert rank["steps"] == 0
+    (written,) = rank["replay"]
+    assert Path(written).parent == out
+    assert "[ERROR] Sequential.0/torch.ops.aten.addmm(forward)" in (out / "compare_result_rank0.txt").read_text()
+
+
+def test_a_table(tmp_path: Path) -> None:
+    text = command(tmp_path, "compare", "-f", "csv", "-o", "table.csv", "--", "python", "train.py")
+    assert "drawn" in text
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
+    assert {"aten.addmm", "aten.gelu_backward"} <= {row["operator"] for row in rows}
+    assert tuple(rows[0]) == FIELDS
+
+
+def test_ranks(tmp_path: Path) -> None:
+    torchrun = ("torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
+    found = document(tmp_path, *torchrun)
+    assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
+    found = document(tmp_path, *torchrun, before=("--enable-ranks", "1"))
+    assert [rank["rank"] for rank in found["ranks"]] == [1]
+
+
+def test_nothing_to_examine(tmp_path: Path) -> None:
+    command(tmp_path, "compare", "--", "python", "-c", "pass", status=2)
