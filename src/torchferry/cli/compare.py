@@ -10,6 +10,7 @@ _COMMANDS = {
     "cpu": "Run COMMAND and compare each operator with the CPU; `compare -- COMMAND` is short for it.",
     "record": "Run COMMAND and record its numbers, for `diff`.",
     "diff": "Lay two records side by side, and say where and why they part.",
+    "ranks": "Run COMMAND on several processes and ask whether they agree.",
     "curves": "Lay two training logs side by side: loss and metrics.",
 }
 
@@ -45,4 +46,5 @@ def command() -> None:
     torchferry compare record -o here -- python train.py  and the same on the other machine, then
     torchferry compare diff there here                    first what differs in data, weights and settings
     torchferry compare curves there.log here.log          loss against loss
+    torchferry compare ranks -- torchrun ... train.py     whether parameters and gradients are equal on all ranks
     """

@@ -14,6 +14,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries import compare as summary
+from torchferry.numerics.summaries import ranks
 from torchferry.numerics.summaries.standards import NAMES, SOURCES
 
 TOOL = "torchferry.numerics.compare.examined"
@@ -44,6 +45,9 @@ TOOL = "torchferry.numerics.compare.examined"
     "--enable-ranks", multiple=True, type=int, metavar="RANK", help="Compare on this rank only; can be repeated."
 )
 @click.option(
+    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
+)
+@click.option(
     "--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write a log for each rank into this folder."
 )
 @click.option(
@@ -69,6 +73,7 @@ def command(
     budget: float,
     propagate: bool,
     enable_ranks: tuple[int, ...],
+    check_ranks: int,
     output_dir: Path | None,
     dump_error_data: bool,
     memory_limit: int,
@@ -110,8 +115,10 @@ def command(
         "lang": lang,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-compare-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), Settings(TOOL, options, enable_ranks), Path(name))
+        outcome = run(list(command), Settings(TOOL, options, enable_ranks, check_ranks), Path(name))
     require_examined(outcome)
+    for line in ranks.lines(outcome, lang):
+        click.echo(f"torchferry: {line}", err=True)
     found = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
     if output_format == "json":
         text = json.dumps(found, ensure_ascii=False, indent=2)
@@ -120,7 +127,7 @@ def command(
     else:
         text = "\n".join(summary.lines(found, lang))
     _write(text, output_file)
-    if summary.failed(found):
+    if summary.failed(found) or ranks.differ(outcome):
         sys.exit(exitcodes.FINDINGS)
     sys.exit(outcome.code)
 

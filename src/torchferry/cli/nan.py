@@ -13,6 +13,7 @@ from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.launched import Settings, require_examined, run
+from torchferry.numerics.summaries import ranks as agreement
 from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 
 
@@ -29,6 +30,9 @@ from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 @click.option("--target-op", multiple=True, metavar="NAME", help="Look at this operator only, such as aten.addmm.")
 @click.option("--white-list", multiple=True, metavar="NAME", help="Do not look at this operator.")
 @click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Look at this rank only.")
+@click.option(
+    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
+)
 @click.option("--stop", is_flag=True, help="End the program at the first step that is not finite.")
 @click.option(
     "--dump",
@@ -48,6 +52,7 @@ def command(
     target_op: tuple[str, ...],
     white_list: tuple[str, ...],
     ranks: tuple[int, ...],
+    check_ranks: int,
     stop: bool,
     dump: Path | None,
     output_format: str,
@@ -77,8 +82,12 @@ def command(
         "output_dir": str(dump.absolute()) if dump is not None else "",
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), Settings("torchferry.numerics.nan.examined", options, ranks), Path(name))
+        outcome = run(
+            list(command), Settings("torchferry.numerics.nan.examined", options, ranks, check_ranks), Path(name)
+        )
     require_examined(outcome)
+    for line in agreement.lines(outcome, lang):
+        click.echo(f"torchferry: {line}", err=True)
     result = document(outcome, command, level)
     said = "torchferry: " + "\n".join(lines(result, lang))
     text = {"text": said, "json": json.dumps(result, indent=1, ensure_ascii=False)}.get(output_format)
@@ -94,7 +103,7 @@ def command(
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
-    elif code == 0 and (result["first"] is not None or result["unfinished"]):
+    elif code == 0 and (agreement.differ(outcome) or result["first"] is not None or result["unfinished"]):
         code = exitcodes.FINDINGS
     sys.exit(code)
 

@@ -30,22 +30,29 @@ class Settings:
             object with `finish() -> dict`.
         options: What the tool was asked for: values that JSON has.
         ranks: The only ranks that are examined; all where it is empty.
+        check_ranks: Ask each so many steps whether the ranks agree, on all of them; 0 for never.
     """
 
     tool: str
     options: dict[str, Any] = field(default_factory=dict)
     ranks: tuple[int, ...] = ()
+    check_ranks: int = 0
 
     def write(self, folder: Path) -> None:
         """Write the settings for the processes."""
-        document = {"tool": self.tool, "options": self.options, "ranks": list(self.ranks)}
+        document = {
+            "tool": self.tool,
+            "options": self.options,
+            "ranks": list(self.ranks),
+            "check_ranks": self.check_ranks,
+        }
         (folder / SETTINGS).write_text(json.dumps(document), encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Settings:
         """Read the settings that `write` left."""
         document = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        return cls(document["tool"], document["options"], tuple(document["ranks"]))
+        return cls(document["tool"], document["options"], tuple(document["ranks"]), document["check_ranks"])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""`torchferry compare ranks`: whether what should be equal on all ranks of a training is."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from torchferry.core import env, exitcodes
+from torchferry.numerics.launched import Settings, require_examined, run
+from torchferry.numerics.summaries import ranks as summary
+
+
+@click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--every", type=click.IntRange(1), default=1, show_default=True, help="Steps from one question to the next."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds that a rank may be late."
+)
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(every: int, timeout: float, output_format: str, lang: str | None, command: tuple[str, ...]) -> None:
+    """Run COMMAND and ask before each optimizer step whether the ranks agree.
+
+    Compared are parameters and reduced gradients of DistributedDataParallel models, bit for bit, by one number for
+    each: nothing large is sent. The first tensor that differs is named, with the rank and the step; ends with 1 then.
+
+    \b
+    torchferry compare ranks -- torchrun --nproc_per_node 8 train.py
+    torchferry compare ranks --every 100 -- torchrun --nproc_per_node 8 train.py
+    """
+    lang = lang or env.language()
+    options = {"every": every, "timeout": timeout}
+    with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
+        outcome = run(list(command), Settings("torchferry.numerics.ranks.examined", options), Path(name))
+    require_examined(outcome)
+    if output_format == "json":
+        click.echo(json.dumps(summary.found(outcome), indent=2, ensure_ascii=False))
+    else:
+        click.echo("torchferry: " + "\n".join(summary.lines(outcome, lang)))
+    ranks = summary.found(outcome)
+    if summary.differ(outcome):
+        sys.exit(exitcodes.FINDINGS)
+    sys.exit(outcome.code or (exitcodes.CLEAN if ranks is not None and ranks["equal"] else exitcodes.ERROR))
