@@ -453,3 +453,12 @@ def test_threads() -> None:
         work()
         other.join()
     assert complaints(tool.document()) == []
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    with CompareWithCPU(verbose=True, should_log_to_file=True, output_dir=tmp_path / "file" / "folder") as tool:
+        torch.ones(2).exp()
+        torch.ones(3).exp()
+    assert tool.document()["counts"]["pass"] == 4
+    assert capsys.readouterr().err.count("cannot write") == 1

@@ -10,7 +10,6 @@ from typing import Any, TextIO
 
 import torch
 
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Where
 from torchferry.numerics.compare.snapshot import Place, Snapshot, replaced
@@ -38,11 +37,7 @@ class Log:
         self._told = 0
 
     def line(self, message: Message | str) -> None:
-        """Write a line.
-
-        Raises:
-            TorchferryError: the file cannot be written.
-        """
+        """Write a line. Where the file cannot be written, that is said once on standard error, and the log ends."""
         self._write(f"{message}\n")
 
     def step(self, number: int) -> None:
@@ -151,10 +146,9 @@ class Log:
                     self._file.write(f"{datetime.now().astimezone():%Y-%m-%d, %H:%M:%S}\n")
                 self._file.write(text)
             except OSError as error:
-                self._quiet = True
-                raise TorchferryError(
-                    say("cannot write {path}: {error}", path=self._path, error=error.strerror or error)
-                ) from None
+                self._quiet = True  # the program goes on, and so do the verdicts
+                said = say("cannot write {path}: {error}", path=self._path, error=error.strerror or error)
+                print(f"torchferry: {said}", file=sys.stderr, flush=True)
 
 
 def log_name(where: Where, operator: str) -> str:

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,18 @@ _INTERVAL = 2048
 
 class ComparisonFailed(TorchferryError):  # noqa: N818 - the seed's users know it by this
     """An operator failed, and the program was to stop there."""
+
+
+_TOOLS: weakref.WeakSet[CompareWithCPU] = weakref.WeakSet()
+"""The tools of this process; in the child of a fork they rest."""
+
+
+def _rest() -> None:
+    for tool in list(_TOOLS):
+        tool.rest()
+
+
+os.register_at_fork(after_in_child=_rest)
 
 
 class _Job:
@@ -158,8 +171,7 @@ class CompareWithCPU:
         self._compiled = False
         self.written: list[Path] = []
         """Directories of failing calls, for `torchferry replay`."""
-        if self.enabled:
-            os.register_at_fork(after_in_child=self.rest)
+        _TOOLS.add(self)
         self.golden = Golden() if propagate else None
 
     # --- life ---
