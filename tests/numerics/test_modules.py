@@ -118,6 +118,16 @@ def test_a_part_that_is_called_alone_keeps_its_place(paths: ModulePaths) -> None
     assert seen(paths, lambda: model.parts[1](torch.zeros(1))) == ["Pair.parts.1"]
 
 
+def test_a_part_that_ran_before_the_whole_has_its_place_in_it(paths: ModulePaths) -> None:
+    model = Wrapper(nn.Sequential(Pair()))
+    model.module[0](torch.zeros(1))  # type: ignore[index]
+    assert seen(paths, lambda: model(torch.zeros(1))) == [
+        "Sequential",
+        "Sequential",
+        *(name.replace("Pair", "Sequential.0", 1) for name in PAIR),
+    ]
+
+
 def test_an_error_leaves_no_module_behind(paths: ModulePaths) -> None:
     class Raises(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

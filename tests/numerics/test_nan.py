@@ -431,3 +431,23 @@ def test_an_option_by_its_older_name() -> None:
     assert [one["operator"] for one in first(tracker)["origins"]] == ["aten.log"]
     with pytest.raises(UsageError, match="one option by two names"):
         NanInfTracker(target_op=["a"], target_list=["b"])
+
+
+def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> None:
+    """Detectors find their strides by a forward of uninitialized memory; profilers count operations so."""
+    model = ConvNet().to(device)
+    garbage = torch.full((1, 3, 8, 8), float("nan"), device=device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**126)
+    with NanInfTracker(level=level) as tracker:
+        model.eval()(garbage)
+        with torch.no_grad():
+            model(garbage)
+        model.train()
+        for _ in range(2):
+            scores = model(torch.rand(2, 3, 8, 8).to(device)) * 1e4
+            scaler.scale((scores - scores.detach()).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert tracker.document()["findings"] == []
+    assert tracker.document()["overflows"] == [0, 1]

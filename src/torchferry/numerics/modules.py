@@ -39,6 +39,7 @@ class ModulePaths:
         self._paths: dict[int, str] = {}
         self._alive: dict[int, weakref.ref[nn.Module]] = {}
         self._roots: dict[str, int] = {}
+        self._alone: set[int] = set()
         self._parameters: dict[int, str] = {}
         self._handles: list[Any] = []
         self.on_root: list[Any] = []
@@ -111,27 +112,40 @@ class ModulePaths:
             number = self._roots[kind] = self._roots.get(kind, 0) + 1
             path = kind if number == 1 else f"{kind}#{number}"
         self._hold(module, path)
+        if not running.paths:
+            self._alone.add(id(module))
         return self._paths[id(module)]
 
     def _hold(self, module: nn.Module, path: str) -> None:
-        waiting = [(module, path)]
+        """Name a module and all in it.
+
+        What is shared keeps its first name, as in named_modules; what ran alone before it was known to be a part, as
+        the parts do of a model whose `forward` was called and not the model, has the name that it has in the whole.
+        """
+        waiting = [(module, path, False)]
+        named: set[int] = set()
         while waiting:
-            held, name = waiting.pop()
-            if id(held) in self._paths:
-                continue  # shared: the first name stands, as in named_modules
+            held, name, anew = waiting.pop()
+            anew = anew or id(held) in self._alone
+            if id(held) in named or (id(held) in self._paths and not anew):
+                continue
+            named.add(id(held))
+            self._alone.discard(id(held))
             self._paths[id(held)] = name
             own = {id(one): f"{name}.{key}" for key, one in held._parameters.items() if one is not None}
-            for key, text in own.items():
-                self._parameters.setdefault(key, text)  # one that is shared keeps its first name
+            for number, text in own.items():
+                if anew or number not in self._parameters:
+                    self._parameters[number] = text
             self._alive[id(held)] = weakref.ref(held, self._forget(id(held), own))
             children = [(key, child) for key, child in held._modules.items() if child is not None]
             for key, child in reversed(children):
-                waiting.append((child, name if _is_wrapped(held, key) else f"{name}.{key}"))
+                waiting.append((child, name if _is_wrapped(held, key) else f"{name}.{key}", anew))
 
     def _forget(self, key: int, parameters: Iterable[int]) -> Any:
         def forget(_: object) -> None:
             self._paths.pop(key, None)
             self._alive.pop(key, None)
+            self._alone.discard(key)
             for parameter in parameters:
                 self._parameters.pop(parameter, None)
 

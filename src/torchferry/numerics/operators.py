@@ -45,10 +45,9 @@ _SPACES = {
 }
 """Kinds of whole namespaces."""
 
-_WRITES = {
-    base: ((3, "running_mean"), (4, "running_var"))
-    for base in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
-}
+_WRITES = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ((3, "running_mean"), (4, "running_var"))
+)
 """Arguments that operators write to and whose schema does not say so."""
 
 _DROPOUT = ("dropout_p", "dropout")

@@ -22,7 +22,7 @@ from torchferry.numerics.nan.inspector import Call, Inspector, Origin
 from torchferry.numerics.nan.memory import RandomState, buffers_as, devices_of
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import origins
-from torchferry.numerics.nan.roots import RootCall, leaves
+from torchferry.numerics.nan.roots import RootCall, differentiated, leaves
 from torchferry.numerics.nan.tape import Taped, again
 from torchferry.numerics.operators import Kind, tensors
 from torchferry.numerics.selection import Selection
@@ -111,6 +111,8 @@ class Examiner:
                     return
 
     def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+        if differentiated(roots):  # a forward that records gradients and that backward left out has no part in the step
+            roots = [root for root in roots if root.gradients or not root.grad]
         for root in roots:
             path = self._attribution.modules.of(root.module)
             bad = next((one for one in root.inputs if kind_of(one) == NAN), None)

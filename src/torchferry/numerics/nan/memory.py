@@ -48,6 +48,11 @@ def _first(module: nn.Module) -> Iterator[Tensor]:
         yield parameter
 
 
+def version(tensor: Tensor) -> int:
+    """Return how often a tensor was written to; 0 for tensors of inference mode, which do not count it."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
 class Buffers:
     """Copies of a module's buffers as they were, made anew for those alone that have changed since the last time.
 
@@ -62,8 +67,8 @@ class Buffers:
         kept = []
         for buffer in module.buffers():
             held = self._held.get(id(buffer))
-            if held is None or held[0] is not buffer or held[1] != buffer._version:
-                held = self._held[id(buffer)] = (buffer, buffer._version, buffer.detach().clone())
+            if held is None or held[0] is not buffer or held[1] != version(buffer) or buffer.is_inference():
+                held = self._held[id(buffer)] = (buffer, version(buffer), buffer.detach().clone())
             kept.append((buffer, held[2]))
         return kept
 

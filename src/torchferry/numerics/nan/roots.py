@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, devices_of
+from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, devices_of, version
 from torchferry.numerics.unseen import unseen
 
 _CALLS = (nn.Module._call_impl.__code__,)
@@ -52,7 +52,7 @@ class RootCall:
     @property
     def written(self) -> bool:
         """Whether an argument was written to since."""
-        return self.versions != [tensor._version for tensor in self.inputs]
+        return self.versions != [version(tensor) for tensor in self.inputs]
 
 
 @unseen
@@ -66,7 +66,7 @@ def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
         module,
         args,
         kwargs,
-        [tensor._version for tensor in given],
+        [version(tensor) for tensor in given],
         RandomState(devices),
         buffers.keep(module),
         Autocast([device.type for device in devices]),
@@ -90,6 +90,11 @@ def _keeper(gradients: dict[int, Tensor], number: int) -> Any:
         gradients[number] = gradient if held is None else held + gradient  # backward may run twice
 
     return keep
+
+
+def differentiated(calls: Sequence[RootCall]) -> list[RootCall]:
+    """Return the calls that backward went through."""
+    return [call for call in calls if call.gradients]
 
 
 def leaves(value: Any) -> Iterator[Tensor]:

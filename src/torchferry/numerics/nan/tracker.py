@@ -20,7 +20,7 @@ from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
 from torchferry.numerics.nan.inspector import Origin
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import Result, origins
-from torchferry.numerics.nan.roots import RootCall
+from torchferry.numerics.nan.roots import RootCall, differentiated
 from torchferry.numerics.nan.watch import StepMemory, bad_gradients, bad_outputs
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import KINDS
@@ -119,6 +119,8 @@ class NanInfTracker:
         self._bad: list[int] = []
         self._overflows: list[int] = []
         self._findings: list[dict[str, Any]] = []
+        self._early: list[dict[str, Any]] = []
+        """Of forwards without gradients before the first step: programs that train try their models with any values."""
 
     def __enter__(self) -> NanInfTracker:
         if not self.enabled:
@@ -152,6 +154,8 @@ class NanInfTracker:
         try:
             if error is None or not isinstance(error, NotFiniteError):
                 self._rest()
+            if self._early and not self._findings and not self._trained:
+                self._say("\n".join(told(self._early[0])))
         finally:
             self._memory.stop()
             self._steps.stop()
@@ -181,7 +185,9 @@ class NanInfTracker:
 
     def document(self) -> dict[str, Any]:
         """Return what was found, in values that JSON has."""
+        broken = {"error": self._memory.broken} if self._memory.broken else {}
         return {
+            **broken,
             "tool": "nan",
             "level": self.level,
             "steps": self._steps.count,
@@ -189,8 +195,12 @@ class NanInfTracker:
             "bad_steps": self._bad,
             "overflows": self._overflows,
             "untested": dict(self._mode.untested) if self._mode is not None else {},
-            "findings": self._findings,
+            "findings": self._findings or ([] if self._trained else self._early),
         }
+
+    @property
+    def _trained(self) -> bool:
+        return bool(self._steps.count) and not self._steps.by_hand
 
     def _active(self) -> bool:
         if not self.enabled:
@@ -248,7 +258,7 @@ class NanInfTracker:
         self._optimizer = optimizer
         deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
         self._in_a_row += 1
-        if deferred or bad_outputs(self._memory.roots) or self._in_a_row == PATIENCE:
+        if deferred or bad_outputs(differentiated(self._memory.roots)) or self._in_a_row == PATIENCE:
             self._bad_step(optimizer, deferred)
         elif len(self._overflows) < 1000:
             self._overflows.append(self._steps.count)
@@ -256,13 +266,15 @@ class NanInfTracker:
     @unseen
     def _alone(self, call: RootCall) -> None:
         """A forward without gradients: it is looked at when it has returned, before its arguments change."""
-        if self._steps.count or not self._active():
-            if self._active() and bad_outputs([call]):
-                self._memory.roots.append(call)
+        if not self._active() or not bad_outputs([call]):
             return
-        if bad_outputs([call]):
-            self._memory.roots.append(call)
-            self._bad_step(None, [])
+        self._memory.roots.append(call)
+        if not self._steps.count and not self._early:
+            finding, diagnosis = self._finding(None, [])
+            self._memory.roots.remove(call)
+            self._early.append(finding)
+            if self._stop and any(one.operator != "input" for one in diagnosis.origins):
+                raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
     def _step_ends(self) -> None:
         if self._verbose and self._active() and (not self._bad or self._bad[-1] != self._steps.count):
@@ -287,6 +299,15 @@ class NanInfTracker:
             self._bad.append(self._steps.count)
         if self._findings and not self._verbose:
             return  # what follows the first bad step is its consequence
+        finding, diagnosis = self._finding(optimizer, deferred)
+        self._findings.append(finding)
+        self._say("\n".join(told(finding, diagnosis.notes)))
+        if self._stop:
+            raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
+
+    def _finding(
+        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]]
+    ) -> tuple[dict[str, Any], Diagnosis]:
         diagnosis = self._examined(optimizer)
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
         if not diagnosis.origins and seen:
@@ -301,10 +322,7 @@ class NanInfTracker:
         }
         if self._dump and diagnosis.made:
             finding["dump"] = str(self._written(diagnosis))
-        self._findings.append(finding)
-        self._say("\n".join(told(finding, diagnosis.notes)))
-        if self._stop:
-            raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
+        return finding, diagnosis
 
     def _examined(self, optimizer: Optimizer | None) -> Diagnosis:
         self._memory.paused = True

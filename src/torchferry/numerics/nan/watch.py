@@ -7,6 +7,7 @@ arguments of the outermost modules, random states, copies of buffers that change
 from __future__ import annotations
 
 import math
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ class StepMemory:
         losses: What backward was called on, with the gradients it was given.
         dropped: Calls of outermost modules that were too many to keep.
         seen: All calls of outermost modules.
+        broken: Why nothing is kept any more; empty while all is well.
         when_alone: Called with a call that records no gradients, when it has returned.
     """
 
@@ -46,6 +48,8 @@ class StepMemory:
         self.paused = False
         self.dropped = 0
         self.seen = 0
+        self.off = False
+        self.broken = ""
         self.when_alone: Callable[[RootCall], None] | None = None
         self._buffers = Buffers()
         self._running: RootCall | None = None
@@ -82,8 +86,14 @@ class StepMemory:
         self.dropped = 0
 
     def _enters(self, module: nn.Module, args: Any) -> None:
+        try:
+            self._begin(module, args)
+        except Exception:  # the program goes on whatever happens here
+            self._give_up()
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
         self._running = None
-        if self.paused or torch._C._current_autograd_node() is not None or torch.compiler.is_compiling():
+        if self.paused or self.off or torch._C._current_autograd_node() is not None:
             return
         self.tape.lift()
         self.seen += 1
@@ -96,13 +106,23 @@ class StepMemory:
         call, self._running = self._running, None
         if call is None or call.module is not module or result is None:
             return
-        root_calls.end(call, result)
+        try:
+            root_calls.end(call, result)
+        except Exception:
+            self._give_up()
+            return
         if call.grad or self.when_alone is None:
             self.roots.append(call)
         else:
             self.when_alone(call)
         if call.grad:
             self.tape.lay()
+
+    def _give_up(self) -> None:
+        """Keep nothing any more, and say why: what is not looked at must not pass for well."""
+        self.broken = traceback.format_exc()
+        self.paused = self.off = True
+        self.clear()
 
     def _backward_begins(self, tensors: Any, gradients: Any) -> None:
         self.tape.lift()
