@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -28,13 +29,18 @@ _ACCUMULATE = 2**63
 """Numbers from here on are those of nodes that accumulate gradients: they run first, and differentiate nothing."""
 
 
+_AT_ONCE = 8
+"""More autograd nodes than one call makes."""
+
+
 class Where(NamedTuple):
     """Where a call belongs.
 
     Attributes:
         phase: One of `PHASES`.
         module: Path of the module, `GPT.blocks.0.mlp`; empty outside of all modules.
-        source: In backward: the forward operator that is differentiated, or the parameter whose gradient is added.
+        source: In backward: the forward operator that is differentiated, the autograd node where it is not known
+            which operator made it, or the parameter whose gradient is added.
     """
 
     phase: str
@@ -131,15 +137,17 @@ class Attribution:
         return thread
 
     def _remember(self, module: str, operator: Operator, inside: int) -> None:
-        """Note which call made the newest autograd node of this thread, if it made one.
+        """Note which call made the newest autograd nodes of this thread, if it made any.
 
-        A call that makes no node leaves the number as it is, and so does what a call is composed of.
+        A call that makes no node leaves the number as it is, and so does what a call is composed of. A call in place
+        makes a node and then calls `clone`, which makes another: both are of the module that is running.
         """
         thread = self._thread()
         number = torch._C._autograd._get_sequence_nr() - 1
         if number != thread.last:
+            for made in range(max(thread.last + 1, number - _AT_ONCE), number + 1):
+                thread.origins[made] = (module, operator.name)
             thread.last = number
-            thread.origins[number] = (module, operator.name)
             if inside >= 0:
                 thread.inside = inside
 
@@ -151,7 +159,10 @@ class Attribution:
             module, _, leaf = name.rpartition(".")
             return Where(BACKWARD, module, leaf or "a leaf")
         found = self._origin(number)
-        return Where(BACKWARD, *found) if found else Where(BACKWARD, "", node.name())
+        if not found:
+            return Where(BACKWARD, "", node.name())
+        module, source = found
+        return Where(BACKWARD, module, source if _made_by(node.name(), source) else node.name())
 
     def _origin(self, number: int) -> tuple[str, str] | None:
         own = self._thread()
@@ -171,3 +182,10 @@ class Attribution:
 
     def _optimizer_ends(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._optimizers = max(0, self._optimizers - 1)
+
+
+@cache
+def _made_by(node: str, operator: str) -> bool:
+    """Whether a node, `NativeLayerNormBackward0`, is one that an operator makes, `aten.native_layer_norm`."""
+    base = operator.split(".")[1].replace("_", "").lower()
+    return node.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward").lower() == base

@@ -20,6 +20,7 @@ from torchferry.numerics.compare.sampling import Kindred, key_of
 from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
 from torchferry.numerics.compare.verdict import Call, Result
 from torchferry.numerics.operators import Kind, Operator, argument, tensors
+from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.tool import CompareWithCPU
@@ -36,11 +37,6 @@ _LEFT = {
     Kind.BOOKKEEP: "bookkeeping",
 }
 """Kinds of operators that are never compared, as reports call them."""
-
-_OF_MODES = frozenset({"FakeTensor", "FunctionalTensor"})
-"""Subclasses that leave a call to the mode of theirs, which lies below us if it is there at all."""
-
-_PLAIN = Tensor.__torch_dispatch__
 
 
 class Plan:
@@ -81,10 +77,8 @@ class CompareMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if types and any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
-            if any(kind.__name__ in _OF_MODES for kind in types):
-                return func(*args, **(kwargs or {}))
-            return NotImplemented  # it unwraps itself; what it calls inside comes here
+        if types and unwrap_themselves(types):
+            return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         owner = self._owner
         if owner.off:
             return func(*args, **kwargs) if kwargs else func(*args)
@@ -205,7 +199,7 @@ class CompareMode(TorchDispatchMode):
             out = parts.cut(out)
         made = list(known.results(args, kwargs, out))
         written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
-        if made and (made[0].is_meta or type(made[0]).__torch_dispatch__ is not _PLAIN):
+        if made and (made[0].is_meta or not is_plain(type(made[0]))):
             self.passed[META] += 1
             return None
         device = next((one.device for one in made if not one.is_cpu), made[0].device if made else torch.device("cpu"))

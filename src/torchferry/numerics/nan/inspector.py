@@ -18,6 +18,7 @@ from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attrib
 from torchferry.numerics.operators import Kind, Operator, argument, operator, tensors
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics, has_values, kind_of, statistics
+from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
 
@@ -92,8 +93,8 @@ class Inspector(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if types and any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in types):
-            return NotImplemented
+        if types and unwrap_themselves(types):
+            return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         kwargs = kwargs or {}
         known = operator(func)
         where = self._attribution.where(known)

@@ -14,9 +14,7 @@ from torchferry.numerics.nan.origins import Result
 from torchferry.numerics.nan.slots import Slots, takes
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.selection import Selection
-
-_PLAIN = Tensor.__torch_dispatch__
-"""What types of tensors have that leave dispatch to torch."""
+from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
 
@@ -42,8 +40,10 @@ class OperatorWatch(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if types and any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
-            return NotImplemented  # it unwraps itself; what it calls inside comes here
+        if types and unwrap_themselves(types):
+            return (
+                func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
+            )  # it unwraps itself; what it calls inside comes here
         out = func(*args, **kwargs) if kwargs else func(*args)
         if self.active:
             known = operator(func)

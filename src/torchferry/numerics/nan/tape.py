@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from torchferry.core.userlines import Place, UserLines
 from torchferry.numerics.operators import Kind, Operator, operator
+from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 MOST = 4000
 """Calls that are kept of one step: what comes after is not looked at, and this is said."""
@@ -76,8 +77,8 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if types and any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in types):
-            return NotImplemented
+        if types and unwrap_themselves(types):
+            return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         out = func(*args, **kwargs) if kwargs else func(*args)
         known = operator(func)
         if torch._C._current_autograd_node() is None and known.kind is not Kind.BOOKKEEP:
