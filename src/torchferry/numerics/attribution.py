@@ -121,8 +121,7 @@ class Attribution:
                     return Where(OPTIMIZER, "", "")
                 if operator.base in _SCALING:
                     return Where(SCALING, "", "")
-            if torch.is_grad_enabled():
-                self._remember(module, operator, -1)
+            self._remember(module, operator, -1)  # also under no_grad: functions with their own backward run so
             return Where(FORWARD, module, "")
         if module:
             self._remember(module, operator, torch._C._current_graph_task_id())
