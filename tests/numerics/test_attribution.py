@@ -46,7 +46,7 @@ def seen(call: Callable[[], object]) -> dict[str, list[Where]]:
     return found
 
 
-class Cube(Function):  # type: ignore[misc]
+class Cube(Function):
     """A function with a backward of its own."""
 
     @staticmethod
