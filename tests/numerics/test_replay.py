@@ -317,3 +317,12 @@ def test_what_is_worked_on_in_place_is_written_as_it_was(tmp_path: Path) -> None
     (back, _), _ = arguments(replay.read(folder))
     assert back.tolist() == [1.0, 2.0]
     assert replay.run(replay.read(folder))[0].tolist() == [-math.inf, -math.inf]
+
+
+def test_copies_are_written_as_the_tensors_of_a_device_that_is_not_here(tmp_path: Path) -> None:
+    x = torch.ones(2, 2)
+    folder = replay.write(tmp_path, aten.bernoulli_.float, (x,), {}, None, {}, device="npu:0")
+    call = replay.read(folder)
+    assert call.document["tensors"][0]["device"] == "npu:0"
+    assert call.document["random"] == {}, "those of now are not those of the call"
+    assert replay.run(call)[0].device == CPU

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -98,6 +99,14 @@ def test_the_file_runs_without_torchferry_and_passes_on_the_cpu(alone: dict[str,
     assert f"{len(CALLS)} passed" in told, told
 
 
+def test_a_cut_directory_fails_and_is_not_passed_over(alone: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(alone["addmm"], tmp_path / "cut"))
+    (folder / "tensors.safetensors").write_bytes((folder / "tensors.safetensors").read_bytes()[:-9])
+    told = pytest_alone(folder)
+    assert "1 failed" in told
+    assert "does not hold the 512 bytes that are due" in told
+
+
 def test_the_file_keeps_to_an_old_python_and_names_no_torchferry_import(alone: dict[str, Path]) -> None:
     (test,) = alone["addmm"].glob("test_*.py")
     tree = ast.parse(test.read_text(), feature_version=(3, 8))
@@ -125,7 +134,8 @@ def test_the_file_fails_for_an_unknown_operator_with_the_library_to_import(tmp_p
     folder = replay.write(tmp_path, torch.ops.my_ext.twice.default, (torch.randn(20),), {}, None, {})
     assert replay.read(folder).document["libraries"] == ["my_ext"]
     without = pytest_alone(folder)
-    assert "1 skipped" in without, without
+    assert "1 failed" in without, without
+    assert "has no operator my_ext::twice: import its library (--import my_ext; for pytest IMPORT=my_ext)" in without
     with_library = pytest_alone(folder, IMPORT="my_ext", PYTHONPATH=str(tmp_path))
     assert "1 passed" in with_library, with_library
 

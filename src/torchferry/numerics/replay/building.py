@@ -189,7 +189,7 @@ def called(call: Call, device: torch.device, wider: bool = False, nudge: int = 0
     """
     if call.described:
         raise Refused(say("this call cannot be run: {why}", why="; ".join(call.described)))
-    overload = find(call.name, call.overload)
+    overload = find(call.name, call.overload, call.document.get("libraries") or ())
     with torch.set_grad_enabled(call.document["grad"]), kept_random_state(device):
         builder = Builder(call, device, wider, nudge)
         args = [builder.value(node) for node in call.document["args"]]

@@ -153,11 +153,19 @@ def capture(
             "storages": table,
             "random": streams,
             "grad": torch.is_grad_enabled() if grad is None else grad,
-            "autocast": torch.is_autocast_enabled(own.partition(":")[0]),
+            "autocast": _autocast(own.partition(":")[0]),
             "described": list(dict.fromkeys(copier.described)),
         },
         storages,
     )
+
+
+def _autocast(kind: str) -> bool | None:
+    """Whether autocast is on for a type of device, for who reads it; None where this torch does not know the type."""
+    try:
+        return torch.is_autocast_enabled(kind)
+    except (RuntimeError, TypeError):
+        return None
 
 
 def random_states(device: str) -> dict[str, Tensor]:

@@ -14,17 +14,23 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.numerics.replay import environment
+from torchferry.numerics.replay.issue import arguments
+from torchferry.numerics.replay.reading import Call
 
 _MODULES = ("reading", "building", "judging")
 
 _START = '''\
 """{title}
 
-Made by torchferry {version} from a call in {place}. It needs torch and pytest, and the two files beside it:
+Made by torchferry {version} from a call in {place}:
 
-    DEVICE={device} pytest -s {file}          # or DEVICE=cpu, or any other device of a torch
+    {arguments}
 
-IMPORT=my_ext imports a library first that brings operators. Nothing here knows torchferry.
+It needs torch and pytest, and the two files beside it. What it does is in `test_{test}`, at the end:
+
+    DEVICE={device} pytest -s test_{test}.py
+
+or DEVICE=cpu, or any other device of a torch. IMPORT={library} imports the library of an operator first.
 """
 
 from __future__ import annotations
@@ -37,6 +43,7 @@ PLUGINS = {plugins}
 
 def say(template, **values):
     return template.format(**values)
+
 
 '''
 
@@ -53,11 +60,10 @@ def device():
 
 
 def test_{test}():
-    place = device()
-    try:
-        told = judged(read_call(Path(__file__).parent), place)
-    except Refused as refused:
-        pytest.skip(str(refused))
+    call = read_call(Path(__file__).parent)
+    if call.described:
+        pytest.skip("; ".join(call.described))
+    told = judged(call, device())
     for one in told:
         print(f"{{one.status}}: {{one.what}}: {{one.why}}")
     wrong = [f"{{one.what}}: {{one.why}}" for one in told if one.status == FAIL]
@@ -84,7 +90,9 @@ def text(document: dict[str, Any], test: str) -> str:
         version=__version__,
         place=_quoted(place),
         device=kind,
-        file=f"test_{test}.py",
+        test=test,
+        arguments="\n    ".join(_quoted(line) for line in arguments(Call(document))),
+        library=_quoted(",".join(document["libraries"])) or "NAME",
         imports=imports,
         plugins=json.dumps(environment.plugins(), indent=4),
     )
@@ -104,7 +112,7 @@ def _parts() -> tuple[str, str]:
 
 def _quoted(text: str) -> str:
     """Return text that may stand in a docstring, whatever a module is called."""
-    return re.sub(r"[^\w .,()#-]", "_", text)
+    return re.sub(r"[^\w .,:;()\[\]#-]", "_", text)
 
 
 def _split(source: str) -> tuple[set[str], str]:
@@ -117,15 +125,29 @@ def _split(source: str) -> tuple[set[str], str]:
             break
         last = node.end_lineno or 0
         if isinstance(node, ast.Import) or not (node.module or "").startswith(("torchferry", "__future__")):
-            heads.add(ast.unparse(node))
+            heads |= _single(node)
     return heads, "\n".join(lines[last:]).strip() + "\n"
 
 
+def _single(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Return an import as one line for each name, so that those of several modules can be put together."""
+    start = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
+    return {f"{start}import {alias.name}" for alias in node.names}
+
+
 def _ordered(imports: set[str]) -> str:
-    """Return imports in the order of the standard library, then the others."""
-    others = {line for line in imports if line.split()[1].partition(".")[0] in {"torch", "pytest"}}
+    """Return imports in the order of the standard library, then the others; one line for each module."""
+    parts: dict[tuple[bool, str], list[str]] = {}
+    for line in sorted(imports):
+        head, _, name = line.rpartition("import ")
+        module = head.removeprefix("from ").strip() or name
+        parts.setdefault((bool(head), module), []).append(name)
 
-    def key(line: str) -> tuple[bool, str]:
-        return line.startswith("from"), line.split()[1]
+    def lines(others: bool) -> list[str]:
+        return [
+            f"from {module} import {', '.join(names)}" if is_from else f"import {module}"
+            for (is_from, module), names in sorted(parts.items())
+            if (module.partition(".")[0] in {"torch", "pytest"}) is others
+        ]
 
-    return "\n".join([*sorted(imports - others, key=key), "", *sorted(others, key=key)])
+    return "\n".join([*lines(False), "", *lines(True)])

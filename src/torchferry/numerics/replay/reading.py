@@ -41,7 +41,11 @@ DTYPES = {
 }
 """By the name under which `call.json` has them; what this torch lacks is refused."""
 
-LAYOUTS = {name: getattr(torch, name) for name in ("strided", "sparse_coo", "sparse_csr", "jagged", "_mkldnn")}
+LAYOUTS = {
+    name: getattr(torch, name)
+    for name in ("strided", "sparse_coo", "sparse_csr", "jagged", "_mkldnn")
+    if hasattr(torch, name)
+}
 
 FORMATS = {
     name: getattr(torch, name) for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
@@ -288,8 +292,13 @@ def check_tensor(place: str, row: Any, storages: dict[str, Any]) -> None:
         )
 
 
-def find(name: str, overload: str) -> Any:
+def find(name: str, overload: str, libraries: Any = ()) -> Any:
     """Return an operator of this torch by the exact name of its schema, and nothing else that torch.ops may hold.
+
+    Args:
+        name: The operator, `aten::addmm`.
+        overload: Its overload; empty for the default one.
+        libraries: What brought it where it was written, to be named and never imported.
 
     Raises:
         Refused: there is no such operator, or it is none that works on its arguments alone.
@@ -305,9 +314,10 @@ def find(name: str, overload: str) -> Any:
     except RuntimeError:
         raise Refused(
             say(
-                "torch {version} has no operator {name}: import its library (--import NAME; for pytest IMPORT=NAME)",
+                "torch {version} has no operator {name}: import its library (--import {it}; for pytest IMPORT={it})",
                 version=torch.__version__,
                 name=full,
+                it=",".join(map(str, libraries)) or "NAME",
             )
         ) from None
     found = getattr(getattr(getattr(torch.ops, space), base), overload or "default")
