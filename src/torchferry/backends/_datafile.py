@@ -26,7 +26,7 @@ class DataFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.document = toml.load(path)
+            self.document = toml.load_own(path)
         except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not TOML: {error}") from error
         sources = self.document.get("sources", {})

@@ -45,7 +45,7 @@ class Package(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _document(table: str) -> dict[str, Any]:
-    return toml.load(DATA / "cuda" / f"{table}.toml")
+    return toml.load_own(DATA / "cuda" / f"{table}.toml")
 
 
 @lru_cache(maxsize=8)

@@ -162,7 +162,7 @@ def load_table(path: Path) -> Table:
     """
     if not path.is_file():
         return EMPTY
-    document = toml.load(path)
+    document = toml.load_own(path)
     sources: dict[str, str] = document.get("sources", {})
     statuses = _VOCABULARY.get(path.stem, STATUSES)
     rows: dict[str, tuple[Row, ...]] = {}

@@ -70,5 +70,5 @@ def _chinese() -> dict[str, str]:
     """Return the Chinese catalog: English template to Chinese template."""
     from torchferry.core import toml  # imported late: an English run reads no catalog
 
-    table = toml.load(Path(__file__).with_name("zh.toml"))
+    table = toml.load_own(Path(__file__).with_name("zh.toml"))
     return {row["en"]: row["zh"] for row in table["message"]}

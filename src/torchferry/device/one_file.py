@@ -246,7 +246,7 @@ def _check(text: str) -> None:
 
 def _chinese_of(source: str) -> dict[str, str]:
     """Return the Chinese of the messages that `source` says."""
-    catalog = {row["en"]: row["zh"] for row in toml.load(_CORE / "zh.toml")["message"]}
+    catalog = {row["en"]: row["zh"] for row in toml.load_own(_CORE / "zh.toml")["message"]}
     said = {
         str(node.args[0].value)
         for node in ast.walk(ast.parse(source))

@@ -167,5 +167,5 @@ def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any]
 @lru_cache(maxsize=1)
 def _listed() -> dict[str, Kind]:
     """Return the kinds of operators whose schema does not say them."""
-    table = toml.load(Path(__file__).with_name("operators.toml"))
+    table = toml.load_own(Path(__file__).with_name("operators.toml"))
     return {name: Kind(kind) for kind, names in table.items() for name in names}

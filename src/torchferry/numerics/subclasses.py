@@ -14,7 +14,7 @@ _PLAIN = Tensor.__torch_dispatch__
 
 def is_plain(kind: type) -> bool:
     """Whether a type of tensor leaves dispatch to torch, as Parameter does."""
-    return kind.__torch_dispatch__ is _PLAIN  # type: ignore[attr-defined, no-any-return]
+    return kind.__torch_dispatch__ is _PLAIN  # type: ignore[attr-defined]
 
 
 def of_modes(types: Iterable[type]) -> bool:

@@ -121,5 +121,5 @@ def _newer_than(version: str) -> frozenset[str]:
 
     made_for = Version(version)
     return frozenset(
-        name for group in toml.load(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
+        name for group in toml.load_own(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
     )

@@ -80,7 +80,7 @@ class Lexicon(NamedTuple):
 @lru_cache(maxsize=2)
 def lexicon(role: str) -> Lexicon:
     """Return the lexicon for `device` or `collective`."""
-    document = toml.load(DATA / "cuda" / "parameters.toml")
+    document = toml.load_own(DATA / "cuda" / "parameters.toml")
     parameters = {
         entry["name"]: entry["position"]
         for group in document["group"]

@@ -26,7 +26,7 @@ class Growth(enum.Enum):
 
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, Any]:
-    return toml.load(Path(__file__).with_name("tables.toml"))
+    return toml.load_own(Path(__file__).with_name("tables.toml"))
 
 
 @lru_cache(maxsize=1)
