@@ -55,7 +55,7 @@ class First:
         draws: Whether the operator took random numbers inside.
         came_in: The largest error of what it used.
         gradual: Whether the error grew through many operators, each of which was in order.
-        first_product: Whether no matrix product came before it.
+        first_product: Whether the dtypes are the same, and no matrix product came before it.
         a: Norm in the first run.
         b: Norm in the second.
         exact: Where whole tensors were kept: what they show.
@@ -229,7 +229,8 @@ def _first(
         key.draws or b.keys[row_b].draws,
         place.came_in,
         place.gradual,
-        not any(a.keys[row].base in _PRODUCTS for row, _ in aligned.pairs[: place.pair]),
+        key.dtype == b.keys[row_b].dtype
+        and not any(a.keys[row].base in _PRODUCTS for row, _ in aligned.pairs[: place.pair]),
         float(a.norms[row_a]),
         float(b.norms[row_b]),
         exact(step, other, row_a, row_b),

@@ -11,7 +11,7 @@ from torchferry.numerics.differences.record import Batch, Record
 
 
 def causes(a: Record, b: Record) -> Iterator[Cause]:
-    """Yield at most one cause for what came in, one for labels, and so on: the first step that differs."""
+    """Yield each kind of difference once: of what came in or of labels, at the first step that differs."""
     of_a, of_b = _inputs(a), _inputs(b)
     every_a = Counter(entry for step in of_a.values() for entries in step.values() for entry in entries)
     every_b = Counter(entry for step in of_b.values() for entries in step.values() for entry in entries)
@@ -21,8 +21,10 @@ def causes(a: Record, b: Record) -> Iterator[Cause]:
             other = of_b[step].get(name)
             if other is None or other == entries or name in told:
                 continue
-            told.add(name)
-            yield _cause(step, name, entries, other, every_a, every_b, a.world != b.world)
+            cause = _cause(step, name, entries, other, every_a, every_b, a.world != b.world)
+            if cause.cause not in told:
+                yield cause
+            told |= {name, cause.cause}
 
 
 def _cause(

@@ -83,6 +83,23 @@ def lines(path: Path, limit: int) -> Iterator[dict[str, Any]]:
         yield _object(path, line)
 
 
+def text(value: Any) -> str:
+    """Return a text of a record without what would steer a terminal."""
+    found = str(value)
+    return found if found.isprintable() else "".join(one if one.isprintable() else "?" for one in found)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a record with its texts as `text` returns them."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {text(key): plain(one) for key, one in value.items()}
+    return value
+
+
 def _object(path: Path, data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)

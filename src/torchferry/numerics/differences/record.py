@@ -16,7 +16,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.differences import layout as names
 from torchferry.numerics.differences.container import LARGEST, Array, load
-from torchferry.numerics.differences.folder import damaged, document, inside, lines
+from torchferry.numerics.differences.folder import damaged, document, inside, lines, plain, text
 
 _ROWS_FILE = 1 << 27
 _STEPS_FILE = 1 << 31
@@ -200,7 +200,10 @@ def _rank(folder: Path, number: int) -> Rank:
         )
     path = folder / names.STEPS
     try:
-        facts = {str(group): dict(content) for group, content in begin["facts"].items()}
+        facts = {
+            text(group): {text(name): plain(value) for name, value in content.items()}
+            for group, content in begin["facts"].items()
+        }
         rank = Rank(folder, number, int(begin["world"]["size"]), facts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(folder / names.BEGIN, repr(error)) from None
@@ -218,23 +221,26 @@ def _step(folder: Path, line: dict[str, Any]) -> Step:
         int(line["step"]),
         str(line["ended_by"]),
         tuple(
-            Batch(str(one["name"]), tuple(map(int, one["shape"])), str(one["dtype"]), tuple(map(str, one["hashes"])))
+            Batch(text(one["name"]), tuple(map(int, one["shape"])), text(one["dtype"]), tuple(map(text, one["hashes"])))
             for one in line.get("batch", ())
         ),
         tuple(
             Draw(
-                str(one["operator"]),
-                str(one["module"]),
-                str(one["phase"]),
+                text(one["operator"]),
+                text(one["module"]),
+                text(one["phase"]),
                 tuple(map(int, one["shape"])),
-                str(one["hash"]),
+                text(one["hash"]),
                 int(one["kept"]),
             )
             for one in line.get("draws", ())
         ),
         {int(row): str(value) for row, value in line.get("hashes", {}).items()},
         {str(name): float(value) for name, value in line.get("numbers", {}).items()},
-        {str(name): [dict(group) for group in groups] for name, groups in line.get("optimizers", {}).items()},
+        {
+            text(name): [{text(key): plain(value) for key, value in group.items()} for group in groups]
+            for name, groups in line.get("optimizers", {}).items()
+        },
         tuple(map(int, line.get("loss", ()))),
         tuple(map(str, line.get("coarse", ()))),
         bool(line.get("sharded", False)),
@@ -254,11 +260,11 @@ def _rows(folder: Path, name: str) -> Rows:
     placed, described = load(layout_path, _ROWS_FILE)
     try:
         keys = [
-            Key(str(k[0]), str(k[1]), str(k[2]), str(k[3]), int(k[4]), str(k[5]), bool(k[6]))
+            Key(text(k[0]), text(k[1]), text(k[2]), text(k[3]), int(k[4]), text(k[5]), bool(k[6]))
             for k in json.loads(described["keys"])
         ]
         shapes = [tuple(map(int, shape)) for shape in json.loads(metadata["shapes"])]
-        told = list(json.loads(metadata["arguments"]))
+        told = list(plain(json.loads(metadata["arguments"])))
         count = len(placed[names.KEY])
         sketch, sums = tensors[names.SKETCH].astype(np.float64), tensors[names.SUM].astype(np.float64)
         if sketch.shape != (count, names.WIDTH) or sums.shape != (count,):

@@ -68,7 +68,7 @@ def _cause(group: str, name: str, same_device: bool) -> tuple[str, str, Message,
                 say("switch it alike on both sides; torch.set_float32_matmul_precision('highest') is full float32"),
             )
         if lower.startswith("autocast") or lower == "default dtype":
-            return "dtype", POSSIBLE, say("the runs compute in other dtypes"), say("use the same mixed precision")
+            return "autocast", POSSIBLE, say("the runs compute in other dtypes"), say("use the same mixed precision")
         if "threads" in lower:
             return (
                 "threads",

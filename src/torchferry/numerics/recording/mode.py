@@ -122,7 +122,7 @@ class RecordingMode(TorchDispatchMode):
                 continue
             if index == 0:
                 first = length
-            elif where.phase == FORWARD and length * _SMALL < first:
+            elif where.phase == FORWARD and length * _SMALL <= first:
                 continue
             if tensor.layout is not torch.strided or tensor.is_quantized:
                 self._skip(found, "sparse" if tensor.layout is not torch.strided else "quantized")

@@ -80,7 +80,10 @@ class Sketches:
         return trusted
 
     def put(self, tensor: Tensor) -> int:
-        """Sketch a tensor of floating-point or complex numbers, and return where it will be found."""
+        """Sketch a tensor of floating-point or complex numbers, and return where it will be found.
+
+        Of one with fewer than 64 elements the values themselves are kept, without their sum.
+        """
         place = self.count
         self.count = place + 1
         if place >= len(self._free):

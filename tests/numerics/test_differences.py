@@ -1,0 +1,171 @@
+"""Two records side by side: what was made different is named, and what was not is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import torch
+
+from tests.numerics.recorded import Told, compared, record
+from torchferry.numerics.differences import report_data, report_text
+from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.differences.comparison import Comparison, compare
+from torchferry.numerics.differences.record import read_record
+
+pytestmark = pytest.mark.rehearsal
+
+DRY = Told(dropout=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def causes(result: Comparison, *grades: str) -> dict[str, str]:
+    return {cause.cause: cause.where for cause in result.causes if cause.grade in grades}
+
+
+@pytest.mark.parametrize("autocast", ["", "bfloat16", "float16"])
+def test_a_run_that_repeats_itself_is_the_same(tmp_path: Path, autocast: str) -> None:
+    told = Told(autocast=autocast)
+    result = compared(tmp_path, told, told)
+    assert result.same
+    assert result.first is None
+    assert result.earliest == ""
+    assert causes(result, CERTAIN, POSSIBLE) == {}
+    assert set(result.steps.values()) == {0.0}
+    assert result.only_a == result.only_b == 0
+    assert result.aligned > 400
+
+
+SEEDED = [
+    ("data order", Told(order=2), "step 0, input(0)"),
+    ("dropout mask", Told(seed=5), "step 0, Language.blocks.0.dropout (forward), dropout mask"),
+    ("dropout probability", Told(dropout=0.3), "Language.blocks.0.dropout"),
+    ("norm epsilon", Told(eps=1e-6), "step 0, Language.blocks.0.norm, aten.native_layer_norm and 2 more"),
+    ("initial weights", Told(weight=0.1), "Language.blocks.1.up.weight"),
+    ("initial weights", Told(model_seed=1), "and 2"),
+    ("learning rate", Told(rate=2e-3), "step 0, AdamW, group 0, lr"),
+    ("optimizer", Told(optimizer="SGD"), "step 0"),
+    ("dtype", Told(autocast="bfloat16"), "step 0, Language.blocks.0.attention.qkv, aten.addmm"),
+]
+
+
+@pytest.mark.parametrize(("cause", "told", "where"), SEEDED, ids=[f"{row[0]}-{n}" for n, row in enumerate(SEEDED)])
+def test_a_seeded_difference_is_named(tmp_path: Path, cause: str, told: Told, where: str) -> None:
+    result = compared(tmp_path, Told(), told)
+    found = causes(result, CERTAIN)
+    assert cause in found
+    assert where in found[cause]
+    assert result.causes[0].grade == CERTAIN
+    assert not result.same
+
+
+def test_another_seed_is_given_with_the_mask_that_it_changes(tmp_path: Path) -> None:
+    assert "seed" in causes(compared(tmp_path, Told(), Told(seed=5)), POSSIBLE)
+
+
+def test_another_seed_that_changed_nothing_is_a_note(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(seed=5))
+    assert result.same
+    assert "seed" in causes(result, NOTE)
+
+
+def test_other_attention_is_said_and_is_no_error(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(fused=False))
+    found = next(cause for cause in result.causes if cause.cause == "fused kernel")
+    assert found.where == "step 0, Language.blocks.0.attention and 2 more"
+    assert "scaled_dot_product" in found.a
+    assert "_softmax" in found.b
+    assert result.same
+    assert max(result.steps.values()) < 2.0**-13
+    assert result.only_a > 0
+    assert result.only_b > 0
+
+
+def test_an_error_behind_other_operators_is_found_where_they_end(tmp_path: Path) -> None:
+    a = record(tmp_path / "a", DRY)
+    b = record(tmp_path / "b", DRY._replace(fused=False, gelu=1e-2))
+    first = compare(read_record(a), read_record(b)).first
+    assert first is not None
+    assert (first.module, first.phase, first.step) == ("Language.blocks.2.down", "forward", 0)
+
+
+@pytest.mark.parametrize("since", [0, 2])
+def test_an_error_in_one_operator_is_found_at_its_step(tmp_path: Path, since: int) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, gelu_from=since))
+    first = result.first
+    assert first is not None
+    assert (first.module, first.operator, first.step) == ("Language.blocks.2.down", "aten.addmm", since)
+    assert first.error == pytest.approx(1e-2, rel=0.5)
+    assert first.came_in < 1e-6
+    assert result.modules[("Language.blocks.0.up", "forward")][1] >= since
+
+
+def test_the_name_of_the_outermost_class_does_not_matter(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(wrapped=True))
+    assert result.same
+    assert result.only_a == result.only_b == 0
+
+
+def test_a_loss_that_is_scaled_is_no_other_loss(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(scale=1024.0))
+    assert result.losses[0][0] == pytest.approx(result.losses[0][1])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_kept_tensors_say_which_element_differs(tmp_path: Path, dtype: str) -> None:
+    told = DRY._replace(autocast=dtype)
+    result = compared(tmp_path, told, told._replace(gelu=0.5), tensors=["Language.blocks.2*"], first=1)
+    assert result.first is not None
+    exact = result.first.exact
+    assert exact is not None
+    assert exact.of == 4 * 16 * 32
+    assert exact.differing > 0.9 * exact.of
+    assert exact.largest == pytest.approx(abs(exact.values[0] - exact.values[1]))
+
+
+def test_the_references_own_spread_is_the_envelope(tmp_path: Path) -> None:
+    a = read_record(record(tmp_path / "a", DRY))
+    again = read_record(record(tmp_path / "again", DRY, perturb=True))
+    b = read_record(record(tmp_path / "b", DRY._replace(gelu=3e-5)))
+    assert compare(a, b).first is None  # within what float32 may be off on another device
+    first = compare(a, b, again).first
+    assert first is not None
+    assert (first.module, first.operator) == ("Language.blocks.2.down", "aten.addmm")
+    assert compare(a, read_record(record(tmp_path / "c", DRY._replace(fused=False))), again).first is None
+
+
+def test_batches_of_another_size(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(batch=8))
+    assert {"batch size", "data", "data order"} & set(causes(result, CERTAIN))
+
+
+def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
+    document = json.loads(report_data.as_json(result, "en"))
+    assert document["tool"] == "diff"
+    assert set(document) >= {"causes", "first", "aligned", "only_a", "only_b", "modules", "steps"}
+    assert set(document["causes"][0]) >= {"cause", "where", "a", "b", "advice"}
+    assert set(document["modules"][0]) == {"module", "phase", "error", "step"}
+    assert set(document["steps"][0]) == {"step", "error"}
+    assert document["first"]["module"] == "Language.blocks.2.down"
+    header, *rows = report_data.as_csv(result).splitlines()
+    assert header == "module,phase,error,step"
+    assert len(rows) == len(document["modules"])
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_report_names_cause_and_place(tmp_path: Path, lang: str) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
+    text = "\n".join(report_text.lines(result, lang))
+    assert "0.001 | 0.002" in text
+    assert "Language.blocks.2.down (forward) aten.addmm" in text
+    assert ("学习率" in text) == (lang == "zh")

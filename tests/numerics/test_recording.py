@@ -1,0 +1,291 @@
+"""What a recording keeps, what it leaves alone, and what it survives."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import torch
+from torch import nn
+
+from tests.numerics.recorded import Told, record
+from torchferry.core.errors import TorchferryError
+from torchferry.numerics.differences.record import Rows, Step, read_record
+from torchferry.numerics.recording import Recorder
+from torchferry.numerics.recording.hashing import Hasher
+from torchferry.numerics.recording.sketching import SAMPLE, WIDTH, Sketches
+
+pytestmark = pytest.mark.rehearsal
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def steps(folder: Path) -> list[Step]:
+    return read_record(folder).ranks[0].steps
+
+
+def rows(step: Step) -> Rows:
+    found = step.rows()
+    assert found is not None
+    return found
+
+
+def test_a_step_has_what_the_run_was_given_and_what_it_made(tmp_path: Path, device: str) -> None:
+    first = steps(record(tmp_path / "r", Told(device=device)))[0]
+    found = rows(first)
+    places = {(key.phase, key.module, key.base) for key in found.keys}
+    assert ("forward", "Language.blocks.0.attention.qkv", "addmm") in places
+    assert ("backward", "Language.blocks.2.up", "mm") in places
+    assert ("parameter", "Language.blocks.1.up.weight", "") in places
+    assert ("gradient", "Language.head.bias", "") in places
+    assert [batch.name for batch in first.batch] == ["Language(0)", "nll_loss_forward target"]
+    assert len(first.batch[0].hashes) == len(first.batch[1].hashes) == 4
+    assert first.optimizers["AdamW"][0]["lr"] == 1e-3
+    assert {"gradient norm", "AdamW exp_avg", "AdamW exp_avg_sq"} <= set(first.numbers)
+    assert {draw.module for draw in first.draws} == {f"Language.blocks.{n}.dropout" for n in range(3)}
+    assert all(0.8 < draw.rate < 1.0 for draw in first.draws)
+    assert len(first.hashes) == len(list(nn.Module.parameters(_language())))
+    [loss] = first.loss
+    assert found.shapes[loss] == ()
+    assert 3.0 < found.sketch[loss][0] < 6.0
+
+
+def _language() -> nn.Module:
+    from tests.numerics.recorded import Language
+
+    return Language(Told())
+
+
+def test_rows_say_which_rows_they_used(tmp_path: Path) -> None:
+    found = rows(steps(record(tmp_path / "r", Told(dropout=0.0)))[0])
+    gelu = next(row for row, key in enumerate(found.keys) if key.base == "gelu")
+    [up] = found.inputs[gelu]
+    assert found.keys[up].module == "Language.blocks.0.up"
+
+
+def test_the_program_is_the_same_with_and_without(tmp_path: Path, device: str) -> None:
+    def run(folder: Path | None) -> tuple[list[float], torch.Tensor]:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.ReLU(inplace=True), nn.Linear(16, 1)).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        data = torch.randn(4, 5, 8)
+        losses = []
+
+        def train() -> None:
+            for batch in data:
+                optimizer.zero_grad()
+                loss = model(batch.to(device)).square().mean()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+
+        if folder is None:
+            train()
+        else:
+            with Recorder(folder) as recorder:
+                train()
+                recorder.step()
+        return losses, torch.rand(4)
+
+    plain, recorded = run(None), run(tmp_path / "r")
+    assert plain[0] == recorded[0]
+    assert torch.equal(plain[1], recorded[1])
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (3, 5), (100, 7, 13), (1 << 17, 64), (65, 64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_distances_are_estimated_from_sketches(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sketches = Sketches(torch.device("cpu"))
+    a = torch.randn(shape, generator=generator)
+    b = a + 0.1 * torch.randn(shape, generator=generator)
+    a, b = a.to(dtype), b.to(dtype)
+    first, second = sketches.put(a), sketches.put(b.t() if b.dim() == 2 else b)
+    if b.dim() == 2:
+        second = sketches.put(b.t().contiguous().t())  # laid out the other way round: the same numbers
+    made, sums = sketches.read()
+    found = made.view(-1, WIDTH)
+    true = (a.float() - b.float()).norm()
+    assert (found[first] - found[second]).norm() == pytest.approx(float(true), rel=0.35)
+    if a.numel() >= WIDTH:
+        assert float(sums[first]) == pytest.approx(float(a.reshape(-1)[:SAMPLE].float().sum()), rel=1e-3, abs=1e-2)
+
+
+def test_sketches_without_products_are_the_same() -> None:
+    sketches = Sketches(torch.device("cpu"))
+    tensor = torch.randn(5000, 64)
+    first = sketches.put(tensor)
+    sketches.coarse = True
+    second = sketches.put(tensor)
+    found = sketches.read()[0].view(-1, WIDTH)
+    assert torch.allclose(found[first], found[second], atol=1e-3)
+
+
+def test_products_that_round_are_noticed() -> None:
+    sketches = Sketches(torch.device("cpu"))
+    assert not sketches.coarse
+    assert not sketches.judge([1.0] * WIDTH, [1.001] * WIDTH)
+    assert sketches.coarse
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.bool, torch.float32, torch.bfloat16, torch.complex64]
+)
+def test_hashes_are_the_same_on_every_device(dtype: torch.dtype, device: str) -> None:
+    drawn = torch.randn(9, 5000, generator=torch.Generator().manual_seed(0)) * 100
+    tensor = drawn > 0 if dtype is torch.bool else drawn.to(dtype)
+    hasher = Hasher()
+    here, there = hasher.rows(tensor), hasher.rows(tensor.to(device)).cpu()
+    assert torch.equal(here, there)
+    assert len(set(here.tolist())) == 9
+    assert torch.equal(hasher.rows(tensor.flip(0)), here.flip(0))
+    changed = tensor.clone()
+    changed[3, 4999] = ~changed[3, 4999] if dtype is torch.bool else changed[3, 4999] + 1
+    assert (hasher.rows(changed) != here).tolist() == [n == 3 for n in range(9)]
+    assert hasher.whole(tensor).tolist() != hasher.whole(changed).tolist()
+
+
+def test_long_tensors_are_hashed_in_pieces() -> None:
+    tensor = torch.arange(3 * (1 << 20) + 5)
+    changed = tensor.clone()
+    changed[-1] += 1
+    assert Hasher().whole(tensor).tolist() != Hasher().whole(changed).tolist()
+
+
+def test_later_steps_leave_a_line(tmp_path: Path) -> None:
+    found = steps(record(tmp_path / "r", Told(steps=7), first=2, every=5))
+    assert [bool(step.file) for step in found] == [True, True, False, False, False, True, False]
+    assert all(step.batch and step.optimizers and "gradient norm" in step.numbers for step in found)
+
+
+def test_the_limit_ends_the_recording_and_not_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = record(tmp_path / "r", Told(), limit=100_000)
+    assert sum(one.stat().st_size for one in (folder / "rank-0").iterdir()) <= 100_000
+    assert "limit" in capfd.readouterr().err
+    assert 0 < len(steps(folder)) < 4
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
+    try:
+        folder = record(tmp_path / "r", Told())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    shown = capfd.readouterr().err
+    assert "the recording ends here, and the program goes on" in shown
+    assert not [one for one in (folder / "rank-0").iterdir() if one.name.endswith(".part")]
+
+
+def test_what_was_recorded_is_there_after_each_step(tmp_path: Path) -> None:
+    model, optimizer = nn.Linear(4, 4), None
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "r") as recorder:
+        for number in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            recorder.step()
+            assert len(steps(tmp_path / "r")) == number + 1
+
+
+def test_a_record_is_not_overwritten(tmp_path: Path) -> None:
+    record(tmp_path / "r", Told(steps=1))
+    with pytest.raises(TorchferryError, match="holds a record already"):
+        record(tmp_path / "r", Told(steps=1))
+
+
+def test_chosen_modules_are_kept_whole(tmp_path: Path) -> None:
+    step = steps(record(tmp_path / "r", Told(steps=1), tensors=["*.attention"]))[0]
+    found = rows(step)
+    kept = step.kept()
+    assert {found.keys[row].module for row in kept} == {f"Language.blocks.{n}.attention" for n in range(3)}
+    assert all(kept[row].shape == found.shapes[row] for row in kept)
+
+
+def test_what_cannot_be_sketched_is_counted(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "r") as recorder:
+        a = torch.eye(4).to_sparse()
+        torch.sparse.mm(a, a)
+        torch.empty(0).sin()
+        torch.empty(3, device="meta").sin()
+        torch.fft.fft(torch.randn(100))
+        torch.randn(3).sin()
+        torch.relu(torch.tensor([float("nan"), float("inf")]))
+        recorder.step()
+        result = recorder.stop()
+    assert any("sparse" in name for name in result["skipped"])
+    assert {"sin", "relu"} <= {key.base for key in rows(steps(tmp_path / "r")[0]).keys}
+
+
+def test_an_error_of_the_program_passes_through(tmp_path: Path) -> None:
+    model = nn.Linear(4, 4)
+
+    def train() -> None:
+        with Recorder(tmp_path / "r"):
+            model(torch.ones(2, 4))
+            model(torch.ones(2, 5))
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        train()
+    assert len(steps(tmp_path / "r")) == 1
+    assert not model._forward_hooks
+    torch.ones(2).sin()
+
+
+def test_a_fault_of_the_recording_does_not_reach_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> int:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(Sketches, "put", broken)
+    monkeypatch.setattr(Sketches, "__init__", lambda *_: None)
+    monkeypatch.setattr(Sketches, "count", 1, raising=False)
+    model = nn.Linear(4, 4)
+    with Recorder(tmp_path / "r") as recorder:
+        assert model(torch.ones(2, 4)).shape == (2, 4)
+        recorder.step()
+    assert "internal error" in capfd.readouterr().err
+
+
+def test_memory_and_names_do_not_grow_with_steps(tmp_path: Path) -> None:
+    import gc
+
+    model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)])
+    with Recorder(tmp_path / "r", first=3, every=1) as recorder:
+        counts = []
+        for _ in range(30):
+            model(torch.ones(2, 8)).sum().backward()
+            recorder.step()
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+    assert counts[-1] - counts[8] < 200
+
+
+def test_end_says_how_it_ended(tmp_path: Path) -> None:
+    folder = record(tmp_path / "r", Told(steps=2))
+    found = json.loads((folder / "rank-0" / "end.json").read_text())
+    assert found["steps"] == 2
+    assert found["ended"] == ""
+
+
+def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path) -> None:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        with pytest.raises(TorchferryError, match="pyarrow"):
+            record(tmp_path / "r", Told(steps=1), form="parquet")
+        return
+    folder = record(tmp_path / "r", Told(steps=1), form="parquet")
+    table = parquet.read_table(folder / "rank-0" / "step-00000000.parquet")
+    assert {"module", "operator", "norm", "sum"} <= set(table.column_names)
