@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries import compare as summary
 from torchferry.numerics.summaries import ranks
@@ -56,7 +55,11 @@ TOOL = "torchferry.numerics.compare.examined"
 @click.option("--memory-limit", type=click.IntRange(1), default=1024, show_default=True, help="MB for copies.")
 @click.option("-v", "--verbose", is_flag=True, help="Also log calls that pass.")
 @click.option(
-    "-f", "--output-format", type=click.Choice(["text", "json", "csv"]), default="text", help="Form of the summary."
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
+    help="Form of the summary.",
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -123,20 +126,14 @@ def command(
     if output_format == "json":
         text = json.dumps(found, ensure_ascii=False, indent=2)
     elif output_format == "csv":
-        text = summary.table(found).rstrip("\n")
+        text = summary.table(found)
+    elif output_format == "html":
+        from torchferry.numerics.pages.compare_page import render
+
+        text = render(found, lang)
     else:
         text = "\n".join(summary.lines(found, lang))
-    _write(text, output_file)
+    write(text, output_file)
     if summary.failed(found) or ranks.differ(outcome):
         sys.exit(exitcodes.FINDINGS)
     sys.exit(outcome.code)
-
-
-def _write(text: str, path: Path | None) -> None:
-    if path is None:
-        click.echo(text)
-        return
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from torchferry.backends.acceptance import find, rules
+from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.numerics.curves import page, plot, report_data, report_text
 from torchferry.numerics.curves.choosing import parse as parse_metric
@@ -157,7 +158,7 @@ def command(
     _show(comparison, output_format, output_file, lang, log_scale)
     if plot_file is not None:
         draw = plot.render if plot_file.suffix.lower() == ".svg" else page.render
-        _write(plot_file, draw(comparison, lang, log_scale))
+        write(draw(comparison, lang, log_scale), plot_file)
     sys.exit(exitcodes.CLEAN if comparison.met else exitcodes.FINDINGS)
 
 
@@ -195,14 +196,7 @@ def _show(comparison: Comparison, form: str, file: Path | None, lang: str, log_s
     if file is None:
         click.echo(text, nl=False)
     else:
-        _write(file, text)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+        write(text, file)
 
 
 def _list_rules(lang: str) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -22,7 +21,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     type=_FOLDER,
     help="A further record of the reference, best with --perturb: 8 times its distance is noise.",
 )
-@click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv"]), default="text")
+@click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
@@ -51,13 +50,11 @@ def command(
         text = report_data.as_json(result, lang)
     elif output_format == "csv":
         text = report_data.as_csv(result)
+    elif output_format == "html":
+        from torchferry.numerics.pages.diff_page import render
+
+        text = render(report_data.document(result, lang), list(report_text.lines(result, lang)), lang)
     else:
-        text = "\n".join(report_text.lines(result, lang)) + "\n"
-    if output_file is None:
-        click.echo(text, nl=False)
-    else:
-        try:
-            output_file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise TorchferryError(say("cannot write {path}: {error}", path=output_file, error=error.strerror)) from None
+        text = "\n".join(report_text.lines(result, lang))
+    write(text, output_file)
     sys.exit(exitcodes.CLEAN if result.same else exitcodes.FINDINGS)

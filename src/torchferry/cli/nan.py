@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries import ranks as agreement
 from torchferry.numerics.summaries.nan import document, lines, nothing_ran
@@ -95,21 +94,12 @@ def command(
         from torchferry.numerics.pages.nan_page import render
 
         text = render(result, lang)
-    if output_file is None:
-        click.echo(text)
-    else:
+    write(text, output_file)
+    if output_file is not None:
         click.echo(said, err=True)
-        _write(output_file, text)
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
     elif code == 0 and (agreement.differ(outcome) or result["first"] is not None or result["unfinished"]):
         code = exitcodes.FINDINGS
     sys.exit(code)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None

@@ -12,7 +12,7 @@ from time import monotonic
 
 import click
 
-from torchferry.core.errors import TorchferryError
+from torchferry.cli.writing import write
 from torchferry.core.messages import say
 from torchferry.report.model import Report
 
@@ -36,13 +36,7 @@ def write_report(report: Report, form: str, lang: str, file: Path | None) -> Non
             click.echo(line, color=_colour())
         return
     text: str = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
-    if file is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+    write(text, file)
 
 
 def tell(text: str) -> None:

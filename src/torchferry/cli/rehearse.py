@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from torchferry.backends.registry import built_in
+from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.account import collect
 from torchferry.rehearsal.config import prepare
@@ -76,14 +77,7 @@ def command(
         account = collect(folder)
     click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code)), err=True)
     if summary_file is not None:
-        _write(summary_file, document(rehearsal, account, code, list(command)))
+        write(document(rehearsal, account, code, list(command)), summary_file)
     if code == 0 and strict and (account.failures or not account.on_device or not account.used):
         code = exitcodes.FINDINGS
     sys.exit(code)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None

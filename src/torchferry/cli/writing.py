@@ -1,0 +1,26 @@
+"""Where a result goes that is text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+
+def write(text: str, file: Path | None) -> None:
+    """Write a result to a file, or to standard output.
+
+    Raises:
+        TorchferryError: the file cannot be written.
+    """
+    text = text.rstrip("\n") + "\n"
+    if file is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
