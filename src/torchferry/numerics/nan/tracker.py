@@ -348,7 +348,8 @@ class NanInfTracker:
                 call.args,
                 call.kwargs,
                 origin.where,
-                {"step": self._steps.count, "kind": origin.kind, "tool": "nan"},
+                {"kind": origin.kind, "tool": "nan"},
+                step=self._steps.count,
             )
         except (TorchferryError, OSError) as error:
             return say("the call could not be written: {error}", error=error)
