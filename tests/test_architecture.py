@@ -63,6 +63,7 @@ WITH_TORCH = {
             "registrations",
             "resolve",
             "scripting",
+            "selecting",
             "serialization",
             "storages",
             "streams",
