@@ -38,7 +38,7 @@ class Options:
 
     def records_state(self, step: int) -> bool:
         """Whether a step's parameters and gradients are sketched one by one."""
-        return self.records(step) and (step < min(self.first, 3) or step % 10 == 0)
+        return self.records(step) and (step < min(self.first, 3) or step % 20 == 0)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:

@@ -107,7 +107,7 @@ class Recorder:
         self.stop()
 
     def start(self, by_optimizer: bool = False) -> None:
-        """Begin to record.
+        """Begin to record, or go on after `stop`.
 
         Args:
             by_optimizer: Whether a step ends with each step of an optimizer, or is told by `step()`.
@@ -116,7 +116,7 @@ class Recorder:
             TorchferryError: the folder holds a record already.
         """
         folder = Path(self.options.folder)
-        if (folder / f"{names.RANK}{world()['rank']}" / names.STEPS).exists():
+        if self._store is None and (folder / f"{names.RANK}{world()['rank']}" / names.STEPS).exists():
             raise TorchferryError(
                 say("{path} holds a record already", path=folder), say("name another folder, or remove this one")
             )
