@@ -123,6 +123,36 @@ def test_a_sum_in_the_place_of_a_mean_is_named(tmp_path: Path, program: Path) ->
     assert (cause.a, cause.b) == ("1", "0.5")
 
 
+def test_parameters_that_are_cut_up_are_recorded_in_their_parts(tmp_path: Path) -> None:
+    path = tmp_path / "sharded.py"
+    path.write_text(
+        textwrap.dedent(
+            """
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.distributed.fsdp import fully_shard
+            torch.manual_seed(0)
+            dist.init_process_group("gloo")
+            model = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(3)])
+            for layer in model:
+                fully_shard(layer)
+            fully_shard(model)
+            optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+            for _ in range(3):
+                model(torch.ones(4, 16)).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            dist.destroy_process_group()
+            """
+        )
+    )
+    result = compared(with_ranks(tmp_path / "a", path), with_ranks(tmp_path / "b", path))
+    assert result.same
+    assert result.earliest == ""
+    assert result.a.ranks[0].steps[0].sharded
+
+
 def test_ranks_are_chosen(tmp_path: Path, program: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

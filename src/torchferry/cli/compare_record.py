@@ -127,7 +127,7 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
         if one.get("error"):
             why = one["error"].strip().splitlines()[-1]
             lines.append(say("process {process}: the recording failed: {error}", process=one["process"], error=why))
-    if not recorded and not outcome.broken:
+    if not recorded and not outcome.broken and outcome.code == 0:
         raise TorchferryError(
             say("NOTHING WAS RECORDED: no module ran and no optimizer stepped in a process that was recorded"),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),

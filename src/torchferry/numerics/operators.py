@@ -36,6 +36,7 @@ _SPACES = {
     "_c10d_functional": Kind.COMMUNICATE,
     "_c10d_functional_autograd": Kind.COMMUNICATE,
     "symm_mem": Kind.COMMUNICATE,
+    "fsdp": Kind.COMMUNICATE,
     "profiler": Kind.BOOKKEEP,
     "prim": Kind.BOOKKEEP,
     "prims": Kind.COMPUTE,

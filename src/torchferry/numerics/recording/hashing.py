@@ -26,6 +26,19 @@ class Hasher:
 
     def rows(self, tensor: Tensor) -> Tensor:
         """Return a hash of each entry of the first dimension, or of the whole where there is none."""
+        try:
+            return self._rows(tensor)
+        except (RuntimeError, NotImplementedError):  # a device without 64-bit integers
+            return self._rows(tensor.cpu())
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """Return one hash of all elements, as a tensor of one number."""
+        try:
+            return self._whole(tensor)
+        except (RuntimeError, NotImplementedError):
+            return self._whole(tensor.cpu())
+
+    def _rows(self, tensor: Tensor) -> Tensor:
         bits = _bits(tensor)
         count = tensor.shape[0] if tensor.dim() else 1
         bits = bits.reshape(count, -1)
@@ -38,8 +51,7 @@ class Hasher:
             return torch.stack([self._long(row) for row in bits])
         return torch.cat([self._hashed(bits[first : first + many]) for first in range(0, count, many)])
 
-    def whole(self, tensor: Tensor) -> Tensor:
-        """Return one hash of all elements, as a tensor of one number."""
+    def _whole(self, tensor: Tensor) -> Tensor:
         bits = _bits(tensor).reshape(-1)
         if bits.numel() == 0:
             return torch.zeros(1, dtype=torch.int64, device=tensor.device)

@@ -12,10 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.recording.rows import Rows
+from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
-_RECORDED = frozenset({Kind.COMPUTE, Kind.RANDOM, Kind.COMMUNICATE})
-_WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP})
-_PLAIN = frozenset({Tensor, torch.nn.Parameter, torch.nn.Buffer})
+_RECORDED = frozenset({Kind.COMPUTE, Kind.RANDOM})
+_WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
+"""What a collective writes may not be there yet when its call returns; what becomes of it is recorded."""
 _BYTES = 16
 """Numbers of the device's storages that a call may bring; beyond, none of its inputs is followed."""
 
@@ -44,7 +45,6 @@ class RecordingMode(TorchDispatchMode):
         self.on_target: Callable[[str, Tensor], None] = lambda *_: None
         self.on_tensor: Callable[[str, int, Tensor], None] | None = None
         self.on_failure: Callable[[Exception], None] = lambda _: None
-        self.on_scaling: Callable[[str], None] = lambda _: None
         self.skipped: dict[str, int] = {}
         self._attribution = attribution
         self._rows = rows
@@ -68,14 +68,11 @@ class RecordingMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        for kind in types:
-            if kind not in _PLAIN and kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
-                return NotImplemented
-        found = operator(func)
-        if found.base in _SCALING:
-            self.on_scaling(found.base)
+        if types and unwrap_themselves(types):
+            return func(*args, **kwargs) if of_modes(types) else NotImplemented
         if not self.on:
             return func(*args, **kwargs)
+        found = operator(func)
         where = self._attribution.where(found)
         if found.kind in _WITHOUT_VALUES or where.phase == OPTIMIZER:
             return func(*args, **kwargs)
@@ -171,7 +168,6 @@ class RecordingMode(TorchDispatchMode):
         self.skipped[name] = self.skipped.get(name, 0) + 1
 
 
-_SCALING = frozenset({"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"})
 _TARGETS = frozenset({"target"})
 _SHOWN = frozenset({"native_dropout"})
 """Operators with a dropout whose mask is among their results; in the others it stays in the kernel."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry import __version__
@@ -31,6 +31,7 @@ from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
 from torchferry.numerics.recording.step import StepFiles
 from torchferry.numerics.recording.storing import Store
+from torchferry.numerics.steps import Steps
 
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""
@@ -79,7 +80,6 @@ class Recorder:
         self._mode = RecordingMode(self._attribution, self._rows)
         self._mode.on_draw = self._drawn
         self._mode.on_target = self._target
-        self._mode.on_scaling = self._scaling
         self._mode.on_failure = self._failed
         self._tracked = Tracked(self._attribution.modules)
         self._hasher = Hasher()
@@ -89,10 +89,14 @@ class Recorder:
             self._mode.on_tensor = self._kept.add
         self._store: Store | None = None
         self._handles: list[Any] = []
+        self._steps = Steps()
+        self._steps.before.append(self._before_optimizer)
+        self._steps.skipped.append(self._skipped)
+        self._steps.after.append(self._ended)
+        self._how = ""
         self._step = 0
         self._layouts: set[str] = set()
         self._by_optimizer = False
-        self._unscaled = False
         self._ran: set[str] = set()
         self._state_of = -1
         self._notes: set[str] = set()
@@ -127,10 +131,10 @@ class Recorder:
         self._by_optimizer = by_optimizer
         self._attribution.start()
         self._attribution.modules.on_root.append(self._root)
-        self._handles = [
-            register_optimizer_step_pre_hook(self._before_optimizer),
-            register_optimizer_step_post_hook(self._after_optimizer),
-        ]
+        self._how = "optimizer" if by_optimizer else "told"
+        self._handles = [register_optimizer_step_post_hook(self._after_optimizer)]
+        self._steps.by_hand = not by_optimizer
+        self._steps.start()
         self._mode.on = self.options.records(0) and not by_optimizer
         self._running = True
         self._mode.__enter__()
@@ -146,6 +150,7 @@ class Recorder:
         self._mode.__exit__(None, None, None)
         for handle in self._handles:
             handle.remove()
+        self._steps.stop()
         self._attribution.modules.on_root.remove(self._root)
         self._attribution.stop()
         result: dict[str, Any] = {
@@ -167,7 +172,7 @@ class Recorder:
 
     def step(self) -> None:
         """End a step."""
-        self._end_step("told")
+        self._steps.end()
 
     # what the hooks see
 
@@ -194,10 +199,9 @@ class Recorder:
                 self._batch(f"{path}({index})", tensor)
 
     @_guarded
-    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_optimizer(self, optimizer: Optimizer) -> None:
         if not self._running or not self._begin():
             return
-        self._unscaled = False
         with _disable_current_modes(), torch.no_grad():
             name = self._optimizers.get(id(optimizer))
             if name is None:
@@ -224,18 +228,15 @@ class Recorder:
             with _disable_current_modes(), torch.no_grad():
                 for name, parts in states(optimizer).items():
                     self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
-        if self._by_optimizer:
-            self._end_step("optimizer")
 
-    def _scaling(self, base: str) -> None:
-        """A GradScaler works: where it leaves out the optimizer's step, a step ends all the same."""
-        if base == "_amp_update_scale_":
-            if self._unscaled and self._by_optimizer and self._running:
-                self._gathered.notes.append("skipped by the gradient scaler")
-                self._end_step("skipped")
-            self._unscaled = False
-        else:
-            self._unscaled = True
+    def _skipped(self, optimizer: Optimizer) -> None:
+        """A GradScaler left out the optimizer's step; the step ends all the same."""
+        self._how = "skipped"
+
+    def _ended(self) -> None:
+        if self._running:
+            self._end_step(self._how)
+        self._how = "optimizer" if not self._steps.by_hand else "told"
 
     def _drawn(self, operator: Operator, where: Where, tensor: Tensor, row: int) -> None:
         """An operator drew random numbers."""
