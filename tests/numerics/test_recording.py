@@ -54,6 +54,7 @@ def test_a_step_has_what_the_run_was_given_and_what_it_made(tmp_path: Path, devi
     assert {"gradient norm", "AdamW exp_avg", "AdamW exp_avg_sq"} <= set(first.numbers)
     assert {draw.module for draw in first.draws} == {f"Language.blocks.{n}.dropout" for n in range(3)}
     assert all(0.8 < draw.rate < 1.0 for draw in first.draws)
+    assert len(first.draws) == 3
     assert len(first.hashes) == len(list(nn.Module.parameters(_language())))
     [loss] = first.loss
     assert found.shapes[loss] == ()

@@ -14,10 +14,11 @@ from torchferry.numerics.differences.cause import CERTAIN, Cause
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.record import Rows
 
-_GRADIENTS = 1e-2
-"""Relative error up to which gradients count as the same here: more comes of many steps."""
+_GRADIENTS = 1e-3
+"""Relative error up to which gradients count as the same here: Adam's first steps go by signs, of which a share of about
+this error differs, and the steps by about twice its root."""
 
-_UPDATES = 0.1
+_UPDATES = 0.2
 """Share of the change of a parameter by which the two changes differ, from which on they count as different. Adam makes
 steps of full length from gradients that are rounding alone: no single parameter says anything, their median does."""
 
@@ -59,7 +60,7 @@ def causes(step: int, a: Rows, b: Rows, aligned: Alignment, before: State | None
         size = max(float(np.linalg.norm(change_a)), float(np.linalg.norm(change_b)))
         if size > 1e-6 * float(np.linalg.norm(one)):
             apart[name] = float(np.linalg.norm(change_a - change_b)) / size
-    if len(apart) < 2 or np.median(list(apart.values())) <= _UPDATES:
+    if len(apart) * 2 < len(before.gradients) or np.median(list(apart.values())) <= _UPDATES:
         return
     told.add("optimizer step")
     worst = max(apart, key=lambda name: apart[name])

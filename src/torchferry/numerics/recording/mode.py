@@ -147,7 +147,7 @@ class RecordingMode(TorchDispatchMode):
         if row < 0:
             return
         self._makers[memory] = (row,)
-        if draws and found.dropout is None:
+        if draws and found.dropout is None and found.base not in _SHOWN:
             self.on_draw(found, where, tensor, row)
         if tensor.dim() == 0 and index == 0 and where.phase == FORWARD:
             if self._scalar < 0 or found.base != "mul" or self._scalar not in used:  # not the scaled loss
@@ -170,7 +170,7 @@ class RecordingMode(TorchDispatchMode):
 
 _TARGETS = frozenset({"target"})
 _SHOWN = frozenset({"native_dropout"})
-"""Operators with a dropout whose mask is among their results; in the others it stays in the kernel."""
+"""Operators that return their mask beside the result; of the others with a dropout it stays in the kernel."""
 
 
 def _told(args: Any, kwargs: Any) -> tuple[Any, ...]:
