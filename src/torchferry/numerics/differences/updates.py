@@ -15,8 +15,8 @@ from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.record import Rows
 
 _GRADIENTS = 1e-3
-"""Relative error up to which gradients count as the same here: Adam's first steps go by signs, of which a share of about
-this error differs, and the steps by about twice its root."""
+"""Relative error up to which gradients count as the same here: Adam's first steps go by signs, of which a share of
+about this error differs, and the steps by about twice its root."""
 
 _UPDATES = 0.2
 """Share of the change of a parameter by which the two changes differ, from which on they count as different. Adam makes
