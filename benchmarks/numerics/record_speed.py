@@ -3,7 +3,7 @@
     python benchmarks/numerics/record_speed.py [--target NAME] [--pairs N]
 
 On the simulated card (or on the CPU, with `--target cpu`), in one process and one run, with one thread; every step is
-recorded operator by operator, and each twentieth with its parameters and gradients. Writing is inside of the measured step.
+recorded operator by operator, and each twentieth with its parameters and gradients. Writing is inside of the step.
 msprobe's statistics of level L1 are measured beside it where msprobe is installed. It says nothing about any card.
 """
 
