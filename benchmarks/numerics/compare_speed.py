@@ -11,21 +11,18 @@ any card.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import gc
-import importlib.util
-import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import torch
 
-from benchmarks.numerics.workload import gpt_step, paired
+from benchmarks.numerics.workload import gpt_step, paired, peer_module, under_peer
 from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU
 
@@ -41,22 +38,6 @@ def under(tool: CompareWithCPU, step: Callable[[], object]) -> Callable[[], obje
             step()
             tool.step()
             tool.wait()
-
-    return run
-
-
-def peer(step: Callable[[], object], path: Path) -> Callable[[], object]:
-    """Return the step under torch_musa's tool."""
-    spec = importlib.util.spec_from_file_location("compare_tool", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for all steps
-
-    def run() -> None:
-        with contextlib.redirect_stdout(nowhere), module.CompareWithCPU(verbose=False):
-            step()
 
     return run
 
@@ -92,7 +73,8 @@ def main() -> None:
         f"{'every call (limit ' + format(EVERY, '.1f') + ')':32s} {paired(step, under(every, step), few)}", flush=True
     )
     if options.peer is not None:
-        print(f"{'torch_musa CompareWithCPU':32s} {paired(step, peer(step, options.peer), few)}")
+        peer = functools.partial(peer_module(options.peer).CompareWithCPU, verbose=False)
+        print(f"{'torch_musa CompareWithCPU':32s} {paired(step, under_peer(step, peer), few)}")
     for name, one in (("steady", tool), ("every", every)):
         found = one.document("en")
         print(f"{name}: {found['counts']}, {found['not_sampled']} not in the sample")

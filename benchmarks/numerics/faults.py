@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import re
 import sys
@@ -30,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.numerics.workload import Gpt
+from benchmarks.numerics.workload import Gpt, peer_module
 from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU, NanInfTracker
 from torchferry.numerics.attribution import Attribution
@@ -221,11 +220,7 @@ def nan(level: Any) -> Tool:
 
 def peers(path: Path) -> Iterator[tuple[str, Tool]]:
     """Yield torch_musa's tools."""
-    spec = importlib.util.spec_from_file_location("compare_tool", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = peer_module(path)
 
     def used(make: Callable[[], Any], mark: str) -> Tool:
         def use(train: Train) -> Report:

@@ -10,10 +10,7 @@ The memory of a thousand tracked steps of a small model is measured too. It says
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
-import importlib.util
-import os
 import resource
 import sys
 import time
@@ -26,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch
 from torch import nn
 
-from benchmarks.numerics.workload import gpt_step, paired
+from benchmarks.numerics.workload import gpt_step, paired, peer_module, under_peer
 from torchferry import rehearsal
 from torchferry.numerics import NanInfTracker
 from torchferry.numerics.modules import ModulePaths
@@ -38,22 +35,6 @@ def tracked(step: Callable[[], object], level: Any) -> Callable[[], object]:
 
     def run() -> None:
         with tracker:
-            step()
-
-    return run
-
-
-def peer(step: Callable[[], object], path: Path) -> Callable[[], object]:
-    """Return the step under torch_musa's tracker."""
-    spec = importlib.util.spec_from_file_location("compare_tool", path)
-    assert spec is not None
-    assert spec.loader is not None
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for all steps
-
-    def run() -> None:
-        with contextlib.redirect_stdout(nowhere), tool.NanInfTracker():
             step()
 
     return run
@@ -121,7 +102,7 @@ def main() -> None:
     print(f"a step of a GPT with 5.3 million parameters on {device}, with the tool over without it (quartiles)")
     ways = {"watch, always on": tracked(step, "watch"), "operator": tracked(step, "operator")}
     if options.peer is not None:
-        ways["torch_musa's NanInfTracker"] = peer(step, options.peer)
+        ways["torch_musa's NanInfTracker"] = under_peer(step, peer_module(options.peer).NanInfTracker)
     for name, way in ways.items():
         pairs = options.pairs if "musa" not in name else max(3, options.pairs // 3)
         print(f"{name:28s} {paired(step, way, pairs)}", flush=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib.util
+import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -105,3 +109,24 @@ def paired(plain: Callable[[], object], variant: Callable[[], object], pairs: in
 def _quartiles(values: list[float]) -> tuple[float, float, float]:
     low, middle, high = statistics.quantiles(values, n=4)
     return low, middle, high
+
+
+def peer_module(path: Path) -> Any:
+    """Return torch_musa's `compare_tool.py`, which needs nothing of torch_musa's."""
+    spec = importlib.util.spec_from_file_location("compare_tool", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def under_peer(step: Callable[[], object], tool: Callable[[], Any]) -> Callable[[], object]:
+    """Return the step under a tool of the peer, which prints to nowhere."""
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for all steps
+
+    def run() -> None:
+        with contextlib.redirect_stdout(nowhere), tool():
+            step()
+
+    return run
