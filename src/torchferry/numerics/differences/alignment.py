@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from torchferry.numerics.differences.record import Key, Rows
+from torchferry.numerics.differences.layout import Key
+from torchferry.numerics.differences.record import Rows
 
 _EDITS = 1000
 """Differences between two sequences up to which the longest common one is looked for."""

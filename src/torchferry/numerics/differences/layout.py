@@ -12,6 +12,8 @@ A step's file is complete before its line is written, so that what a killed prog
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 FORMAT = "torchferry record"
 VERSION = 1
 
@@ -31,3 +33,31 @@ WIDTH = 64
 
 GRADIENT, PARAMETER, BUFFER, STATE, OUTPUT = "gradient", "parameter", "buffer", "optimizer state", "output"
 """Phases of rows that are no results of operators."""
+
+
+class Key(NamedTuple):
+    """What a row is, the same in every step.
+
+    Attributes:
+        phase: A phase of `attribution`, or one of those above for what is no operator's result.
+        module: Path of the module, or of the parameter.
+        operator: `aten.addmm`.
+        source: In backward: what is differentiated.
+        result: Which of the operator's results.
+        dtype: `float32`.
+        draws: Whether the operator took random numbers.
+    """
+
+    phase: str
+    module: str
+    operator: str
+    source: str
+    result: int
+    dtype: str
+    draws: bool
+
+    @property
+    def base(self) -> str:
+        """The operator without what varies between devices: `add` for `aten.add_.Tensor`."""
+        parts = self.operator.split(".")
+        return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_") or self.operator

@@ -9,7 +9,8 @@ from dataclasses import replace
 from torchferry.core.messages import say
 from torchferry.numerics.differences.alignment import Alignment, renamed
 from torchferry.numerics.differences.cause import CERTAIN, POSSIBLE, Cause, short
-from torchferry.numerics.differences.record import Key, Rows
+from torchferry.numerics.differences.layout import Key
+from torchferry.numerics.differences.record import Rows
 
 _EPSILON = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm", "_fused_rms_norm", "rms_norm"})
 _MODULES = 6

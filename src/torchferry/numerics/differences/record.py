@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,28 +17,11 @@ from torchferry.core.messages import say
 from torchferry.numerics.differences import layout as names
 from torchferry.numerics.differences.container import LARGEST, Array, load
 from torchferry.numerics.differences.folder import damaged, document, inside, lines, plain, text
+from torchferry.numerics.differences.layout import Key
 
 _ROWS_FILE = 1 << 27
 _STEPS_FILE = 1 << 31
 _RANKS = 1 << 14
-
-
-class Key(NamedTuple):
-    """What a row is; as in the recording's `rows.Key`."""
-
-    phase: str
-    module: str
-    operator: str
-    source: str
-    result: int
-    dtype: str
-    draws: bool
-
-    @property
-    def base(self) -> str:
-        """The operator without what varies between devices: `add` for `aten.add_.Tensor`."""
-        parts = self.operator.split(".")
-        return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_") or self.operator
 
 
 @dataclass(frozen=True)

@@ -21,28 +21,6 @@ _INPUTS = 12
 """Rows that one row is said to have used; more are not told apart."""
 
 
-class Key(NamedTuple):
-    """What a row is, the same in every step.
-
-    Attributes:
-        phase: A phase of `attribution`, or one of `layout` for what is no operator's result.
-        module: Path of the module, or of the parameter.
-        operator: `aten.addmm`.
-        source: In backward: what is differentiated.
-        result: Which of the operator's results.
-        dtype: `float32`.
-        draws: Whether the operator took random numbers.
-    """
-
-    phase: str
-    module: str
-    operator: str
-    source: str
-    result: int
-    dtype: str
-    draws: bool
-
-
 class Interned:
     """Values by number, in the order in which they came."""
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.recording.rows import Key, Rows
+from torchferry.numerics.differences.layout import Key
+from torchferry.numerics.recording.rows import Rows
 
 
 def require() -> Any:
