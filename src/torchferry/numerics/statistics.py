@@ -45,11 +45,11 @@ class Statistics(NamedTuple):
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether a tensor has values that can be not finite, and that can be looked at here."""
+    """Whether a tensor has values that can be not finite, and that can be looked at here. Asks no device."""
     return (
         (tensor.dtype in FLOATS or tensor.dtype in COMPLEX or tensor.dtype in NARROW)
-        and tensor.device.type != "meta"
         and tensor.layout is torch.strided
+        and not tensor.is_meta
         and not tensor.is_quantized
         and not tensor.is_nested
         and not getattr(tensor, "fake_mode", None)

@@ -11,9 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.numerics.attribution import OPTIMIZER, Attribution
 from torchferry.numerics.nan.origins import Result
-from torchferry.numerics.nan.slots import Slots, takes
+from torchferry.numerics.nan.slots import Slots
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.selection import Selection
+from torchferry.numerics.statistics import has_values
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
@@ -77,6 +78,9 @@ class OperatorWatch(TorchDispatchMode):
         where = self._attribution.where(known)
         if where.phase == OPTIMIZER:
             return
+        kind = known.kind
+        if kind is Kind.VIEW and not known.written:
+            return  # the same storage
         makers = self._makers
         parents = []
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -84,11 +88,8 @@ class OperatorWatch(TorchDispatchMode):
                 parents.append(_maker(makers, value))
             elif isinstance(value, (list, tuple)):
                 parents += [_maker(makers, part) for part in value if isinstance(part, Tensor)]
-        kind = known.kind
-        if kind is Kind.VIEW and not known.written:
-            return  # the same storage
         for tensor in known.results(args, kwargs, out):
-            if kind is Kind.ALLOCATE or kind is Kind.RANDOM or not takes(tensor) or known not in self._selection:
+            if kind is Kind.ALLOCATE or kind is Kind.RANDOM or not has_values(tensor) or known not in self._selection:
                 self._pass_on(known, tensor, parents)
                 continue
             slots = self._slots.get(tensor.device)

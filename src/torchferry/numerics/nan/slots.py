@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchferry.numerics.statistics import COMPLEX, FINITE, FLOATS, INFINITE, NAN, NARROW
+from torchferry.numerics.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW
 
 CHUNK = 4096
 """Slots that are made at once."""
@@ -62,15 +62,3 @@ class Slots:
         chunk = torch.zeros(CHUNK, dtype=torch.float32, device=self._device)
         self._chunks.append(chunk)
         self._slots += chunk.unbind()
-
-
-def takes(tensor: Tensor) -> bool:
-    """Whether a tensor's values can be summed into a slot."""
-    dtype = tensor.dtype
-    return (
-        (dtype in FLOATS or dtype in COMPLEX or dtype in NARROW)
-        and tensor.layout is torch.strided
-        and not tensor.is_meta
-        and not tensor.is_quantized
-        and not tensor.is_nested
-    )

@@ -113,7 +113,6 @@ class NanInfTracker:
         self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
         self._memory = StepMemory(self._attribution, self._mode)
         self._running = False
-        self._optimizer: Optimizer | None = None
         self._checked = False
         self._in_a_row = 0
         self._bad: list[int] = []
@@ -138,7 +137,7 @@ class NanInfTracker:
         self._steps.start()
         self._memory.when_alone = self._alone
         self._memory.start()
-        self._set_active()
+        self._set_active(self._steps.count)
         if self._mode is not None:
             self._mode.__enter__()
         return self
@@ -172,7 +171,7 @@ class NanInfTracker:
         if not self._running:
             return
         self._steps.by_hand = True
-        if not self._checked and self._optimizer is None:
+        if not self._checked:
             self._look(None)
         self._steps.end()
 
@@ -203,12 +202,13 @@ class NanInfTracker:
         return bool(self._steps.count) and not self._steps.by_hand
 
     def _active(self) -> bool:
-        if not self.enabled:
-            return False
-        return self._start <= self._steps.count and (self._end is None or self._steps.count < self._end)
+        return self._covers(self._steps.count)
 
-    def _set_active(self) -> None:
-        active = self._active()
+    def _covers(self, step: int) -> bool:
+        return self.enabled and self._start <= step and (self._end is None or step < self._end)
+
+    def _set_active(self, step: int) -> None:
+        active = self._covers(step)
         self._memory.paused = not active
         if self._mode is not None:
             self._mode.active = active
@@ -222,7 +222,6 @@ class NanInfTracker:
     @unseen
     def _look(self, optimizer: Optimizer | None) -> None:
         self._checked = True
-        self._optimizer = optimizer
         self._in_a_row = 0
         deferred = self._deferred(optimizer)
         if deferred or (
@@ -255,7 +254,6 @@ class NanInfTracker:
     @unseen
     def _look_at_overflow(self, optimizer: Optimizer) -> None:
         self._checked = True
-        self._optimizer = optimizer
         deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
         self._in_a_row += 1
         if deferred or bad_outputs(differentiated(self._memory.roots)) or self._in_a_row == PATIENCE:
@@ -280,14 +278,11 @@ class NanInfTracker:
         if self._verbose and self._active() and (not self._bad or self._bad[-1] != self._steps.count):
             self._say(f"step {self._steps.count}: {say('finite')}")
         self._checked = False
-        self._optimizer = None
         self._memory.clear()
         self._attribution.next_step()
         if self._mode is not None:
             self._mode.forget()
-        self._steps.count += 1
-        self._set_active()
-        self._steps.count -= 1
+        self._set_active(self._steps.count + 1)
 
     def _rest(self) -> None:
         """What was computed after the last step, or without any."""
