@@ -14,6 +14,7 @@ _START = """
 import torch
 import torchferry.rehearsal
 torch.set_num_threads(1)
+{before}
 session = torchferry.rehearsal.enable({arguments})
 device = session.backend.DEVICE_TYPE
 """
@@ -25,6 +26,7 @@ def run_snippet(
     *,
     status: int = 0,
     enable: str = "devices=2",
+    before: str = "",
     environment: dict[str, str] | None = None,
 ) -> tuple[str, str]:
     """Run `snippet` on a device of its own and return what it printed to stdout and stderr.
@@ -34,9 +36,10 @@ def run_snippet(
         target: What is rehearsed.
         status: The exit status that the process must have.
         enable: Further arguments of `torchferry.rehearsal.enable`, as source.
+        before: A line to run before the device is there.
         environment: Variables to add.
     """
-    start = _START.format(arguments=f"{target!r}, {enable}")
+    start = _START.format(arguments=f"{target!r}, {enable}", before=before)
     done = subprocess.run(
         [sys.executable, "-c", start + textwrap.dedent(snippet)],
         capture_output=True,

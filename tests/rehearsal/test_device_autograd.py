@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.rehearsal.child import run_snippet
+
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
 
@@ -160,6 +162,39 @@ def test_threads_share_the_device(device: str) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_backward_runs_in_the_thread_that_calls_it_also_where_the_cpus_came_before_the_device() -> None:
+    out, _ = run_snippet(
+        """
+        import threading
+
+        seen = []
+
+        class Where(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, values):
+                return values * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                seen.append(threading.get_ident())
+                return gradient * 2
+
+        def work():
+            with torch.inference_mode():  # puts the state of the thread back
+                torch.ones(2, device=device)
+            Where.apply(torch.ones(2, device=device, requires_grad=True)).sum().backward()
+            print(seen.pop() == threading.get_ident())
+
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """,
+        before="torch.ones(2, requires_grad=True).sum().backward()",
+    )
+    assert out.split() == ["True", "True"]
 
 
 def test_a_thread_has_its_own_current_device(device: str, rehearsed: Any) -> None:

@@ -109,8 +109,6 @@ def _start(rehearsal: Rehearsal) -> Session:
     _imitate(native, profile, found, backend)
     autocast.register(native)
     native.set_sink(events.receive)
-    # Backward runs in the thread that calls it, not in one for the device: what happens there has the user's line.
-    torch._C._set_multithreading_enabled(False)
     namespace = surface.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)

@@ -20,6 +20,7 @@ class Call {
  public:
   explicit Call(Operator& op) : op_(op), device_(settings().type, current_device()) {
     op.calls.fetch_add(1, std::memory_order_relaxed);
+    keep_backward_here();
     if (C10_UNLIKELY(op.mode.load(std::memory_order_relaxed) != Mode::kNative)) {
       lacking();
     }

@@ -1,6 +1,7 @@
 // What the rehearsed card is, as Python set it, and how events reach Python.
 #pragma once
 
+#include <c10/core/AutogradState.h>
 #include <c10/core/Device.h>
 #include <c10/core/DispatchKey.h>
 #include <c10/core/DispatchKeySet.h>
@@ -121,6 +122,16 @@ inline void ensure_usable() {
 inline c10::DeviceIndex& current_device() {
   static thread_local c10::DeviceIndex index = 0;
   return index;
+}
+
+// Backward runs in the thread that calls it, not in one for the device: what happens there has the user's line, and
+// a process whose first backward was before the device came has no thread for it. The switch is one of each thread's,
+// and some guards put it back.
+inline void keep_backward_here() {
+  auto& state = c10::AutogradState::get_tls_state();
+  if (C10_UNLIKELY(state.get_multithreading_enabled())) {
+    state.set_multithreading_enabled(false);
+  }
 }
 
 // The device for an index as the user gave it; -1 is the current one.
