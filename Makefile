@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET ?= npu
+# Processes that run tests side by side, one for each core; torch takes one thread in each of them.
+WORKERS ?= auto
 
 .PHONY: demo test lint format generated check-generated bench realworld sanitize clean
 
@@ -10,7 +12,7 @@ demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
 
 test: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
+
+from tests import warm
 
 ENVIRONMENT = dict(os.environ)
 """As it was before any test started a rehearsal in this process."""
@@ -40,13 +40,6 @@ def run_snippet(
         environment: Variables to add.
     """
     start = _START.format(arguments=f"{target!r}, {enable}", before=before)
-    done = subprocess.run(
-        [sys.executable, "-c", start + textwrap.dedent(snippet)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**ENVIRONMENT, **(environment or {})},
-    )
+    (done,) = warm.run(start + textwrap.dedent(snippet), environments=[{**ENVIRONMENT, **(environment or {})}])
     assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import textwrap
 
+from tests import warm
 from tests.rehearsal.child import ENVIRONMENT
 
 _START = """
@@ -67,21 +67,8 @@ def run_ranks(
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
         "OMP_NUM_THREADS": "1",
     }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", source],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(world)
-    ]
-    try:
-        printed = [process.communicate(timeout=120) for process in ranks]
-    finally:
-        for process in ranks:
-            process.kill()
-    for process, (out, err), status in zip(ranks, printed, statuses or (0,) * world, strict=True):
-        assert process.returncode == status, f"exit status {process.returncode}\n{out}\n{err}"
-    return [out for out, _ in printed]
+    environments = [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(world)]
+    ranks = warm.run(source, environments=environments, timeout=120)
+    for process, status in zip(ranks, statuses or (0,) * world, strict=True):
+        assert process.returncode == status, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return [process.stdout for process in ranks]

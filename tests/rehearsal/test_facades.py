@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torchferry
+from tests import warm
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rehearsal import site
@@ -36,7 +37,7 @@ def outcome(statement):
         return f"{type(error).__name__}: {error}"
     return "ok"
 
-statements = json.loads(sys.stdin.read())
+statements = json.loads(sys.argv[2])
 results = [outcome(statement) for statement in statements]
 print(json.dumps(results))
 """
@@ -56,14 +57,10 @@ class Process:
         Rehearsal(self.name, make_profile(target, devices=2)).write(self.folder)
         facade = PACKAGE / "rehearsal" / "facades" / target.name
         path = os.pathsep.join([str(PACKAGE.parent), str(facade)])
-        done = subprocess.run(
-            [sys.executable, "-c", PREAMBLE, str(self.folder / "program.py")],
-            input=json.dumps(statements),
-            env={**os.environ, "PYTHONPATH": path, VARIABLE: str(self.folder), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        (done,) = warm.run(
+            PREAMBLE,
+            arguments=[str(self.folder / "program.py"), json.dumps(statements)],
+            environments=[{**os.environ, "PYTHONPATH": path, VARIABLE: str(self.folder), **environment}],
         )
         assert done.returncode == 0, done.stderr
         results: list[str] = json.loads(done.stdout.splitlines()[-1])

@@ -55,7 +55,7 @@ replaced.__signature__ = inspect.Signature([inspect.Parameter("device", inspect.
 @pytest.mark.parametrize(
     "function",
     [example, wrapped, replaced, functools.partial(example, 1), torch.nn.Module().to, torch.load, torch.cuda.Stream],
-    ids=str,
+    ids=["a function", "a wrapper", "a signature of its own", "partly applied", "a method", "of torch", "a class"],
 )
 def test_parameters_are_those_that_python_tells(function: Any) -> None:
     told = inspect.signature(function).parameters.values()
