@@ -237,6 +237,29 @@ def test_a_scaler_does_not_hide_a_bad_forward(device: str, level: Any) -> None:
     assert tracker.document()["overflows"] == []
 
 
+def test_a_scaler_does_not_hide_a_bad_backward(device: str, level: Any) -> None:
+    model = GPT().to(device)
+    model.blocks[1].extra = RootOfZero()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler(device)
+    with NanInfTracker(level=level) as tracker:
+        for _ in range(2):
+            optimizer.zero_grad()
+            scaler.scale(next_word(model(words(device)), words(device))).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    document = tracker.document()
+    assert document["bad_steps"] == [0]
+    assert 0 not in document["overflows"]
+    origin = document["findings"][0]["origins"][0]
+    assert (origin["operator"], origin["phase"], origin["module"]) == (
+        "aten.div.Tensor",
+        "backward",
+        "GPT.blocks.1.extra",
+    )
+    assert any("gradient scaler" in note for note in document["findings"][0]["notes"])
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpoints_keep_their_modules(device: str, level: Any, reentrant: bool) -> None:
     class Checkpointed(nn.Module):
@@ -451,3 +474,24 @@ def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> 
             scaler.update()
     assert tracker.document()["findings"] == []
     assert tracker.document()["overflows"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("calls", "between", "said"),
+    [
+        (3, 1, []),
+        (300, 0, ["of 300 calls of outermost modules in this step, the first 256 were looked at"]),
+        (1, 4200, ["of the calls outside of modules in this step, the first 4000 were looked at"]),
+    ],
+)
+def test_what_was_too_much_to_keep_is_said(calls: int, between: int, said: list[str]) -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with NanInfTracker(level="watch") as tracker:
+        total = sum(layer(torch.ones(1, 2)).sum() for _ in range(calls)) * float("nan")
+        for _ in range(between):
+            total = total + 1
+        total.backward()
+        optimizer.step()
+    notes = tracker.document()["findings"][0]["notes"]
+    assert [note for note in notes if "looked at" in note] == said

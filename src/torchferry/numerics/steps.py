@@ -23,6 +23,7 @@ class Steps:
         count: Steps that have ended.
         before: Called with the optimizer, before it changes its parameters.
         skipped: Called with the optimizer whose step a gradient scaler left out.
+        scale: The scale of the gradients, while `skipped` is called; reading it waits for the device.
         after: Called when a step has ended, before `count` goes up.
     """
 
@@ -30,6 +31,7 @@ class Steps:
         self.count = 0
         self.before: list[Listener] = []
         self.skipped: list[Listener] = []
+        self.scale: Callable[[], float] = lambda: 1.0
         self.after: list[Callable[[], None]] = []
         self.by_hand = False
         """Whether the program says itself where a step ends, by `end`."""
@@ -54,8 +56,7 @@ class Steps:
             listened._stepped = False
             result = listened._originals["step"](self, optimizer, *args, **kwargs)
             if not listened._stepped and self.is_enabled():
-                for call in listened.skipped:
-                    call(optimizer)
+                listened._tell_skipped(optimizer, self.get_scale)
             return result
 
         def update(self: GradScaler, *args: Any, **kwargs: Any) -> Any:
@@ -81,6 +82,14 @@ class Steps:
         for call in self.after:
             call()
         self.count += 1
+
+    def _tell_skipped(self, optimizer: Optimizer, scale: Callable[[], float]) -> None:
+        before, self.scale = self.scale, scale
+        try:
+            for call in self.skipped:
+                call(optimizer)
+        finally:
+            self.scale = before
 
     def _end_by_itself(self) -> None:
         if not self.by_hand:

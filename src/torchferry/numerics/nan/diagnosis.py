@@ -87,6 +87,23 @@ class Examiner:
         )
         return found
 
+    def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> Diagnosis:
+        """Return where backward turns bad also without the scale: what a gradient scaler cannot mend.
+
+        A scale that was too large makes infinities, and of these NaN. With the gradients that the models were given
+        divided by it, no result is larger than it would be in a program that does not scale, so that what is still not
+        finite has another cause.
+
+        Args:
+            roots: The calls of outermost modules, in order.
+            scale: By which the loss was multiplied.
+        """
+        found = Diagnosis()
+        if any(kind_of(one) != FINITE for root in roots for one in root.gradients.values()):
+            return found  # the scale, or the loss: nothing is left to divide
+        self._backwards(roots, found, scale)
+        return found
+
     def _parameters(self, optimizer: Optimizer | None, found: Diagnosis) -> None:
         """Parameters that are bad before the step were made so by the step before."""
         if optimizer is None:
@@ -186,15 +203,18 @@ class Examiner:
                 say("backward reached the model with a gradient that is not finite: the loss made it so")
             )
 
-    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis, scale: float = 1.0) -> None:
         for root in roots:
             if root.gradients:
-                self._again(root, found, backward=True)
+                self._again(root, found, backward=True, scale=scale)
                 if found.origins:
                     return
 
-    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> None:
-        """Run a model's call again with its random numbers and buffers; forward, or forward and backward."""
+    def _again(self, root: RootCall, found: Diagnosis, backward: bool, scale: float = 1.0) -> None:
+        """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
+
+        The gradients that backward begins with are divided by `scale`.
+        """
         module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
         refusal = _why_not(root)
         if refusal is not None:
@@ -212,18 +232,18 @@ class Examiner:
                     with self._looking(found):
                         module(*root.args, **(root.kwargs or {}))
                     return
-                self._forward_and_backward(root, module, found)
+                self._forward_and_backward(root, module, found, scale)
         except Exception as error:  # whatever a program may raise
             found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> None:
+    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis, scale: float) -> None:
         with self._looking(found):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
             pairs = [
-                (outputs[number], gradient)
+                (outputs[number], gradient / scale if scale != 1 else gradient)
                 for number, gradient in root.gradients.items()
                 if number < len(outputs) and outputs[number].requires_grad
             ]

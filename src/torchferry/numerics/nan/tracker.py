@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -258,7 +258,16 @@ class NanInfTracker:
         self._in_a_row += 1
         if deferred or bad_outputs(differentiated(self._memory.roots)) or self._in_a_row == PATIENCE:
             self._bad_step(optimizer, deferred)
-        elif len(self._overflows) < 1000:
+            return
+        if not self._findings or self._verbose:
+            diagnosis = self._examined(lambda memory: self._examiner.examine_overflow(memory.roots, self._steps.scale()))
+            if diagnosis.origins:
+                diagnosis.notes.append(
+                    say("the gradient scaler left this step out; without its scale it is not finite either")
+                )
+                self._bad_step(optimizer, [], diagnosis)
+                return
+        if len(self._overflows) < 1000:
             self._overflows.append(self._steps.count)
 
     @unseen
@@ -289,21 +298,26 @@ class NanInfTracker:
         if self._active() and (self._memory.roots or self._mode is not None) and not self._checked:
             self._look(None)
 
-    def _bad_step(self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]]) -> None:
+    def _bad_step(
+        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]], diagnosis: Diagnosis | None = None
+    ) -> None:
         if len(self._bad) < 1000:
             self._bad.append(self._steps.count)
         if self._findings and not self._verbose:
             return  # what follows the first bad step is its consequence
-        finding, diagnosis = self._finding(optimizer, deferred)
+        finding, diagnosis = self._finding(optimizer, deferred, diagnosis)
         self._findings.append(finding)
         self._say("\n".join(told(finding, diagnosis.notes)))
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
     def _finding(
-        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]]
+        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]], diagnosis: Diagnosis | None = None
     ) -> tuple[dict[str, Any], Diagnosis]:
-        diagnosis = self._examined(optimizer)
+        if diagnosis is None:
+            diagnosis = self._examined(
+                lambda memory: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer)
+            )
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
         if not diagnosis.origins and seen:
             diagnosis.origins = seen
@@ -319,13 +333,15 @@ class NanInfTracker:
             finding["dump"] = str(self._written(diagnosis))
         return finding, diagnosis
 
-    def _examined(self, optimizer: Optimizer | None) -> Diagnosis:
+    def _examined(self, examine: Callable[[StepMemory], Diagnosis]) -> Diagnosis:
         self._memory.paused = True
         active = self._mode is not None and self._mode.active
         if self._mode is not None:
             self._mode.active = False
         try:
-            return self._examiner.examine(self._memory.roots, self._memory.tape.calls, self._memory.losses, optimizer)
+            found = examine(self._memory)
+            found.notes += self._memory.limits()
+            return found
         finally:
             self._memory.paused = False
             if self._mode is not None:

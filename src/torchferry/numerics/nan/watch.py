@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Attribution
 from torchferry.numerics.nan import roots as root_calls
 from torchferry.numerics.nan.memory import Buffers
 from torchferry.numerics.nan.roots import RootCall
-from torchferry.numerics.nan.tape import Tape
+from torchferry.numerics.nan.tape import MOST, Tape
 from torchferry.numerics.statistics import FINITE, has_values, kind_of
 
 MOST_ROOTS = 256
@@ -84,6 +85,21 @@ class StepMemory:
         self.roots = []
         self.losses = []
         self.dropped = 0
+
+    def limits(self) -> list[Message]:
+        """Return what of the step was too much to keep."""
+        said = []
+        if self.dropped:
+            said.append(
+                say(
+                    "of {calls} calls of outermost modules in this step, the first {kept} were looked at",
+                    calls=len(self.roots) + self.dropped,
+                    kept=MOST_ROOTS,
+                )
+            )
+        if self.tape.full:
+            said.append(say("of the calls outside of modules in this step, the first {kept} were looked at", kept=MOST))
+        return said
 
     def _enters(self, module: nn.Module, args: Any) -> None:
         try:
