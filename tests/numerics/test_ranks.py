@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import run_ranks
 
@@ -149,24 +150,16 @@ def told(agreement):
 
 def gloo(body: str, tmp_path: Path, wait: float = 120) -> list[str]:
     """Run a program in two processes that talk by gloo, without a rehearsal, and return what each printed."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _PLAIN + body, str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**ENVIRONMENT, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo", "TORCHFERRY_LANG": "en"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [process.communicate(timeout=wait) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (out, err) in zip(processes, said, strict=True):
-        assert process.returncode == 0, out + err
-    return [out for out, _ in said]
+    common = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo", "TORCHFERRY_LANG": "en"}
+    processes = warm.run(
+        _PLAIN + body,
+        environments=[{**common, "RANK": str(rank)} for rank in range(2)],
+        arguments=[str(tmp_path / "store")],
+        timeout=wait,
+    )
+    for process in processes:
+        assert process.returncode == 0, process.stdout + process.stderr
+    return [process.stdout for process in processes]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface is called lo on Linux")
@@ -311,7 +304,7 @@ def test_the_command(spoil: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface is called lo on Linux")
-@pytest.mark.parametrize("tool", [["nan"], ["compare", "cpu"]])
+@pytest.mark.parametrize("tool", [["nan"], ["compare", "cpu"], ["compare", "record", "-o", "record"]])
 def test_the_other_commands_ask_the_ranks_too(tool: list[str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(tmp_path / "train.py")]
@@ -321,6 +314,7 @@ def test_the_other_commands_ask_the_ranks_too(tool: list[str], tmp_path: Path) -
         text=True,
         check=False,
         timeout=300,
+        cwd=tmp_path,
         env={**ENVIRONMENT, "SPOIL": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCHFERRY_LANG": "en"},
     )
     assert done.returncode == 1, done.stdout + done.stderr

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from torchferry.core import env
+from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.differences import layout
 from torchferry.numerics.launched import Outcome, Settings, require_examined, run
+from torchferry.numerics.summaries import ranks as agreement
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -40,6 +41,9 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 )
 @click.option("--ranks", default="", metavar="LIST", help="Only these ranks: 0,1.")
 @click.option(
+    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
+)
+@click.option(
     "--perturb",
     is_flag=True,
     help="Change parameters by 2^-24 first: a record for `diff --envelope` alone.",
@@ -54,6 +58,7 @@ def command(
     tensors: tuple[str, ...],
     form: str,
     ranks: str,
+    check_ranks: int,
     perturb: bool,
     lang: str | None,
     command: tuple[str, ...],
@@ -79,12 +84,14 @@ def command(
         "perturb": perturb,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
-        settings = Settings("torchferry.numerics.recording", options, _ranks(ranks))
+        settings = Settings("torchferry.numerics.recording", options, _ranks(ranks), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
-    for line in _account(folder, outcome):
-        click.echo(f"torchferry: {line.render(lang)}", err=True)
-    sys.exit(outcome.code)
+    for line in agreement.lines(outcome, lang):
+        click.echo(f"torchferry: {line}", err=True)
+    for message in _account(folder, outcome):
+        click.echo(f"torchferry: {message.render(lang)}", err=True)
+    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and agreement.differ(outcome) else outcome.code)
 
 
 def _require_new(folder: Path) -> None:
