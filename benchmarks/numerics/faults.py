@@ -1,13 +1,16 @@
-"""Faults planted in five models on the simulated card: which tool names the first wrong operator, and which cries wolf.
+"""Faults planted in models on the simulated card: which tool names the first wrong operator, and which cries wolf.
 
-    python benchmarks/numerics/faults.py [--peer FILE] [--steps N] [--models NAME...]
+    python benchmarks/numerics/faults.py [--peer FILE] [--yolov5 FOLDER] [--steps N] [--models NAME...]
 
 Each fault is an error of one operator that the rehearsal makes on the device: noise of three sizes, a wrong layout,
 NaN, inputs of all products rounded to 10 bits; in forward, in backward alone, in the optimizer. The truth is the first
 call of that operator in a run without faults: its name and its module. A tool has *found* the fault when it reports the
 operator, and named it *first* when that is the first thing it reports, in the right module where it names modules.
-Healthy runs in float32, bfloat16 and float16 (autocast) of N steps count false alarms. FILE is torch_musa's
-`torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa), run on the same steps.
+Healthy runs in float32, bfloat16 and float16 (autocast) of N steps count false alarms. `LSTM AMP` has its faults under
+autocast to float16 with a gradient scaler; `GPT 2 ranks` has them in the second of two processes under
+DistributedDataParallel, where what the first one says is a false alarm. FILE is torch_musa's
+`torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa), run on the same steps. FOLDER is YOLOv5 v7.0
+(github.com/ultralytics/yolov5), whose smallest model and own loss are trained.
 """
 
 from __future__ import annotations
@@ -15,17 +18,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,6 +44,7 @@ from torchferry.numerics.operators import operator
 from torchferry.rehearsal.native import Native
 
 TARGET = "npu"
+YOLO = "YOLOv5"
 
 
 class Vit(nn.Module):
@@ -103,28 +111,86 @@ class Residual(nn.Module):
         return scores
 
 
+Criterion = Callable[[Any, Tensor], Tensor]
+
+
+def next_word(out: Tensor, data: Tensor) -> Tensor:
+    return functional.cross_entropy(out.float().flatten(0, 1), data.flatten())
+
+
+def distance(out: Tensor, data: Tensor) -> Tensor:
+    return (out.float() - 0.5).pow(2).mean()
+
+
 @dataclass(frozen=True)
 class Model:
-    """A model, its data, and the operators in which faults are planted: forward, backward, layout."""
+    """A model, its data, and the operators in which faults are planted, in forward and in backward.
+
+    Attributes:
+        dtype: What it trains in while it has faults; healthy it trains in all three.
+        criterion: Makes the loss for a module.
+        ranks: Processes that train together; the last has the faults.
+    """
 
     make: Callable[[], nn.Module]
     data: Callable[[], Tensor]
     forward: str
     backward: str
+    dtype: torch.dtype = torch.float32
+    criterion: Callable[[nn.Module], Criterion] = lambda module: distance
+    ranks: int = 1
 
 
-def images() -> Tensor:
-    return torch.rand(4, 3, 16, 16)
+def images(size: int = 16) -> Tensor:
+    return torch.rand(4, 3, size, size)
 
 
+def yolov5(folder: Path) -> Model:
+    """Return YOLOv5's smallest model with its loss, from a copy of its repository."""
+    os.environ["YOLOv5_VERBOSE"] = "false"
+    sys.path.insert(0, str(folder))
+    import yaml  # type: ignore[import-untyped]
+    from models.yolo import DetectionModel  # type: ignore[import-not-found]
+    from utils.loss import ComputeLoss  # type: ignore[import-not-found]
+
+    settings = yaml.safe_load((folder / "data/hyps/hyp.scratch-low.yaml").read_text(encoding="utf-8"))
+
+    def make() -> nn.Module:
+        module: nn.Module = DetectionModel(str(folder / "models/yolov5n.yaml"), nc=4)
+        module.hyp = settings
+        return module.train()
+
+    def criterion(module: nn.Module) -> Criterion:
+        image, kind = torch.arange(8) // 2, torch.arange(8) % 4
+        boxes = torch.cat((torch.stack((image, kind), 1), 0.3 + 0.4 * torch.rand(8, 4)), 1)
+        boxes = boxes.to(next(module.parameters()).device)
+        whole = ComputeLoss(module)
+
+        def loss(out: Any, data: Tensor) -> Tensor:
+            result: Tensor = whole(out, boxes)[0].sum()
+            return result
+
+        return loss
+
+    return Model(make, lambda: images(64), "convolution", "native_batch_norm_backward", criterion=criterion)
+
+
+GPT = Model(
+    lambda: Gpt(64, 64, 4, 2, 32),
+    lambda: torch.randint(0, 64, (4, 32)),
+    "addmm",
+    "native_layer_norm_backward",
+    criterion=lambda module: next_word,
+)
+LSTM = Model(Recurrent, lambda: torch.rand(4, 12, 16), "addmm", "_thnn_fused_lstm_cell_backward_impl")
 MODELS = {
-    "GPT": Model(
-        lambda: Gpt(64, 64, 4, 2, 32), lambda: torch.randint(0, 64, (4, 32)), "addmm", "native_layer_norm_backward"
-    ),
+    "GPT": GPT,
     "ViT": Model(Vit, images, "addmm", "native_layer_norm_backward"),
     "UNet": Model(Unet, images, "convolution", "native_group_norm_backward"),
-    "LSTM": Model(Recurrent, lambda: torch.rand(4, 12, 16), "addmm", "_thnn_fused_lstm_cell_backward_impl"),
+    "LSTM": LSTM,
+    "LSTM AMP": replace(LSTM, dtype=torch.float16),
     "ConvNet": Model(Residual, images, "convolution", "silu_backward"),
+    "GPT 2 ranks": replace(GPT, ranks=2),
 }
 
 
@@ -135,6 +201,9 @@ def prepared(model: Model, device: str, steps: int, dtype: torch.dtype) -> Train
     """Make a model and its data, and return a function that trains it for some steps."""
     torch.manual_seed(0)
     module, data = model.make().to(device), model.data().to(device)
+    criterion = model.criterion(module)
+    if model.ranks > 1:
+        module = nn.parallel.DistributedDataParallel(module)
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, foreach=True)
     scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=dtype is torch.float16)
 
@@ -143,10 +212,7 @@ def prepared(model: Model, device: str, steps: int, dtype: torch.dtype) -> Train
             optimizer.zero_grad()
             with torch.autocast(device, dtype=dtype, enabled=dtype is not torch.float32):
                 out = module(data)
-            if data.dtype == torch.int64:
-                loss = functional.cross_entropy(out.float().flatten(0, 1), data.flatten())
-            else:
-                loss = (out.float() - 0.5).pow(2).mean()
+                loss = criterion(out, data)
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
@@ -171,10 +237,10 @@ class Calls(TorchDispatchMode):
 
 def truth(model: Model, device: str) -> dict[str, tuple[str, str]]:
     """Return the first call of each operator in a healthy run."""
+    train = prepared(model, device, 2, model.dtype)
     attribution = Attribution()
     attribution.start()
     calls = Calls(attribution)
-    train = prepared(model, device, 2, torch.float32)
     with calls:
         train()
     attribution.stop()
@@ -262,60 +328,132 @@ def plant(native: Native, base: str, kind: str, scale: float) -> None:
     native.set_fault(f"aten::{base}", kind, scale, 0)
 
 
+@dataclass
+class Score:
+    """What a tool did over all runs."""
+
+    planted: int = 0
+    found: int = 0
+    first: int = 0
+    alarms: int = 0
+
+    def add(self, other: Score) -> None:
+        self.planted += other.planted
+        self.found += other.found
+        self.first += other.first
+        self.alarms += other.alarms
+
+
+Scores = dict[str, Score]
+
+
+def judge(name: str, model: Model, options: argparse.Namespace) -> Scores:
+    """Run every tool on every fault of a model, and on healthy runs, in this process or in this and others."""
+    session = rehearsal.enable(TARGET, devices=model.ranks)
+    native, device = session.native, session.backend.DEVICE_TYPE
+    rank = distributed.get_rank() if model.ranks > 1 else 0
+    comparisons: dict[str, Tool] = {"compare": compare(False), "compare --every": compare(True)}
+    trackers: dict[str, Tool] = {"nan": nan("watch"), "nan --level operator": nan("operator")}
+    if options.peer is not None:
+        (one, two) = peers(options.peer)
+        comparisons[one[0]], trackers[two[0]] = one[1], two[1]
+    scores: Scores = {tool: Score() for tool in (*comparisons, *trackers)}
+    calls = truth(model, device)
+    faults = [
+        *((model.forward, "noise", scale) for scale in (1e-1, 1e-2, 1e-3)),
+        (model.backward, "noise", 1e-2),
+        ("_foreach_addcdiv_", "noise", 1e-2),
+        (model.forward, "stride", 0.0),
+        (model.forward, "rounding", 10.0),
+        (model.forward, "nan", 0.0),
+        (model.backward, "nan", 0.0),
+    ]
+    for base, kind, scale in faults:
+        if rank == model.ranks - 1:
+            plant(native, base, kind, scale)
+        for tool, use in (trackers if kind == "nan" else comparisons).items():
+            *others, report = gathered(use(prepared(model, device, 2, model.dtype)), model.ranks)
+            found = any(said == base for said, _ in report.said)
+            wrong = next(one for one in calls if one in PRODUCTS) if kind == "rounding" else base
+            first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0]), (wrong, "")}
+            alarms = [said for other in others for said, _ in other.said]
+            scores[tool].add(Score(1, found, first, len(alarms)))
+            what = f"{kind} {scale:g}" if scale else kind
+            say(
+                rank,
+                f"{name:11s} {base:35s} {what:12s} {tool:25s}",
+                f"{'found' if found else 'MISSED':7s} {'first' if first else '-':5s}",
+                f"{report.said[:1] if report.said and not first else ''} {alarms[:6] or ''}",
+            )
+        plant(native, base, "none", 0.0)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for tool, use in {**comparisons, **trackers}.items():
+            reports = gathered(use(prepared(model, device, options.steps, dtype)), model.ranks)
+            alarms = [said for report in reports for said, _ in report.said]
+            scores[tool].alarms += len(alarms)
+            what = ", ".join(sorted(set(alarms))[:6])
+            say(rank, f"{name:11s} healthy {dtype!s:15s} {tool:25s} {len(alarms)} alarms {what}")
+    return scores
+
+
+def gathered(report: Report, ranks: int) -> list[Report]:
+    """Return the reports of all ranks."""
+    reports = [report] * ranks
+    if ranks > 1:
+        distributed.all_gather_object(reports, report)
+    return reports
+
+
+def say(rank: int, *parts: str) -> None:
+    """Print a line once."""
+    if rank == 0:
+        print(*parts, flush=True)
+
+
+def one_rank(rank: int, name: str, options: argparse.Namespace, folder: str) -> None:
+    """Judge in one process of several; the first writes the scores down."""
+    torch.set_num_threads(1)
+    model = MODELS[name]
+    session = rehearsal.enable(TARGET, devices=model.ranks)
+    session.namespace.set_device(rank)
+    distributed.init_process_group(
+        str(session.backend.COLLECTIVE), init_method=f"file://{folder}/store", rank=rank, world_size=model.ranks
+    )
+    scores = judge(name, model, options)
+    if rank == 0:
+        written = {tool: vars(score) for tool, score in scores.items()}
+        (Path(folder) / "scores.json").write_text(json.dumps(written), encoding="utf-8")
+    distributed.destroy_process_group()
+
+
+def in_processes(name: str, options: argparse.Namespace) -> Scores:
+    """Judge a model that several processes train."""
+    with tempfile.TemporaryDirectory() as folder:
+        spawn(one_rank, (name, options, folder), nprocs=MODELS[name].ranks)
+        written = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))
+    return {tool: Score(**score) for tool, score in written.items()}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", type=Path)
+    parser.add_argument("--yolov5", type=Path, help="a copy of the repository; left out, the model is skipped")
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--models", nargs="+", default=[*MODELS, YOLO], choices=[*MODELS, YOLO])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    session = rehearsal.enable(TARGET)
-    native, device = session.native, session.backend.DEVICE_TYPE
-    tools: dict[str, Tool] = {"compare": compare(False), "compare --every": compare(True)}
-    trackers: dict[str, Tool] = {"nan": nan("watch"), "nan --level operator": nan("operator")}
-    if options.peer is not None:
-        (one, two) = peers(options.peer)
-        tools[one[0]], trackers[two[0]] = one[1], two[1]
-    score: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in (*tools, *trackers)}
+    total: Scores = {}
     for name in options.models:
-        model = MODELS[name]
-        calls = truth(model, device)
-        faults = [
-            *((model.forward, "noise", scale) for scale in (1e-1, 1e-2, 1e-3)),
-            (model.backward, "noise", 1e-2),
-            ("_foreach_addcdiv_", "noise", 1e-2),
-            (model.forward, "stride", 0.0),
-            (model.forward, "rounding", 10.0),
-            (model.forward, "nan", 0.0),
-            (model.backward, "nan", 0.0),
-        ]
-        for base, kind, scale in faults:
-            plant(native, base, kind, scale)
-            for tool, use in (trackers if kind == "nan" else tools).items():
-                report = use(prepared(model, device, 2, torch.float32))
-                found = any(said == base for said, _ in report.said)
-                wrong = next(one for one in calls if one in PRODUCTS) if kind == "rounding" else base
-                first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0]), (wrong, "")}
-                score[tool][0] += 1
-                score[tool][1] += found
-                score[tool][2] += first
-                what = f"{kind} {scale:g}" if scale else kind
-                print(
-                    f"{name:8s} {base:28s} {what:12s} {tool:28s}",
-                    f"{'found' if found else 'MISSED':7s} {'first' if first else '-'}",
-                    flush=True,
-                )
-            plant(native, base, "none", 0.0)
-        for dtype in (torch.float32, torch.bfloat16, torch.float16):
-            for tool, use in {**tools, **trackers}.items():
-                report = use(prepared(model, device, options.steps, dtype))
-                score[tool][3] += len(report.said)
-                alarms = ", ".join(sorted({said for said, _ in report.said})[:6])
-                print(f"{name:8s} healthy {dtype!s:15s} {tool:28s} {len(report.said)} alarms {alarms}", flush=True)
+        if name == YOLO and options.yolov5 is None:
+            print(f"{YOLO} skipped: give a copy of its repository with --yolov5", flush=True)
+            continue
+        model = yolov5(options.yolov5) if name == YOLO else MODELS[name]
+        for tool, score in (in_processes(name, options) if model.ranks > 1 else judge(name, model, options)).items():
+            total.setdefault(tool, Score()).add(score)
     print(f"\n{'tool':28s} faults  found  first  false alarms")
-    for tool, (planted, found_count, first_count, alarms_count) in score.items():
-        print(f"{tool:28s} {planted:6d} {found_count:6d} {first_count:6d} {alarms_count:13d}")
+    for tool, score in total.items():
+        print(f"{tool:28s} {score.planted:6d} {score.found:6d} {score.first:6d} {score.alarms:13d}")
 
 
 if __name__ == "__main__":
