@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.cli.process import torchferry
 from torchferry.core.env import cache_folder
 from torchferry.device.one_file import one_file
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.rehearsal
 FORMS = ("torchferry.device", "device_utils")
 
 BACKENDS = """
+from tests import warm
 from torchferry.backends.base import Backend
 
 class Shared:
@@ -84,20 +86,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(site: Path, form: str, snippet: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a snippet that finds `DeviceManager`."""
-    return subprocess.run(
-        [sys.executable, "-c", f"from {form} import *\n{textwrap.dedent(snippet)}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={
-            "PATH": os.environ["PATH"],
-            "LC_ALL": "C.UTF-8",
-            "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": str(site),
-            **environment,
-        },
+    own = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(site)}
+    (done,) = warm.run(
+        f"from {form} import *\n{textwrap.dedent(snippet)}", environments=[{**own, **environment}], timeout=120
     )
+    return done
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -264,7 +257,13 @@ def without_torch(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_without_torch_the_error_says_so(without_torch: Path, form: str) -> None:
-    done = python(without_torch, form, "")
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {form} import *"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(without_torch)},
+    )
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(
