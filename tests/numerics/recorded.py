@@ -37,13 +37,27 @@ class Told(NamedTuple):
     model_seed: int = 0
     steps: int = 4
     product: torch.dtype | None = None
+    halved: float | None = None
+
+
+class Halved(nn.Linear):
+    """A layer that computes two products and their sum; the second is off by `error`."""
+
+    error = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        half = self.in_features // 2
+        first = functional.linear(x[..., :half], self.weight[:, :half], self.bias)
+        return first + functional.linear(x[..., half:], self.weight[:, half:] * (1 + self.error))
 
 
 class Attention(nn.Module):
     def __init__(self, told: Told) -> None:
         super().__init__()
-        self.qkv = nn.Linear(32, 96)
+        self.qkv = (nn.Linear if told.halved is None else Halved)(32, 96)
         self.out = nn.Linear(32, 32)
+        if isinstance(self.qkv, Halved):
+            self.qkv.error = told.halved or 0.0
         self.told = told
 
     def forward(self, x: Tensor) -> Tensor:

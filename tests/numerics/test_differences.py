@@ -15,7 +15,7 @@ import torch
 from tests.numerics.recorded import Told, compared, record
 from torchferry.numerics.differences import report_data, report_text
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
-from torchferry.numerics.differences.comparison import Comparison, compare
+from torchferry.numerics.differences.comparison import Comparison, compare, parted
 from torchferry.numerics.differences.record import read_record
 
 pytestmark = pytest.mark.rehearsal
@@ -88,6 +88,39 @@ def test_other_attention_is_said_and_is_no_error(tmp_path: Path) -> None:
     assert max(result.steps.values()) < 2.0**-13
     assert result.only_a > 0
     assert result.only_b > 0
+
+
+def test_parts_of_a_layer_are_not_taken_for_the_layer(tmp_path: Path) -> None:
+    result = compared(tmp_path, DRY, DRY._replace(halved=0.0))
+    assert result.same
+    found = next(cause for cause in result.causes if cause.cause in {"fused kernel", "operators"})
+    assert found.where == "step 0, Language.blocks.0.attention.qkv and 2 more"
+    assert max(error for (_, phase), (error, _) in result.modules.items() if phase == "forward") < 2.0**-10
+
+
+def test_an_error_in_a_part_of_a_layer_is_found_in_the_layer(tmp_path: Path) -> None:
+    first = compared(tmp_path, DRY, DRY._replace(halved=1e-2)).first
+    assert first is not None
+    assert first.step == 0
+    assert first.module.startswith("Language.blocks.0.attention")
+
+
+@pytest.mark.parametrize(
+    ("losses", "step"),
+    [
+        ({0: (2.0, 2.0), 5: (1.0, 1.01)}, None),
+        ({0: (2.0, 2.0), 5: (1.0, 1.05)}, 5),
+        ({0: (2.0, 2.0), 5: (1e-3, 1.2e-3)}, None),  # learnt: what is left is rounding
+        ({0: (2.0, 2.0), 5: (1e-3, 2e-3)}, 5),
+        ({0: (1e-3, 1.2e-3)}, 0),
+        ({0: (2.0, 2.0), 5: (float("nan"), 1.0)}, 5),
+        ({0: (2.0, 2.0), 5: (float("nan"), float("nan"))}, None),
+        ({0: (0.0, 0.0)}, None),
+        ({}, None),
+    ],
+)
+def test_where_losses_part(losses: dict[int, tuple[float, float]], step: int | None) -> None:
+    assert parted(losses) == step
 
 
 def test_an_error_behind_other_operators_is_found_where_they_end(tmp_path: Path) -> None:

@@ -213,6 +213,39 @@ def test_chosen_modules_are_kept_whole(tmp_path: Path) -> None:
     assert all(kept[row].shape == found.shapes[row] for row in kept)
 
 
+def test_a_forward_on_memory_that_nobody_wrote_to_is_left_out(tmp_path: Path, device: str) -> None:
+    model = nn.Linear(3, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "r") as recorder:
+        model(torch.empty(7, 3).to(device))  # to count its operations
+        written = torch.empty(4, 3)
+        written.fill_(0.5)
+        model(written.to(device)).sum().backward()
+        optimizer.step()
+        recorder.step()
+        notes = recorder.stop()["notes"]
+    [step] = steps(tmp_path / "r")
+    assert "unwritten" in notes
+    assert [len(batch.hashes) for batch in step.batch] == [4]
+    assert (4, 3) in rows(step).shapes
+    assert (7, 3) not in rows(step).shapes
+
+
+def test_what_a_loss_is_given_of_the_models_results_is_no_batch(tmp_path: Path, device: str) -> None:
+    model, loss = nn.Linear(3, 3).to(device), nn.BCEWithLogitsLoss()
+    labels = torch.rand(4, 3).to(device)
+    with Recorder(tmp_path / "r", first=1, every=0) as recorder:
+        for _ in range(2):
+            out = model(torch.ones(4, 3).to(device))
+            own = torch.zeros(4, 3).to(device)
+            own[:, 0] = out[:, 0].detach().sigmoid()
+            (loss(out, own) + loss(out, labels)).backward()
+            recorder.step()
+    first, second = ([batch.name for batch in step.batch] for step in steps(tmp_path / "r"))
+    assert first == ["Linear(0)", "BCEWithLogitsLoss(1)"]
+    assert second == ["Linear(0)"]  # its operators are not recorded
+
+
 def test_what_cannot_be_sketched_is_counted(tmp_path: Path) -> None:
     with Recorder(tmp_path / "r") as recorder:
         a = torch.eye(4).to_sparse()

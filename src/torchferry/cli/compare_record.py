@@ -127,6 +127,8 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
                 folder=folder / f"{layout.RANK}{one['rank']}",
             )
         )
+        if "unwritten" in one["notes"]:
+            lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in one["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
     lines += [say("{process} was killed; its record goes up to its last step", process=one) for one in outcome.broken]

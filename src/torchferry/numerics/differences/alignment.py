@@ -27,6 +27,16 @@ class Alignment:
     only_a: list[int]
     only_b: list[int]
 
+    def without(self, places: Sequence[int]) -> Alignment:
+        """Return it with some of the pairs taken apart."""
+        gone = set(places)
+        apart = [self.pairs[place] for place in places]
+        return Alignment(
+            [pair for place, pair in enumerate(self.pairs) if place not in gone],
+            sorted([*self.only_a, *(i for i, _ in apart)]),
+            sorted([*self.only_b, *(j for _, j in apart)]),
+        )
+
 
 def align(a: Rows, b: Rows, rename: dict[str, str]) -> Alignment:
     """Align two steps.

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.differences import data, operators, optimizers, randomness, settings, updates, weights
+from torchferry.numerics.differences import (
+    data,
+    decomposed,
+    operators,
+    optimizers,
+    randomness,
+    settings,
+    updates,
+    weights,
+)
 from torchferry.numerics.differences import layout as names
 from torchferry.numerics.differences.alignment import Alignment, align
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE, Cause
@@ -21,6 +30,10 @@ from torchferry.numerics.differences.whole import Exact, exact
 
 LOSS = 2e-2
 """Relative difference of the losses of a step beyond which two runs are not the same, however slowly they parted."""
+
+_LEARNT = 1e-2
+"""A loss is not taken for smaller than this part of the largest before it: what is left of one that has been learnt is
+rounding, in bfloat16 above all."""
 
 _PRODUCTS = frozenset(
     {"mm", "bmm", "addmm", "baddbmm", "linear", "matmul", "convolution", "convolution_backward", "addmv", "mv", "dot"}
@@ -177,8 +190,12 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
             aligned = _only_states(rows_a, aligned)
         found = errors(rows_a, rows_b, aligned.pairs)
         limits = envelope.limits(a.number, step.number, rows_a, aligned, allowed(rows_a, aligned.pairs, past.coarsest))
+        inner = decomposed.parts(rows_a, rows_b, aligned, found, limits, rename)
+        by_name = aligned
+        if inner:
+            aligned, found, limits = aligned.without(inner), found.without(inner), np.delete(limits, inner)
         if same_world:
-            for cause in operators.causes(step.number, rows_a, rows_b, aligned, rename):
+            for cause in operators.causes(step.number, rows_a, rows_b, aligned, by_name, rename):
                 if cause.cause not in told:
                     result.causes.append(cause)
             told |= {cause.cause for cause in result.causes}
@@ -343,21 +360,20 @@ def _explain(result: Comparison) -> None:
                 say("an operator draws its dropout mask inside"),
             )
         )
-    for step, (one, two) in result.losses.items():
-        apart = abs(one - two) / max(abs(one), abs(two), 1e-30)
-        if result.first is None and (apart > LOSS or np.isfinite(one) != np.isfinite(two)):
-            result.causes.append(
-                Cause(
-                    "loss",
-                    f"step {step}",
-                    f"{one:.6g}",
-                    f"{two:.6g}",
-                    say("no single operator brought the error in: it grew step by step"),
-                    CERTAIN,
-                    say("the losses part"),
-                )
+    step = parted(result.losses) if result.first is None else None
+    if step is not None:
+        one, two = result.losses[step]
+        result.causes.append(
+            Cause(
+                "loss",
+                f"step {step}",
+                f"{one:.6g}",
+                f"{two:.6g}",
+                say("no single operator brought the error in: it grew step by step"),
+                CERTAIN,
+                say("the losses part"),
             )
-            break
+        )
     found = {cause.cause for cause in result.causes}
     if not found & _GIVEN:
         result.causes = [
@@ -368,6 +384,17 @@ def _explain(result: Comparison) -> None:
         ]
     order = {CERTAIN: 0, POSSIBLE: 1}
     result.causes.sort(key=lambda cause: order.get(cause.grade, 2))
+
+
+def parted(losses: dict[int, tuple[float, float]]) -> int | None:
+    """Return the first step whose two losses are too far apart for two runs that are the same, or None."""
+    largest = 0.0
+    for step, (one, two) in losses.items():
+        largest = max([largest, *(abs(loss) for loss in (one, two) if np.isfinite(loss))])
+        apart = abs(one - two) / max(abs(one), abs(two), _LEARNT * largest, 1e-30)
+        if apart > LOSS or np.isfinite(one) != np.isfinite(two):
+            return step
+    return None
 
 
 def _once(result: Comparison, message: Message) -> None:

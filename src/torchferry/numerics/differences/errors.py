@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,10 @@ class Errors:
     pairs: Array
     relative: Array
     same: Array
+
+    def without(self, places: Sequence[int]) -> Errors:
+        """Return them without some of the pairs."""
+        return Errors(*(np.delete(one, places, axis=0) for one in (self.pairs, self.relative, self.same)))
 
 
 def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]]) -> Errors:

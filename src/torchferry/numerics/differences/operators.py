@@ -16,11 +16,22 @@ _EPSILON = frozenset({"native_layer_norm", "native_group_norm", "native_batch_no
 _MODULES = 6
 
 
-def causes(step: int, a: Rows, b: Rows, aligned: Alignment, rename: dict[str, str]) -> Iterator[Cause]:
-    """Yield what differs in the operators of one step."""
+def causes(
+    step: int, a: Rows, b: Rows, aligned: Alignment, by_name: Alignment, rename: dict[str, str]
+) -> Iterator[Cause]:
+    """Yield what differs in the operators of one step.
+
+    Args:
+        step: Its number.
+        a: The reference.
+        b: The other.
+        aligned: Rows that are the same numbers.
+        by_name: Rows that have the same names.
+        rename: Outermost modules of `b` that have another name in `a`.
+    """
     yield from _told(step, a, b, aligned)
     yield from _dtypes(step, a, b, aligned)
-    yield from _sets(step, a, b, aligned, rename)
+    yield from _sets(step, a, b, by_name, rename)
 
 
 def _told(step: int, a: Rows, b: Rows, aligned: Alignment) -> Iterator[Cause]:

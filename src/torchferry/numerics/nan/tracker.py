@@ -260,7 +260,9 @@ class NanInfTracker:
             self._bad_step(optimizer, deferred)
             return
         if not self._findings or self._verbose:
-            diagnosis = self._examined(lambda memory: self._examiner.examine_overflow(memory.roots, self._steps.scale()))
+            diagnosis = self._examined(
+                lambda memory: self._examiner.examine_overflow(memory.roots, self._steps.scale())
+            )
             if diagnosis.origins:
                 diagnosis.notes.append(
                     say("the gradient scaler left this step out; without its scale it is not finite either")

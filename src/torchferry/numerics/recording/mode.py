@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.recording.rows import Rows
+from torchferry.numerics.recording.unwritten import Unwritten
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _RECORDED = frozenset({Kind.COMPUTE, Kind.RANDOM})
@@ -26,11 +28,28 @@ _SMALL = 32
 as the mean of a norm: an error in them is one in the first."""
 
 
+class Makers:
+    """The rows whose values are in a storage, as long as it is there: its place may be another's afterwards."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[weakref.ref[torch.UntypedStorage], tuple[int, ...]]] = {}
+
+    def of(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
+        """Return the rows of a storage."""
+        known = self._rows.get(storage._cdata)
+        return known[1] if known is not None and known[0]() is not None else ()
+
+    def put(self, storage: torch.UntypedStorage, rows: tuple[int, ...]) -> None:
+        """Note what a storage holds now."""
+        self._rows[storage._cdata] = (weakref.ref(storage), rows)
+
+
 class RecordingMode(TorchDispatchMode):
     """Records the results of operators while `on`.
 
     Attributes:
         on: Whether anything is recorded: switched for whole steps.
+        unwritten: Tensors that nobody has written to, as long as anybody asks.
         any_device: Whether operators on the CPU are recorded outside of modules too; in a program that uses a device
             they prepare data, image by image.
     """
@@ -46,32 +65,46 @@ class RecordingMode(TorchDispatchMode):
         self.on_tensor: Callable[[str, int, Tensor], None] | None = None
         self.on_failure: Callable[[Exception], None] = lambda _: None
         self.skipped: dict[str, int] = {}
+        self.unwritten: Unwritten | None = Unwritten()
         self._attribution = attribution
         self._rows = rows
         self._scalar = -1
-        self._makers: dict[int, tuple[int, ...]] = {}
+        self._makers = Makers()
+        self._of_modules: set[int] = set()
 
     def clear(self) -> None:
         """Begin a step: nothing that lies in memory came from one of its rows."""
-        self._makers = {}
+        self._makers = Makers()
+        self._of_modules = set()
         self._scalar = -1
         self.loss = []
         self.calls_backward = False
 
     def makers(self, tensor: Tensor) -> tuple[int, ...]:
         """Return the rows whose values a tensor has."""
-        return self._makers.get(tensor.untyped_storage()._cdata, ())
+        return self._makers.of(tensor.untyped_storage())
+
+    def is_given(self, tensor: Tensor) -> bool:
+        """Whether a tensor is what the program was given, and nothing that a module had a part in."""
+        return self._of_modules.isdisjoint(self.makers(tensor))
 
     def made(self, tensor: Tensor, row: int) -> None:
         """Note that a row has the values of this tensor."""
-        self._makers[tensor.untyped_storage()._cdata] = (row,)
+        self._makers.put(tensor.untyped_storage(), (row,))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if types and unwrap_themselves(types):
             return func(*args, **kwargs) if of_modes(types) else NotImplemented
-        if not self.on:
+        if not self.on and self.unwritten is None:
             return func(*args, **kwargs)
+        if self.unwritten is not None:
+            out = self._recorded(func, args, kwargs) if self.on else func(*args, **kwargs)
+            self.unwritten.see(func, args, kwargs, out)
+            return out
+        return self._recorded(func, args, kwargs)
+
+    def _recorded(self, func: Any, args: Any, kwargs: Any) -> Any:
         found = operator(func)
         where = self._attribution.where(found)
         if found.kind in _WITHOUT_VALUES or where.phase == OPTIMIZER:
@@ -96,11 +129,11 @@ class RecordingMode(TorchDispatchMode):
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, Tensor):
                 if value.layout is torch.strided:
-                    used.update(makers.get(value.untyped_storage()._cdata, ()))
+                    used.update(makers.of(value.untyped_storage()))
             elif isinstance(value, (list, tuple)) and len(value) <= _BYTES:
                 for tensor in value:
                     if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
-                        used.update(makers.get(tensor.untyped_storage()._cdata, ()))
+                        used.update(makers.of(tensor.untyped_storage()))
         return used
 
     def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
@@ -108,7 +141,7 @@ class RecordingMode(TorchDispatchMode):
         if found.kind not in _RECORDED:
             for tensor in found.results(args, kwargs, out):
                 if tensor.layout is torch.strided and tensor.device.type != "meta":
-                    self._makers[tensor.untyped_storage()._cdata] = tuple(used) if found.kind is Kind.MOVE else ()
+                    self._makers.put(tensor.untyped_storage(), tuple(used) if found.kind is Kind.MOVE else ())
             return
         shows = draws and (found.dropout is None or found.base in _SHOWN)
         told = _told(args, kwargs)
@@ -127,6 +160,7 @@ class RecordingMode(TorchDispatchMode):
             if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
                 if shows and (tensor.dtype is torch.bool or found.dropout is None):
                     self.on_draw(found, where, tensor, -1)
+                self._makers.put(tensor.untyped_storage(), tuple(used) if len(used) <= _BYTES else ())
                 continue
             if not where.module and tensor.device.type == "cpu" and not self.any_device and not draws:
                 continue
@@ -140,13 +174,15 @@ class RecordingMode(TorchDispatchMode):
         rows = self._rows
         tensor = tensor.detach() if tensor.requires_grad else tensor
         key = (where.phase, where.module, found.name, where.source, index, rows.dtype(tensor.dtype), draws)
-        memory = tensor.untyped_storage()._cdata
+        memory = tensor.untyped_storage()
         if found.written:
-            used = used.union(self._makers.get(memory, ()))  # of a long list only what the tensor itself was
+            used = used.union(self._makers.of(memory))  # of a long list only what the tensor itself was
         row = rows.add(key, tensor, told, used)
         if row < 0:
             return
-        self._makers[memory] = (row,)
+        self._makers.put(memory, (row,))
+        if where.module or not self._of_modules.isdisjoint(used):
+            self._of_modules.add(row)
         if draws and found.dropout is None and found.base not in _SHOWN:
             self.on_draw(found, where, tensor, row)
         if tensor.dim() == 0 and index == 0 and where.phase == FORWARD:

@@ -101,6 +101,7 @@ class Recorder:
         self._state_of = -1
         self._notes: set[str] = set()
         self._running = False
+        self._on_before: bool | None = None
         self._optimizers: dict[int, str] = {}
 
     def __enter__(self) -> Recorder:
@@ -131,6 +132,7 @@ class Recorder:
         self._by_optimizer = by_optimizer
         self._attribution.start()
         self._attribution.modules.on_root.append(self._root)
+        self._attribution.modules.on_root_left.append(self._root_left)
         self._how = "optimizer" if by_optimizer else "told"
         self._handles = [register_optimizer_step_post_hook(self._after_optimizer)]
         self._steps.by_hand = not by_optimizer
@@ -152,6 +154,7 @@ class Recorder:
             handle.remove()
         self._steps.stop()
         self._attribution.modules.on_root.remove(self._root)
+        self._attribution.modules.on_root_left.remove(self._root_left)
         self._attribution.stop()
         result: dict[str, Any] = {
             "steps": self._step,
@@ -185,6 +188,11 @@ class Recorder:
         if self._by_optimizer and path in self._ran and not self._mode.calls_backward and not torch.is_grad_enabled():
             self._end_step("evaluation")
         self._ran.add(path)
+        unwritten = self._mode.unwritten
+        if unwritten is not None and any(map(unwritten.holds, tensors(args))):
+            self._notes.add("unwritten")
+            self._on_before, self._mode.on = self._mode.on, False
+            return
         if type(module).__name__ == "OptimizedModule":
             self._notes.add("compiled")
         with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
@@ -195,8 +203,15 @@ class Recorder:
             if self._mode.on and self._state_of < self._step and self.options.records_state(self._step):
                 self._state_of = self._step
                 self._note_parameters()
+            trained = next(module.parameters(), None) is not None
             for index, tensor in enumerate(tensors(args)):
-                self._batch(f"{path}({index})", tensor)
+                self._batch(f"{path}({index})", tensor, trained)
+
+    @_guarded
+    def _root_left(self, module: nn.Module, args: Any, result: Any) -> None:
+        """An outermost module has run."""
+        if self._on_before is not None:
+            self._mode.on, self._on_before = self._on_before, None
 
     @_guarded
     def _before_optimizer(self, optimizer: Optimizer) -> None:
@@ -318,11 +333,18 @@ class Recorder:
     def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = ()) -> int:
         return self._rows.add((phase, path, "", "", 0, self._rows.dtype(tensor.dtype), False), tensor, (), used)
 
-    def _batch(self, name: str, tensor: Tensor) -> None:
-        """Note what the program was given, not what it computed."""
+    def _batch(self, name: str, tensor: Tensor, trained: bool = False) -> None:
+        """Note what the program was given, not what it computed.
+
+        A loss may be given numbers that were made of a model's results, as a detector's is. Where operators are not
+        recorded nobody knows, and only what models are given is noted, and labels that are whole numbers.
+        """
         if type(tensor) is not Tensor or tensor.requires_grad or tensor.layout is not torch.strided:
             return
         if tensor.device.type == "meta" or tensor.numel() == 0 or tensor.is_quantized:
+            return
+        known = self._mode.on or trained or not tensor.is_floating_point()
+        if not known or not self._mode.is_given(tensor):
             return
         with _disable_current_modes(), torch.no_grad():
             entries = self._gathered.entries_of(tensor)
@@ -340,6 +362,7 @@ class Recorder:
         self._gathered = Gathered()
         self._attribution.next_step()
         self._ran.clear()
+        self._mode.unwritten = None  # such forwards come before the training
         self._step += 1
         self._mode.on = (
             self._running and self._store is not None and self._store.ended is None and self.options.records(self._step)

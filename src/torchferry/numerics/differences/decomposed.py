@@ -1,0 +1,84 @@
+"""Results that have a partner by name and are another number: parts of a module that the runs compute differently.
+
+One run computes a layer by `addmm`, the other by two products and a sum: a product of the second has the `addmm` as its
+partner by name, and half of its value. What the layer gives is the same, and only that can be compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchferry.numerics.differences.alignment import Alignment, renamed
+from torchferry.numerics.differences.container import Array
+from torchferry.numerics.differences.errors import Errors
+from torchferry.numerics.differences.record import Rows
+
+Group = tuple[str, str]
+
+
+def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, rename: dict[str, str]) -> list[int]:
+    """Return the places of pairs that are off without consequence, in modules whose operators differ.
+
+    A pair is one where each result that was made of it, in or after its module, is in order before one outside of its
+    module is off. An error of an operator reaches those; a part of another sum does not.
+
+    Args:
+        a: The reference.
+        b: The other.
+        aligned: Which rows belong together.
+        found: Their errors.
+        limits: What each may differ by.
+        rename: Outermost modules of `b` that have another name in `a`.
+    """
+    differing = {_group(a, row, {}) for row in aligned.only_a} | {_group(b, row, rename) for row in aligned.only_b}
+    off = np.flatnonzero(found.relative > limits)
+    if not differing or not len(off):
+        return []
+    place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
+    made_of = _makers(a)
+    chosen = []
+    for place in off.tolist():
+        row = aligned.pairs[place][0]
+        if _group(a, row, {}) in differing and _recovers(row, a, made_of, place_of, found, limits):
+            chosen.append(place)
+    return chosen
+
+
+def _recovers(
+    row: int,
+    a: Rows,
+    made_of: dict[int, list[int]],
+    place_of: dict[int, int],
+    found: Errors,
+    limits: Array,
+) -> bool:
+    """Whether all that was made of a row is in order, at the latest when it leaves the module."""
+    group = _group(a, row, {})
+    waiting, seen, in_order = list(made_of.get(row, ())), set(), False
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        place = place_of.get(one)
+        if place is not None and not np.isnan(found.relative[place]):
+            if found.relative[place] <= limits[place]:
+                in_order = True
+                continue
+            if _group(a, one, {}) != group:
+                return False
+        waiting += made_of.get(one, ())
+    return in_order
+
+
+def _makers(rows: Rows) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for row, used in enumerate(rows.inputs):
+        for one in used:
+            found.setdefault(one, []).append(row)
+    return found
+
+
+def _group(rows: Rows, row: int, rename: dict[str, str]) -> Group:
+    key = rows.keys[row]
+    return key.phase, renamed(key.module, rename)
