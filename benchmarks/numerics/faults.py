@@ -45,6 +45,7 @@ from torchferry.rehearsal.native import Native
 
 TARGET = "npu"
 YOLO = "YOLOv5"
+_ENVIRONMENT = dict(os.environ)
 
 
 class Vit(nn.Module):
@@ -428,6 +429,8 @@ def one_rank(rank: int, name: str, options: argparse.Namespace, folder: str) -> 
 
 def in_processes(name: str, options: argparse.Namespace) -> Scores:
     """Judge a model that several processes train."""
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)  # children of a rehearsal take part in it
     with tempfile.TemporaryDirectory() as folder:
         spawn(one_rank, (name, options, folder), nprocs=MODELS[name].ranks)
         written = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))

@@ -38,6 +38,7 @@ class Told(NamedTuple):
     steps: int = 4
     product: torch.dtype | None = None
     halved: float | None = None
+    relu: bool = False
 
 
 class Halved(nn.Linear):
@@ -84,7 +85,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.norm(x)))
-        y = functional.gelu(self.up(x))
+        y = (functional.relu if self.told.relu else functional.gelu)(self.up(x))
         if self.told.gelu and self.calls >= self.told.gelu_from:
             y.data.mul_(1 + self.told.gelu)
         self.calls += 1

@@ -10,13 +10,18 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+import numpy as np
 import torch
 
 from tests.numerics.recorded import Told, compared, record
 from torchferry.numerics.differences import report_data, report_text
+from torchferry.numerics.differences.alignment import Alignment
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.differences.comparison import Comparison, compare, parted
-from torchferry.numerics.differences.record import read_record
+from torchferry.numerics.differences.errors import ALLOWED, Errors
+from torchferry.numerics.differences.layout import Key
+from torchferry.numerics.differences.record import Rows, read_record
+from torchferry.numerics.differences.stepwise import Past, suspect
 
 pytestmark = pytest.mark.rehearsal
 
@@ -96,6 +101,34 @@ def test_parts_of_a_layer_are_not_taken_for_the_layer(tmp_path: Path) -> None:
     found = next(cause for cause in result.causes if cause.cause in {"fused kernel", "operators"})
     assert found.where == "step 0, Language.blocks.0.attention.qkv and 2 more"
     assert max(error for (_, phase), (error, _) in result.modules.items() if phase == "forward") < 2.0**-10
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("autocast", ["", "bfloat16"])
+def test_other_rounding_is_the_same_over_many_steps(tmp_path: Path, autocast: str, relu: bool) -> None:
+    told = DRY._replace(autocast=autocast, relu=relu, steps=20)
+    result = compared(tmp_path, told, told._replace(halved=0.0))
+    assert result.same, result.first
+    assert any(error > 0 for error in result.steps.values())
+
+
+@pytest.mark.parametrize(
+    ("operator", "came_in", "error", "found"),
+    [
+        ("aten.threshold_backward", 0.006, 0.08, False),  # 0.6 % of the gates are the other way round
+        ("aten.threshold_backward", 0.006, 0.5, True),
+        ("aten.threshold_backward", 0.0, 0.08, True),
+        ("aten.mul.Tensor", 0.006, 0.08, True),
+        ("aten.mul.Tensor", 0.006, 0.04, False),
+    ],
+)
+def test_gates_make_small_errors_larger(operator: str, came_in: float, error: float, found: bool) -> None:
+    keys = [Key("backward", "m", name, "", 0, "bfloat16", False) for name in ("aten.mm", operator)]
+    rows = Rows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
+    errors = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
+    limits = np.full(2, ALLOWED["bfloat16"])
+    place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), errors, limits, Past())
+    assert (place is not None) is found
 
 
 def test_an_error_in_a_part_of_a_layer_is_found_in_the_layer(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,21 @@ AMPLIFIED = 64.0
 
 GRADUAL = 16.0
 """How many times what one operator may be off an error may grow to through many, each of which was in order."""
+
+_GATES = frozenset(
+    {
+        "threshold_backward",
+        "leaky_relu_backward",
+        "hardtanh_backward",
+        "hardsigmoid_backward",
+        "max_pool2d_with_indices_backward",
+        "max_pool3d_with_indices_backward",
+        "sgn",
+        "sign",
+    }
+)
+"""Operators that pass a number on or not: of inputs that are off by `e`, about that part falls on the other side, and
+its root is what the result is off by."""
 
 _STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
 
@@ -106,7 +122,10 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
         if not beyond or (state and past.rows):
             continue
         factor = JUMP if came_in <= limits[place] else AMPLIFIED
-        if error > factor * came_in or (np.isinf(error) and not np.isinf(came_in)):
+        explained = factor * came_in
+        if a.keys[row].base in _GATES:
+            explained = max(explained, 2 * math.sqrt(came_in))
+        if error > explained or (np.isinf(error) and not np.isinf(came_in)):
             return Suspect(place, came_in, False)
         if gradual is None and not past.rows and error > GRADUAL * limits[place]:
             gradual = Suspect(place, came_in, True)
