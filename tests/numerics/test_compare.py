@@ -265,6 +265,40 @@ def test_odd_tensors(case: str) -> None:
         assert all(reason for status, _, _, reason in complaints(document))
 
 
+def test_tensors_on_several_devices(rehearsed: Any) -> None:
+    card = rehearsed.backend.DEVICE_TYPE
+    with CompareWithCPU(every=True, quiet=True) as tool:
+        places = [torch.rand(5, device=place) for place in ("cpu", f"{card}:0", f"{card}:1")]
+        moved = [place.exp().to("cpu") for place in places]
+        places[0] + torch.tensor(2.0, device="cpu")
+        places[1] * places[2].to(f"{card}:0")
+        with pytest.raises(RuntimeError, match="same device"):
+            places[1] + places[2]
+    counts = tool.document()["counts"]
+    assert (counts["fail"], counts["pass"] >= 3) == (0, True)  # exp on both cards, and the product
+    assert all(torch.equal(one, place.cpu().exp()) for one, place in zip(moved, places, strict=True))
+
+
+class Refusing(torch.Tensor):  # type: ignore[misc,name-defined]
+    """A tensor whose operators raise."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise ValueError(f"{func} is refused")
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_what_a_subclass_raises_passes_through(every: bool) -> None:
+    refusing = torch.ones(3).as_subclass(Refusing)
+    with CompareWithCPU(every=every, quiet=True) as tool:
+        torch.ones(3) + 1
+        with pytest.raises(ValueError, match=r"aten\.add\.Tensor is refused"):
+            refusing + 1
+        torch.ones(3) * 2
+    document = tool.document()
+    assert (document["counts"]["fail"], document["counts"]["pass"] > 0) == (0, True)
+
+
 def test_tensors_without_values_pass_through() -> None:
     with CompareWithCPU(quiet=True) as tool:
         torch.ones(3, device="meta") + 1
