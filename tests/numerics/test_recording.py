@@ -231,6 +231,28 @@ def test_a_forward_on_memory_that_nobody_wrote_to_is_left_out(tmp_path: Path, de
     assert (7, 3) not in rows(step).shapes
 
 
+def test_memory_that_is_written_to_without_a_count_is_recorded(tmp_path: Path) -> None:
+    def receive(into: torch.Tensor) -> None:
+        into.data.fill_(2.0)
+
+    received = torch.library.Library("torchferry_tests", "DEF")
+    received.define("receive(Tensor(a!) into) -> ()")
+    received.impl("receive", receive, "CPU")
+    model = nn.Linear(3, 3)
+    with Recorder(tmp_path / "r") as recorder:
+        torch.empty(2, 3, layout=torch.sparse_coo)
+        torch.empty(2, 3, device="meta")
+        with torch.inference_mode():
+            torch.empty(2, 3)
+        buffer = torch.empty(2, 3)
+        torch.ops.torchferry_tests.receive(buffer)
+        model(buffer)
+        recorder.step()
+        assert recorder.stop()["notes"] == []
+    [step] = steps(tmp_path / "r")
+    assert [len(batch.hashes) for batch in step.batch] == [2]
+
+
 def test_what_a_loss_is_given_of_the_models_results_is_no_batch(tmp_path: Path, device: str) -> None:
     model, loss = nn.Linear(3, 3).to(device), nn.BCEWithLogitsLoss()
     labels = torch.rand(4, 3).to(device)
