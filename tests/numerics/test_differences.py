@@ -18,7 +18,7 @@ from torchferry.numerics.differences import report_data, report_text
 from torchferry.numerics.differences.alignment import Alignment
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.differences.comparison import Comparison, compare, parted
-from torchferry.numerics.differences.errors import ALLOWED, Errors
+from torchferry.numerics.differences.errors import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.differences.layout import Key
 from torchferry.numerics.differences.record import Rows, read_record
 from torchferry.numerics.differences.stepwise import Past, suspect
@@ -125,10 +125,25 @@ def test_other_rounding_is_the_same_over_many_steps(tmp_path: Path, autocast: st
 def test_gates_make_small_errors_larger(operator: str, came_in: float, error: float, found: bool) -> None:
     keys = [Key("backward", "m", name, "", 0, "bfloat16", False) for name in ("aten.mm", operator)]
     rows = Rows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
-    errors = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
+    off = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
     limits = np.full(2, ALLOWED["bfloat16"])
-    place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), errors, limits, Past())
+    place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), off, limits, Past())
     assert (place is not None) is found
+
+
+def test_a_product_that_cancels_is_measured_by_its_terms() -> None:
+    keys = [
+        Key("parameter", "m.weight", "", "", 0, "float32", False),
+        Key("forward", "before", "aten.gelu", "", 0, "float32", False),
+        *(Key("forward", module, "aten.addmm", "", 0, "float32", False) for module in ("m", "other")),
+    ]
+    sketch = np.stack([np.full(64, 8.0), np.full(64, 2.0), np.full(64, 1e-3), np.full(64, 1e-3)])
+    inputs: list[tuple[int, ...]] = [(), (), (1,), (1,)]
+    a = Rows(keys, [(32, 16), (4, 16), (4, 32), (4, 32)], [()] * 4, inputs, sketch, sketch.sum(1))
+    b = Rows(keys, a.shapes, [()] * 4, inputs, sketch + np.asarray([[0], [0], [1e-4], [1e-4]]), a.sums)
+    found = errors(a, b, [(n, n) for n in range(4)], matrices(a)).relative
+    assert found[2] == pytest.approx(1e-4 * 8 / (16.0 * 64.0 / 4), rel=1e-6)  # |x| |W| / sqrt(16)
+    assert found[3] == pytest.approx(0.1, rel=0.1)  # nothing is known of its weight
 
 
 def test_an_error_in_a_part_of_a_layer_is_found_in_the_layer(tmp_path: Path) -> None:

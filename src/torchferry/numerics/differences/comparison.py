@@ -23,7 +23,7 @@ from torchferry.numerics.differences.alignment import Alignment, align
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE, Cause
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.envelope import Envelope
-from torchferry.numerics.differences.errors import HALF, Errors, allowed, errors
+from torchferry.numerics.differences.errors import HALF, Errors, Weights, allowed, errors, matrices
 from torchferry.numerics.differences.record import Rank, Record, Rows, Step
 from torchferry.numerics.differences.stepwise import Past, Suspect, suspect
 from torchferry.numerics.differences.whole import Exact, exact
@@ -169,6 +169,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
 def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_world: bool, envelope: Envelope) -> None:
     others = {step.number: step for step in b.steps}
     past = Past()
+    held: Weights = {}
     last_state: updates.State | None = None
     told: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
@@ -188,7 +189,8 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
         aligned = align(rows_a, rows_b, rename)
         if not same_world:
             aligned = _only_states(rows_a, aligned)
-        found = errors(rows_a, rows_b, aligned.pairs)
+        held |= matrices(rows_a)
+        found = errors(rows_a, rows_b, aligned.pairs, held)
         limits = envelope.limits(a.number, step.number, rows_a, aligned, allowed(rows_a, aligned.pairs, past.coarsest))
         inner = decomposed.parts(rows_a, rows_b, aligned, found, limits, rename)
         by_name = aligned

@@ -53,8 +53,28 @@ class Errors:
         return Errors(*(np.delete(one, places, axis=0) for one in (self.pairs, self.relative, self.same)))
 
 
-def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]]) -> Errors:
-    """Return the relative error of each pair of rows, by their sketches."""
+Weights = dict[tuple[str, tuple[int, ...]], float]
+"""Norms of matrices, by the module that holds them and their two sizes, the smaller first."""
+
+
+def matrices(rows: Rows) -> Weights:
+    """Return the parameters of a step that are matrices."""
+    found: Weights = {}
+    for row, key in enumerate(rows.keys):
+        if key.phase == names.PARAMETER and len(rows.shapes[row]) == 2:
+            found[key.module.rpartition(".")[0], tuple(sorted(rows.shapes[row]))] = float(rows.norms[row])
+    return found
+
+
+def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]], weights: Weights | None = None) -> Errors:
+    """Return the relative error of each pair of rows, by their sketches.
+
+    Args:
+        a: The reference.
+        b: The other.
+        pairs: Which rows belong together.
+        weights: The matrices that modules of the reference held when they were last recorded.
+    """
     if not pairs:
         return Errors(np.zeros((0, 2), int), np.zeros(0), np.zeros(0, bool))
     index = np.asarray(pairs)
@@ -67,7 +87,7 @@ def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]]) -> Errors:
             np.sqrt(np.square(np.where(both, sketch_a, 0.0)).sum(1)),
             np.sqrt(np.square(np.where(both, sketch_b, 0.0)).sum(1)),
         )
-        size = np.maximum(size, _scales(a, index[:, 0]))
+        size = np.maximum(size, _scales(a, index[:, 0], weights or {}))
         relative = np.where(distance > 0, distance / np.maximum(size, np.finfo(np.float32).tiny), 0.0)
         relative = np.maximum(relative, _leaning(a, b, index, size))
     relative[(finite_a != finite_b).any(1)] = np.inf
@@ -98,7 +118,7 @@ def _leaning(a: Rows, b: Rows, index: Array, size: Array) -> Array:
     return found
 
 
-def _scales(rows: Rows, index: Array) -> Array:
+def _scales(rows: Rows, index: Array, weights: Weights) -> Array:
     """Return the size that a row's error is to be measured by where its result cancels: that of its inputs.
 
     The gradient of a bias that has no effect is a sum whose terms cancel: nothing but rounding is left of it, and its
@@ -116,6 +136,10 @@ def _scales(rows: Rows, index: Array) -> Array:
             lengths = [_length(rows.shapes[one]) for one in used]
             inner = np.sqrt(max(1.0, lengths[-1] * lengths[-2] / max(1.0, _length(rows.shapes[row]))))
             found[place] = norms[-1] * norms[-2] / np.sqrt(inner)
+        elif base in ("mm", "addmm") and rows.shapes[used[0]] and rows.shapes[row]:
+            sides = rows.shapes[used[0]][-1], rows.shapes[row][-1]
+            weight = weights.get((rows.keys[row].module, tuple(sorted(sides))), 0.0)
+            found[place] = norms[0] * weight / np.sqrt(max(1, sides[0]))
     return np.where(np.isfinite(found), found, 0.0)
 
 
