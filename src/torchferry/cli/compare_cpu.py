@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries import compare as summary
-from torchferry.numerics.summaries import ranks
 from torchferry.numerics.summaries.standards import NAMES, SOURCES
 
 TOOL = "torchferry.numerics.compare.examined"
@@ -43,9 +43,7 @@ TOOL = "torchferry.numerics.compare.examined"
 @click.option(
     "--enable-ranks", multiple=True, type=int, metavar="RANK", help="Compare on this rank only; can be repeated."
 )
-@click.option(
-    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
-)
+@agreement.option
 @click.option(
     "--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write a log for each rank into this folder."
 )
@@ -120,8 +118,7 @@ def command(
     with tempfile.TemporaryDirectory(prefix="torchferry-compare-", ignore_cleanup_errors=True) as name:
         outcome = run(list(command), Settings(TOOL, options, enable_ranks, check_ranks), Path(name))
     require_examined(outcome)
-    for line in ranks.lines(outcome, lang):
-        click.echo(f"torchferry: {line}", err=True)
+    ranks_differ = agreement.tell(outcome, lang)
     found = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
     if output_format == "json":
         text = json.dumps(found, ensure_ascii=False, indent=2)
@@ -134,6 +131,6 @@ def command(
     else:
         text = "\n".join(summary.lines(found, lang))
     write(text, output_file)
-    if summary.failed(found) or ranks.differ(outcome):
+    if summary.failed(found) or ranks_differ:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(outcome.code)

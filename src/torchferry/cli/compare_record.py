@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.differences import layout
 from torchferry.numerics.launched import Outcome, Settings, require_examined, run
-from torchferry.numerics.summaries import ranks as agreement
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -40,9 +40,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     help="parquet: write the rows as tables too.",
 )
 @click.option("--ranks", default="", metavar="LIST", help="Only these ranks: 0,1.")
-@click.option(
-    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
-)
+@agreement.option
 @click.option(
     "--perturb",
     is_flag=True,
@@ -87,11 +85,10 @@ def command(
         settings = Settings("torchferry.numerics.recording", options, _ranks(ranks), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
-    for line in agreement.lines(outcome, lang):
-        click.echo(f"torchferry: {line}", err=True)
-    for message in _account(folder, outcome):
-        click.echo(f"torchferry: {message.render(lang)}", err=True)
-    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and agreement.differ(outcome) else outcome.code)
+    ranks_differ = agreement.tell(outcome, lang)
+    for line in _account(folder, outcome):
+        click.echo(f"torchferry: {line.render(lang)}", err=True)
+    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and ranks_differ else outcome.code)
 
 
 def _require_new(folder: Path) -> None:

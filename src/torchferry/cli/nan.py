@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries import ranks as agreement
 from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 
 
@@ -29,9 +29,7 @@ from torchferry.numerics.summaries.nan import document, lines, nothing_ran
 @click.option("--target-op", multiple=True, metavar="NAME", help="Look at this operator only, such as aten.addmm.")
 @click.option("--white-list", multiple=True, metavar="NAME", help="Do not look at this operator.")
 @click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Look at this rank only.")
-@click.option(
-    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
-)
+@agreement.option
 @click.option("--stop", is_flag=True, help="End the program at the first step that is not finite.")
 @click.option(
     "--dump",
@@ -85,8 +83,7 @@ def command(
             list(command), Settings("torchferry.numerics.nan.examined", options, ranks, check_ranks), Path(name)
         )
     require_examined(outcome)
-    for line in agreement.lines(outcome, lang):
-        click.echo(f"torchferry: {line}", err=True)
+    ranks_differ = agreement.tell(outcome, lang)
     result = document(outcome, command, level)
     said = "torchferry: " + "\n".join(lines(result, lang))
     text = {"text": said, "json": json.dumps(result, indent=1, ensure_ascii=False)}.get(output_format)
@@ -100,6 +97,6 @@ def command(
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
-    elif code == 0 and (agreement.differ(outcome) or result["first"] is not None or result["unfinished"]):
+    elif code == 0 and (ranks_differ or result["first"] is not None or result["unfinished"]):
         code = exitcodes.FINDINGS
     sys.exit(code)
