@@ -70,10 +70,15 @@ def renamed(path: str, rename: dict[str, str]) -> str:
     return rename.get(root, root) + dot + rest
 
 
+def group(key: Key, rename: dict[str, str]) -> tuple[str, str]:
+    """Return what rows are aligned within: a phase of a module, named as in the reference."""
+    return key.phase, renamed(key.module, rename)
+
+
 def _groups(rows: Rows, rename: dict[str, str]) -> dict[tuple[str, str], list[int]]:
     found: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(rows.keys):
-        found.setdefault((key.phase, renamed(key.module, rename)), []).append(row)
+        found.setdefault(group(key, rename), []).append(row)
     return found
 
 

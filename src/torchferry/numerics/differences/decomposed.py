@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchferry.numerics.differences.alignment import Alignment, renamed
+from torchferry.numerics.differences.alignment import Alignment, group
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import Errors
 from torchferry.numerics.differences.record import Rows
 from torchferry.numerics.differences.stepwise import JUMP
-
-Group = tuple[str, str]
 
 
 def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, rename: dict[str, str]) -> list[int]:
@@ -31,16 +29,18 @@ def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, re
         limits: What each may differ by.
         rename: Outermost modules of `b` that have another name in `a`.
     """
-    differing = {_group(a, row, {}) for row in aligned.only_a} | {_group(b, row, rename) for row in aligned.only_b}
+    differing = {group(a.keys[row], {}) for row in aligned.only_a} | {
+        group(b.keys[row], rename) for row in aligned.only_b
+    }
     off = np.flatnonzero(found.relative > limits)
     if not differing or not len(off):
         return []
     place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
-    made_of = _makers(a)
+    made_of = _made_of(a)
     chosen = []
     for place in off.tolist():
         row = aligned.pairs[place][0]
-        if _group(a, row, {}) in differing and _recovers(row, a, made_of, place_of, found, limits):
+        if group(a.keys[row], {}) in differing and _recovers(row, a, made_of, place_of, found, limits):
             chosen.append(place)
     return chosen
 
@@ -57,7 +57,7 @@ def _recovers(
 
     Or so much better than the row that the row did not make it so: then the result itself is what is to be judged.
     """
-    group = _group(a, row, {})
+    own = group(a.keys[row], {})
     enough = found.relative[place_of[row]] / JUMP
     waiting, seen, in_order = list(made_of.get(row, ())), set(), False
     while waiting:
@@ -70,20 +70,15 @@ def _recovers(
             if found.relative[place] <= max(limits[place], enough):
                 in_order = True
                 continue
-            if _group(a, one, {}) != group:
+            if group(a.keys[one], {}) != own:
                 return False
         waiting += made_of.get(one, ())
     return in_order
 
 
-def _makers(rows: Rows) -> dict[int, list[int]]:
+def _made_of(rows: Rows) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for row, used in enumerate(rows.inputs):
         for one in used:
             found.setdefault(one, []).append(row)
     return found
-
-
-def _group(rows: Rows, row: int, rename: dict[str, str]) -> Group:
-    key = rows.keys[row]
-    return key.phase, renamed(key.module, rename)
