@@ -96,13 +96,10 @@ class RecordingMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if types and unwrap_themselves(types):
             return func(*args, **kwargs) if of_modes(types) else NotImplemented
-        if not self.on and self.unwritten is None:
-            return func(*args, **kwargs)
+        out = self._recorded(func, args, kwargs) if self.on else func(*args, **kwargs)
         if self.unwritten is not None:
-            out = self._recorded(func, args, kwargs) if self.on else func(*args, **kwargs)
             self.unwritten.see(func, args, kwargs, out)
-            return out
-        return self._recorded(func, args, kwargs)
+        return out
 
     def _recorded(self, func: Any, args: Any, kwargs: Any) -> Any:
         found = operator(func)
