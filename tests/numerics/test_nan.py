@@ -223,32 +223,29 @@ def test_a_scaler_may_overflow(device: str, level: Any) -> None:
     assert document["steps"] == 4
 
 
-def test_a_scaler_does_not_hide_a_bad_forward(device: str, level: Any) -> None:
+def scaled(device: str, level: Any, extra: nn.Module, steps: int) -> NanInfTracker:
+    """Train a model with a part of its own under a gradient scaler and the tracker."""
     model = GPT().to(device)
-    model.blocks[1].extra = RootOfDropout()
+    model.blocks[1].extra = extra
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     scaler = torch.amp.GradScaler(device)
     with NanInfTracker(level=level) as tracker:
-        loss = next_word(model(words(device)), words(device))
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+        for _ in range(steps):
+            optimizer.zero_grad()
+            scaler.scale(next_word(model(words(device)), words(device))).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    return tracker
+
+
+def test_a_scaler_does_not_hide_a_bad_forward(device: str, level: Any) -> None:
+    tracker = scaled(device, level, RootOfDropout(), steps=1)
     assert first(tracker)["origins"][0]["operator"] == "aten.sqrt"
     assert tracker.document()["overflows"] == []
 
 
 def test_a_scaler_does_not_hide_a_bad_backward(device: str, level: Any) -> None:
-    model = GPT().to(device)
-    model.blocks[1].extra = RootOfZero()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    scaler = torch.amp.GradScaler(device)
-    with NanInfTracker(level=level) as tracker:
-        for _ in range(2):
-            optimizer.zero_grad()
-            scaler.scale(next_word(model(words(device)), words(device))).backward()
-            scaler.step(optimizer)
-            scaler.update()
-    document = tracker.document()
+    document = scaled(device, level, RootOfZero(), steps=2).document()
     assert document["bad_steps"] == [0]
     assert 0 not in document["overflows"]
     origin = document["findings"][0]["origins"][0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -101,7 +101,8 @@ class Examiner:
         found = Diagnosis()
         if any(kind_of(one) != FINITE for root in roots for one in root.gradients.values()):
             return found  # the scale, or the loss: nothing is left to divide
-        self._backwards(roots, found, scale)
+        divided = ({number: one / scale for number, one in root.gradients.items()} for root in roots)
+        self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
         return found
 
     def _parameters(self, optimizer: Optimizer | None, found: Diagnosis) -> None:
@@ -203,18 +204,15 @@ class Examiner:
                 say("backward reached the model with a gradient that is not finite: the loss made it so")
             )
 
-    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis, scale: float = 1.0) -> None:
+    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
         for root in roots:
             if root.gradients:
-                self._again(root, found, backward=True, scale=scale)
+                self._again(root, found, backward=True)
                 if found.origins:
                     return
 
-    def _again(self, root: RootCall, found: Diagnosis, backward: bool, scale: float = 1.0) -> None:
-        """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
-
-        The gradients that backward begins with are divided by `scale`.
-        """
+    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> None:
+        """Run a model's call again with its random numbers and buffers; forward, or forward and backward."""
         module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
         refusal = _why_not(root)
         if refusal is not None:
@@ -232,18 +230,18 @@ class Examiner:
                     with self._looking(found):
                         module(*root.args, **(root.kwargs or {}))
                     return
-                self._forward_and_backward(root, module, found, scale)
+                self._forward_and_backward(root, module, found)
         except Exception as error:  # whatever a program may raise
             found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis, scale: float) -> None:
+    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> None:
         with self._looking(found):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
             pairs = [
-                (outputs[number], gradient / scale if scale != 1 else gradient)
+                (outputs[number], gradient)
                 for number, gradient in root.gradients.items()
                 if number < len(outputs) and outputs[number].requires_grad
             ]

@@ -260,9 +260,7 @@ class NanInfTracker:
             self._bad_step(optimizer, deferred)
             return
         if not self._findings or self._verbose:
-            diagnosis = self._examined(
-                lambda memory: self._examiner.examine_overflow(memory.roots, self._steps.scale())
-            )
+            diagnosis = self._examined(lambda: self._examiner.examine_overflow(self._memory.roots, self._steps.scale()))
             if diagnosis.origins:
                 diagnosis.notes.append(
                     say("the gradient scaler left this step out; without its scale it is not finite either")
@@ -279,7 +277,8 @@ class NanInfTracker:
             return
         self._memory.roots.append(call)
         if not self._steps.count and not self._early:
-            finding, diagnosis = self._finding(None, [])
+            diagnosis = self._gone_through(None)
+            finding = self._finding(diagnosis, [])
             self._memory.roots.remove(call)
             self._early.append(finding)
             if self._stop and any(one.operator != "input" for one in diagnosis.origins):
@@ -307,19 +306,15 @@ class NanInfTracker:
             self._bad.append(self._steps.count)
         if self._findings and not self._verbose:
             return  # what follows the first bad step is its consequence
-        finding, diagnosis = self._finding(optimizer, deferred, diagnosis)
+        if diagnosis is None:
+            diagnosis = self._gone_through(optimizer)
+        finding = self._finding(diagnosis, deferred)
         self._findings.append(finding)
         self._say("\n".join(told(finding, diagnosis.notes)))
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
-    def _finding(
-        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]], diagnosis: Diagnosis | None = None
-    ) -> tuple[dict[str, Any], Diagnosis]:
-        if diagnosis is None:
-            diagnosis = self._examined(
-                lambda memory: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer)
-            )
+    def _finding(self, diagnosis: Diagnosis, deferred: list[tuple[Result, int]]) -> dict[str, Any]:
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
         if not diagnosis.origins and seen:
             diagnosis.origins = seen
@@ -333,15 +328,19 @@ class NanInfTracker:
         }
         if self._dump and diagnosis.made:
             finding["dump"] = str(self._written(diagnosis))
-        return finding, diagnosis
+        return finding
 
-    def _examined(self, examine: Callable[[StepMemory], Diagnosis]) -> Diagnosis:
+    def _gone_through(self, optimizer: Optimizer | None) -> Diagnosis:
+        memory = self._memory
+        return self._examined(lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer))
+
+    def _examined(self, examine: Callable[[], Diagnosis]) -> Diagnosis:
         self._memory.paused = True
         active = self._mode is not None and self._mode.active
         if self._mode is not None:
             self._mode.active = False
         try:
-            found = examine(self._memory)
+            found = examine()
             found.notes += self._memory.limits()
             return found
         finally:
