@@ -23,6 +23,7 @@ import os
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,10 +43,10 @@ from torchferry.numerics import CompareWithCPU, NanInfTracker
 from torchferry.numerics.attribution import Attribution
 from torchferry.numerics.operators import operator
 from torchferry.rehearsal.native import Native
+from torchferry.rehearsal.session import Session
 
 TARGET = "npu"
 YOLO = "YOLOv5"
-_ENVIRONMENT = dict(os.environ)
 
 
 class Vit(nn.Module):
@@ -329,28 +330,12 @@ def plant(native: Native, base: str, kind: str, scale: float) -> None:
     native.set_fault(f"aten::{base}", kind, scale, 0)
 
 
-@dataclass
-class Score:
-    """What a tool did over all runs."""
-
-    planted: int = 0
-    found: int = 0
-    first: int = 0
-    alarms: int = 0
-
-    def add(self, other: Score) -> None:
-        self.planted += other.planted
-        self.found += other.found
-        self.first += other.first
-        self.alarms += other.alarms
+Scores = dict[str, Counter[str]]
+"""What each tool did over all runs: faults that were planted, found, found first, and false alarms."""
 
 
-Scores = dict[str, Score]
-
-
-def judge(name: str, model: Model, options: argparse.Namespace) -> Scores:
+def judge(name: str, model: Model, options: argparse.Namespace, session: Session) -> Scores:
     """Run every tool on every fault of a model, and on healthy runs, in this process or in this and others."""
-    session = rehearsal.enable(TARGET, devices=model.ranks)
     native, device = session.native, session.backend.DEVICE_TYPE
     rank = distributed.get_rank() if model.ranks > 1 else 0
     comparisons: dict[str, Tool] = {"compare": compare(False), "compare --every": compare(True)}
@@ -358,7 +343,7 @@ def judge(name: str, model: Model, options: argparse.Namespace) -> Scores:
     if options.peer is not None:
         (one, two) = peers(options.peer)
         comparisons[one[0]], trackers[two[0]] = one[1], two[1]
-    scores: Scores = {tool: Score() for tool in (*comparisons, *trackers)}
+    scores: Scores = {tool: Counter() for tool in (*comparisons, *trackers)}
     calls = truth(model, device)
     faults = [
         *((model.forward, "noise", scale) for scale in (1e-1, 1e-2, 1e-3)),
@@ -378,7 +363,7 @@ def judge(name: str, model: Model, options: argparse.Namespace) -> Scores:
             wrong = next(one for one in calls if one in PRODUCTS) if kind == "rounding" else base
             first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0]), (wrong, "")}
             alarms = [said for other in others for said, _ in other.said]
-            scores[tool].add(Score(1, found, first, len(alarms)))
+            scores[tool].update(planted=1, found=found, first=first, alarms=len(alarms))
             what = f"{kind} {scale:g}" if scale else kind
             say(
                 rank,
@@ -391,7 +376,7 @@ def judge(name: str, model: Model, options: argparse.Namespace) -> Scores:
         for tool, use in {**comparisons, **trackers}.items():
             reports = gathered(use(prepared(model, device, options.steps, dtype)), model.ranks)
             alarms = [said for report in reports for said, _ in report.said]
-            scores[tool].alarms += len(alarms)
+            scores[tool]["alarms"] += len(alarms)
             what = ", ".join(sorted(set(alarms))[:6])
             say(rank, f"{name:11s} healthy {dtype!s:15s} {tool:25s} {len(alarms)} alarms {what}")
     return scores
@@ -420,21 +405,18 @@ def one_rank(rank: int, name: str, options: argparse.Namespace, folder: str) -> 
     distributed.init_process_group(
         str(session.backend.COLLECTIVE), init_method=f"file://{folder}/store", rank=rank, world_size=model.ranks
     )
-    scores = judge(name, model, options)
+    scores = judge(name, model, options, session)
     if rank == 0:
-        written = {tool: vars(score) for tool, score in scores.items()}
-        (Path(folder) / "scores.json").write_text(json.dumps(written), encoding="utf-8")
+        (Path(folder) / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
     distributed.destroy_process_group()
 
 
 def in_processes(name: str, options: argparse.Namespace) -> Scores:
     """Judge a model that several processes train."""
-    os.environ.clear()
-    os.environ.update(_ENVIRONMENT)  # children of a rehearsal take part in it
     with tempfile.TemporaryDirectory() as folder:
         spawn(one_rank, (name, options, folder), nprocs=MODELS[name].ranks)
         written = json.loads((Path(folder) / "scores.json").read_text(encoding="utf-8"))
-    return {tool: Score(**score) for tool, score in written.items()}
+    return {tool: Counter(score) for tool, score in written.items()}
 
 
 def main() -> None:
@@ -447,16 +429,21 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     total: Scores = {}
-    for name in options.models:
+    # a child of a rehearsal takes part in it: models of several processes come before this one starts its own
+    for name in sorted(options.models, key=lambda name: name == YOLO or MODELS[name].ranks == 1):
         if name == YOLO and options.yolov5 is None:
             print(f"{YOLO} skipped: give a copy of its repository with --yolov5", flush=True)
             continue
         model = yolov5(options.yolov5) if name == YOLO else MODELS[name]
-        for tool, score in (in_processes(name, options) if model.ranks > 1 else judge(name, model, options)).items():
-            total.setdefault(tool, Score()).add(score)
+        if model.ranks > 1:
+            scores = in_processes(name, options)
+        else:
+            scores = judge(name, model, options, rehearsal.enable(TARGET, devices=1))
+        for tool, score in scores.items():
+            total.setdefault(tool, Counter()).update(score)
     print(f"\n{'tool':28s} faults  found  first  false alarms")
     for tool, score in total.items():
-        print(f"{tool:28s} {score.planted:6d} {score.found:6d} {score.first:6d} {score.alarms:13d}")
+        print(f"{tool:28s} {score['planted']:6d} {score['found']:6d} {score['first']:6d} {score['alarms']:13d}")
 
 
 if __name__ == "__main__":
