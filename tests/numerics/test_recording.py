@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -335,13 +335,27 @@ def test_end_says_how_it_ended(tmp_path: Path) -> None:
     assert found["ended"] == ""
 
 
-def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path) -> None:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        with pytest.raises(TorchferryError, match="pyarrow"):
-            record(tmp_path / "r", Told(steps=1), form="parquet")
-        return
-    folder = record(tmp_path / "r", Told(steps=1), form="parquet")
-    table = parquet.read_table(folder / "rank-0" / "step-00000000.parquet")
-    assert {"module", "operator", "norm", "sum"} <= set(table.column_names)
+def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(TorchferryError, match="pyarrow") as failed:
+        record(tmp_path / "r", Told(steps=1), form="parquet")
+    assert failed.value.lines()[1:] == ["`pip install pyarrow`"]
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_table_has_the_rows_and_their_numbers(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    torch.manual_seed(0)
+    few, many, both = torch.randn(5, 4), torch.randn(40, 30), torch.randn(7, 6, dtype=torch.complex64)
+    with Recorder(tmp_path / "r", first=1, form="parquet"):
+        made = [few * 2, many.abs(), both * 1j]
+    rows = parquet.read_table(tmp_path / "r/rank-0/step-00000000.parquet").to_pylist()
+    assert [(row["operator"], row["shape"], row["step"]) for row in rows] == [
+        ("aten.mul.Tensor", [5, 4], 0),
+        ("aten.abs", [40, 30], 0),
+        ("aten.mul.Tensor", [7, 6], 0),
+    ]
+    assert rows[0]["norm"] == pytest.approx(float(made[0].norm()))
+    assert [row["norm"] for row in rows[1:]] == pytest.approx([float(one.norm()) for one in made[1:]], rel=0.3)
+    numbers = [*made[:2], torch.view_as_real(made[2])]
+    assert [row["sum"] for row in rows] == pytest.approx([float(one.sum()) for one in numbers], rel=1e-5)

@@ -384,6 +384,5 @@ class Recorder:
             if self.options.form == "parquet":
                 from torchferry.numerics.recording.tables import table
 
-                norms = files.sketch.norm(dim=1).tolist()
-                store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, norms, files.sums.tolist()))
+                store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, files.sketch, files.sums))
         store.line(names.STEPS, line)
