@@ -441,6 +441,10 @@ def portable_mixed_precision() -> Any:
             step(module.autocast(), module.GradScaler()),
             step(module.autocast_on(kind, dtype=torch.float16), module.scaler_on(kind)),
             step(module.amp.autocast(enabled=False), module.amp.GradScaler(enabled=False)),
+            step(
+                module.autocast_on(kind, dtype=torch.float32, cache_enabled=False),
+                module.scaler_on(kind, enabled=False),
+            ),
         ]
 
 

@@ -176,8 +176,8 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "ptex": [[False, False], WARNED * 3],
     },
     "portable_mixed_precision": {
-        "": ["torch.float16", "torch.float16", "torch.float32"],
-        "cpu": ["torch.float32", "torch.float32", "torch.float32"],
+        "": ["torch.float16", "torch.float16", "torch.float32", "torch.float32"],
+        "cpu": ["torch.float32", "torch.float32", "torch.float32", "torch.float32"],
     },
     "portable_profile": {
         "cpu": "self_cpu_time_total",

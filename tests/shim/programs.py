@@ -463,6 +463,23 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
         "torch.float16 True True\ntorch.float16 True True\ntorch.float32 True",
     ),
     Program(
+        "torch.autocast to a dtype that it has not is off, with a warning",
+        """
+import torch, warnings
+layer = torch.nn.Linear(4, 4).cuda()
+x = torch.ones(2, 4, device="cuda")
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    with torch.autocast("cuda", dtype=torch.float32, cache_enabled=False):
+        print(layer(x).dtype)
+    with torch.autocast("cuda", enabled=False, dtype=torch.float32):
+        print(layer(x).dtype)
+print(len(seen))
+""",
+        "torch.float32\ntorch.float32\n1",
+        {NPU: "torch.float32\ntorch.float32\n0", GCU: "torch.float32\ntorch.float32\n0"},  # float32 is in their lists
+    ),
+    Program(
         "a scaler trains",
         """
 import torch

@@ -21,6 +21,7 @@ from torchferry.device.dtypes import judge
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import Place, find, required, resolve
+from torchferry.device.precision import HALVES
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.ranks import collective
@@ -168,7 +169,10 @@ def is_collective_available() -> bool:
 
 
 def autocast_on(device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> Any:
-    """Return `torch.autocast` with the same arguments, or the plugin's own where torch's does not serve the device."""
+    """Return `torch.autocast` with the same arguments, or the plugin's own where torch's does not serve the device.
+
+    Plugins' own refuse a dtype that autocast has not; on CUDA it is off then, with a warning, and so it is here.
+    """
     kind = chosen_kind()
     options: dict[str, Any] = {"enabled": enabled}
     if dtype is not None:
@@ -176,6 +180,9 @@ def autocast_on(device_type: str, dtype: Any = None, enabled: bool = True, cache
     if cache_enabled is not None:
         options["cache_enabled"] = cache_enabled
     if kind.autocast is False and device_type == kind.device_type:
+        if enabled and dtype is not None and dtype not in HALVES:
+            warn(say("autocast has float16 and bfloat16 and not {dtype}: it is off here, as on CUDA", dtype=dtype))
+            options = {"enabled": False}
         return required(kind, "amp.autocast")(**options)
     return torch.autocast(device_type, **options)
 

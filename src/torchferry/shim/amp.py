@@ -14,16 +14,21 @@ import torch
 import torch.amp
 
 from torchferry.backends import cuda
+from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.viewers import Viewers
+from torchferry.shim.warned import warn_user
 
 STATE = ("is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")
 """Functions of torch that take a device type in front, or speak of CUDA without one."""
 
 OLD_STATE = {"get_autocast_gpu_dtype": "get_autocast_dtype", "set_autocast_gpu_dtype": "set_autocast_dtype"}
 """Older names that speak of CUDA alone, and the function that takes a device type."""
+
+_HALVES = (torch.float16, torch.bfloat16)
+"""What autocast computes in; torch's own, given another dtype, warns and is off."""
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
@@ -106,11 +111,25 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
 
     class Meta(type):
         def __call__(
-            cls, device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, *rest: Any, **kwargs: Any
+            cls,
+            device_type: str,
+            dtype: torch.dtype | None = None,
+            enabled: bool = True,
+            cache_enabled: bool | None = None,
         ) -> Any:
             if devices.type_of(device_type) == device_type:
-                return original(device_type, dtype, enabled, *rest, **kwargs)
-            return own(enabled=enabled) if dtype is None else own(enabled=enabled, dtype=dtype)
+                return original(device_type, dtype, enabled, cache_enabled)
+            options: dict[str, Any] = {"enabled": enabled}
+            if dtype in _HALVES:
+                options["dtype"] = dtype
+            elif dtype is not None and enabled:
+                warn_user(
+                    say("autocast has float16 and bfloat16 and not {dtype}: it is off here, as on CUDA", dtype=dtype)
+                )
+                options["enabled"] = False
+            if cache_enabled is not None:
+                options["cache_enabled"] = cache_enabled
+            return own(**options)
 
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, (original, own) if isinstance(own, type) else original)
