@@ -1,6 +1,7 @@
 """Faults planted in models on the simulated card: which tool names the first wrong operator, and which cries wolf.
 
     python benchmarks/numerics/faults.py [--peer FILE] [--yolov5 FOLDER] [--steps N] [--models NAME...]
+        [--healthy] [--dtypes NAME...]
 
 Each fault is an error of one operator that the rehearsal makes on the device: noise of three sizes, a wrong layout,
 NaN, inputs of all products rounded to 10 bits; in forward, in backward alone, in the optimizer. The truth is the first
@@ -47,6 +48,7 @@ from torchferry.rehearsal.session import Session
 
 TARGET = "npu"
 YOLO = "YOLOv5"
+_DTYPES = ["float32", "bfloat16", "float16"]
 
 
 class Vit(nn.Module):
@@ -354,7 +356,7 @@ def judge(name: str, model: Model, options: argparse.Namespace, session: Session
         (model.forward, "nan", 0.0),
         (model.backward, "nan", 0.0),
     ]
-    for base, kind, scale in faults:
+    for base, kind, scale in [] if options.healthy else faults:
         if rank == model.ranks - 1:
             plant(native, base, kind, scale)
         for tool, use in (trackers if kind == "nan" else comparisons).items():
@@ -372,7 +374,7 @@ def judge(name: str, model: Model, options: argparse.Namespace, session: Session
                 f"{report.said[:1] if report.said and not first else ''} {alarms[:6] or ''}",
             )
         plant(native, base, "none", 0.0)
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for dtype in (getattr(torch, one) for one in options.dtypes):
         for tool, use in {**comparisons, **trackers}.items():
             reports = gathered(use(prepared(model, device, options.steps, dtype)), model.ranks)
             alarms = [said for report in reports for said, _ in report.said]
@@ -425,6 +427,8 @@ def main() -> None:
     parser.add_argument("--peer", type=Path)
     parser.add_argument("--yolov5", type=Path, help="a copy of the repository; left out, the model is skipped")
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--healthy", action="store_true", help="leave the faults out")
+    parser.add_argument("--dtypes", nargs="+", default=_DTYPES, choices=_DTYPES, help="of the healthy runs")
     parser.add_argument("--models", nargs="+", default=[*MODELS, YOLO], choices=[*MODELS, YOLO])
     options = parser.parse_args()
     torch.set_num_threads(1)
