@@ -64,7 +64,8 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
     failures = [number for number, row in enumerate(rows) if row["status"] == "fail"]
     rank = {"rank": 0, "process": 1, "steps": 2, "device": "cpu", "counts": counts, "operators": rows, "skipped": {}}
-    rank.update(not_sampled=0, left_to_budget=0, compiled=False, first_failure=failures[0] if failures else None)
+    rank.update(not_sampled=0, left_to_budget=0, compiled=False, unmet=[], in_other_threads=0)
+    rank.update(first_failure=failures[0] if failures else None)
     return {"tool": "compare", "standard": "ours", "source": "a book", "broken": [], "ranks": [rank]}
 
 

@@ -88,7 +88,8 @@ def command(
 
     The first call of each operator, shape and dtype is compared, then a sample within the budget. A float16 result is
     judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16. What
-    was not compared is untested with the reason, and never passes. Ends with 1 when an operator fails.
+    was not compared is untested with the reason, and never passes. Ends with 1 when an operator fails, and with 2 when
+    nothing was compared.
 
     \b
     torchferry compare -- python train.py
@@ -133,4 +134,6 @@ def command(
     write(text, output_file)
     if summary.failed(found) or ranks_differ:
         sys.exit(exitcodes.FINDINGS)
+    if outcome.code == exitcodes.CLEAN and not summary.compared(found):
+        sys.exit(exitcodes.ERROR)
     sys.exit(outcome.code)

@@ -8,6 +8,7 @@ from typing import Any
 _NAMES = {
     "CompareWithCPU": "torchferry.numerics.compare",
     "open_module_tracker": "torchferry.numerics.compare",
+    "ModuleInfo": "torchferry.numerics.compare",
     "NanInfTracker": "torchferry.numerics.nan.tracker",
     "Recorder": "torchferry.numerics.recording",
     "compare_for_single_op": "torchferry.numerics.replay",

@@ -19,6 +19,11 @@ class Selection:
         self._target = None if target is None else frozenset(map(_bare, target))
         self._white_list = frozenset(map(_bare, white_list))
         self._known: dict[Operator, bool] = {}
+        self._met: set[str] = set()
+
+    def unmet(self) -> list[str]:
+        """Return the names that no operator had which was asked about."""
+        return sorted(((self._target or frozenset()) | self._white_list) - self._met)
 
     def __contains__(self, operator: Operator) -> bool:
         found = self._known.get(operator)
@@ -26,6 +31,7 @@ class Selection:
             names = {operator.name, operator.base, f"{operator.space}.{operator.base}"}
             found = not names & self._white_list and (self._target is None or bool(names & self._target))
             self._known[operator] = found
+            self._met |= names
         return found
 
 

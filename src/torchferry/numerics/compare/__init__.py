@@ -1,5 +1,5 @@
 """Compare each operator of a running program with the CPU in higher precision."""
 
-from torchferry.numerics.compare.tool import CompareWithCPU, ComparisonFailed, open_module_tracker
+from torchferry.numerics.compare.tool import CompareWithCPU, ComparisonFailed, ModuleInfo, open_module_tracker
 
-__all__ = ["CompareWithCPU", "ComparisonFailed", "open_module_tracker"]
+__all__ = ["CompareWithCPU", "ComparisonFailed", "ModuleInfo", "open_module_tracker"]

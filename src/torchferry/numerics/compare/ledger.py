@@ -81,6 +81,8 @@ class Ledger:
         self.skipped: dict[str, int] = {}
         self.left_out = 0
         self.unlisted = 0
+        self.elsewhere = 0
+        """Forward passes in threads that the program started, where nothing is compared."""
         self.rows: dict[tuple[Any, ...], Row] = {}
         self.first_failure: Row | None = None
         self._lock = threading.Lock()
@@ -138,6 +140,7 @@ class Ledger:
                 "skipped": dict(sorted(self.skipped.items())),
                 "not_sampled": self.left_out,
                 "unlisted": self.unlisted,
+                "in_other_threads": self.elsewhere,
                 "operators": [row.document(lang) for row in rows],
                 "first_failure": None if self.first_failure is None else rows.index(self.first_failure),
             }

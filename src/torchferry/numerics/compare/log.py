@@ -18,18 +18,23 @@ from torchferry.numerics.compare.status import Measures, Status, Verdict
 _PARAGRAPHS = 200
 """Failures that are told in full; those that follow get a line each, so that a log does not fill a disk."""
 
+_BEGUN: set[Path] = set()
+"""Files that this process has begun: what a second tool, or a second `with`, finds is added to them."""
+
 
 class Log:
     """Writes what was found.
 
     Args:
         path: A file; standard output where it is None. It is made when there is something to write.
+        head: The line that a file begins with, after the date.
         verbose: Whether calls that pass are told, and arguments.
         quiet: Whether nothing is written at all.
     """
 
-    def __init__(self, path: Path | None, verbose: bool, quiet: bool = False) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, head: Message, verbose: bool, quiet: bool = False) -> None:
+        self._path = None if path is None else path.absolute()
+        self._head = head
         self._verbose = verbose
         self._quiet = quiet
         self._file: TextIO | None = None
@@ -45,10 +50,13 @@ class Log:
         if self._verbose:
             self._write(f"-------------------------  step = {number}  ----------------------\n\n")
 
-    def passed_by(self, name: str, why: Message) -> None:
-        """Write that a call is not compared on request."""
-        if self._verbose:
-            self.line(say("{name} {why}, pass", name=name, why=why))
+    def skipped(self, name: str, why: str) -> None:
+        """Write why a call is not compared."""
+        self.line(say("{name} is not compared: {why}", name=name, why=why))
+
+    def begins(self, name: str) -> None:
+        """Write that a call begins: the last such line of a process that died names the operator that it died in."""
+        self.line(say("{name} starts to run ...", name=name))
 
     def verdict(self, name: str, call: Any, verdict: Verdict, note: Message | None) -> None:
         """Write what a call came to.
@@ -142,8 +150,10 @@ class Log:
             try:
                 if self._file is None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
-                    self._file = self._path.open("w", encoding="utf-8", buffering=1)
-                    self._file.write(f"{datetime.now().astimezone():%Y-%m-%d, %H:%M:%S}\n")
+                    begun = self._path in _BEGUN
+                    self._file = self._path.open("a" if begun else "w", encoding="utf-8", buffering=1)
+                    _BEGUN.add(self._path)
+                    self._file.write(f"{datetime.now().astimezone():%Y-%m-%d, %H:%M:%S}\n{self._head}\n")
                 self._file.write(text)
             except OSError as error:
                 self._quiet = True  # the program goes on, and so do the verdicts

@@ -86,6 +86,8 @@ class CompareMode(TorchDispatchMode):
         if plan is None:
             plan = self._plans[func] = owner.plan(func)
         where = owner.where(plan.operator)
+        if owner.verbose:
+            owner.told(plan, where)
         if owner.golden is not None:
             return self._beside_golden(plan, where, func, args, kwargs or {})
         if plan.left:

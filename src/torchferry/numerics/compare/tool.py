@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
@@ -34,7 +35,7 @@ from torchferry.numerics.compare.worker import Worker
 from torchferry.numerics.inside import rank
 from torchferry.numerics.operators import Operator, operator
 from torchferry.numerics.selection import Selection
-from torchferry.numerics.summaries.standards import STANDARDS
+from torchferry.numerics.summaries.standards import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
 """Bytes that copies may take, unless `memory_limit` says otherwise."""
@@ -159,8 +160,9 @@ class CompareWithCPU:
         self._on_fail = on_fail
         self._judge = Judge("ours" if strict else standard, atol, rtol, strict)
         path = self._directory / f"compare_result_rank{rank()}.txt" if should_log_to_file else None
-        self._log = Log(path, verbose, quiet)
-        self._verbose = verbose
+        head = say("standard: {name} ({source})", name=standard, source=SOURCES[standard])
+        self._log = Log(path, head, verbose, quiet)
+        self.verbose = verbose and not quiet
         self._waits = not background or dump_error_data or on_fail == "raise"
         self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
         self._mode = CompareMode(self, memory_limit)
@@ -168,7 +170,9 @@ class CompareWithCPU:
         self._entered = 0
         self._number = 0
         self._since_choice = 0
-        self._compiled = False
+        self._counted = False
+        self._thread = 0
+        self._handles: list[Any] = []
         self.written: list[Path] = []
         """Directories of failing calls, for `torchferry replay`."""
         _TOOLS.add(self)
@@ -181,7 +185,10 @@ class CompareWithCPU:
             return self
         self._entered += 1
         if self._entered == 1:
+            self._thread = threading.get_ident()
             self.attribution.start()
+            self.attribution.modules.on_root.append(self._root)
+            self._handles = [register_optimizer_step_post_hook(self._updated)]
             self._follow()
         return self
 
@@ -194,6 +201,9 @@ class CompareWithCPU:
         if self._entered:
             return
         self._pull()
+        self.attribution.modules.on_root.remove(self._root)
+        for handle in self._handles:
+            handle.remove()
         self.attribution.stop()
         try:
             self._worker.wait()
@@ -211,6 +221,7 @@ class CompareWithCPU:
         """
         if not self.enabled or self.off:
             return
+        self._counted = True
         self.step_cnt += 1
         self.attribution.next_step()
         self._choose()
@@ -238,6 +249,15 @@ class CompareWithCPU:
         """Whether an operator failed; waits for what is under way."""
         self.wait()
         return self.ledger.counts[Status.FAIL] > 0
+
+    def _updated(self, *_: Any) -> None:
+        """Forget the graphs of earlier steps in a program that does not call `step`."""
+        if not self._counted:
+            self.attribution.next_step()
+
+    def _root(self, *_: Any) -> None:
+        if self.active and threading.get_ident() != self._thread:
+            self.ledger.elsewhere += 1
 
     def _follow(self) -> None:
         """Be among the modes in steps that are asked for, and not in others."""
@@ -270,6 +290,14 @@ class CompareWithCPU:
         """Return what is done with an operator."""
         known = operator(overload)
         return Plan(known, known in self._selection)
+
+    def told(self, plan: Plan, where: Where) -> None:
+        """Say of a call that begins what is done with it."""
+        name = log_name(where, plan.operator.name)
+        if plan.left:
+            self._log.skipped(name, plan.left)
+        else:
+            self._log.begins(name)
 
     def where(self, known: Operator) -> Where:
         """Return where the call belongs that is being dispatched."""
@@ -346,8 +374,9 @@ class CompareWithCPU:
             return Verdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
     def _failed(self, call: Call, verdict: Verdict) -> None:
+        written: Message | None = None
         if self._dump and not self.written:
-            self.written.append(self._keep(call, verdict))
+            written = self._keep(call, verdict)
         if callable(self._on_fail):
             row = next((row for row in self.ledger.rows.values() if row.number == call.number), None)
             if row is not None:
@@ -359,17 +388,37 @@ class CompareWithCPU:
                     name=log_name(call.where, call.operator.name),
                     reason=verdict.reason or "",
                 ),
-                *([say("its call was written to {path}", path=self.written[0])] if self.written else []),
+                *([written] if written is not None else []),
             )
 
-    def _keep(self, call: Call, verdict: Verdict) -> Path:
-        from torchferry.numerics.replay import write
+    def _keep(self, call: Call, verdict: Verdict) -> Message:
+        """Write the call, and return where it is, or why it is not."""
+        from torchferry.numerics.replay import capture, judge, write
 
-        args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
+        overload = call.operator.overload
+
+        def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
+            smaller = capture(overload, args, kwargs, device=call.device)
+            return any(one.status == Status.FAIL.value for one in judge(smaller, call.device, self.standard))
+
         note = {"status": verdict.status.value, "reason": str(verdict.reason or ""), "step": call.step}
-        return write(
-            self._directory, call.operator.overload, args, kwargs, call.where, note, step=call.step, device=call.device
-        )
+        try:
+            args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
+            path = write(
+                self._directory,
+                overload,
+                args,
+                kwargs,
+                call.where,
+                note,
+                step=call.step,
+                device=call.device,
+                fails=None if self.standard == "given" else fails,
+            )
+        except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now
+            return say("the call could not be written: {error}", error=error)
+        self.written.append(path)
+        return say("its call was written to {path}", path=path)
 
     # --- what was found ---
 
@@ -386,6 +435,10 @@ class CompareWithCPU:
                 self._mode.passed[kind] = 0
         return {
             "steps": self.step_cnt,
+            "standard": self.standard,
+            "source": SOURCES[self.standard],
+            "unmet": self._selection.unmet(),
+            "called": bool(self._mode.plans()) or self.step_cnt > 0,
             "device": self._mode.device or "cpu",
             "compiled": _compiles(),
             "left_to_budget": self.sampler.left_to_budget,
@@ -399,6 +452,24 @@ def _compiles() -> bool:
     frames = sys.modules.get("torch._dynamo.eval_frame")
     backends = getattr(frames, "cached_backends", {})  # None stands for what only forbids compiling
     return any(backend is not None for backend in backends.values())
+
+
+class ModuleInfo:
+    """The place of a module, for programs that import it beside `open_module_tracker`: reports have its path.
+
+    Args:
+        name: Of the module.
+        father: The module that holds it.
+    """
+
+    def __init__(self, name: str, father: ModuleInfo | None = None) -> None:
+        self.name = name
+        self.father = father
+
+    def name_with_prefix(self) -> str:
+        """Return `GPT/Block/Linear`."""
+        before = self.father.name_with_prefix() if self.father is not None else ""
+        return f"{before}/{self.name}" if before else self.name
 
 
 def open_module_tracker(model: nn.Module) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from torchferry.core.messages import say
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
-from torchferry.numerics.summaries.compare import failed, lines
+from torchferry.numerics.summaries.compare import compared, failed, lines
 
 _LEVELS = {"fail": 1.0, "warn": 0.7}
 _SHOWN = 2000
@@ -27,7 +27,8 @@ def render(found: dict[str, Any], lang: str) -> str:
     """Return the page for a document of `torchferry compare`."""
     said = list(lines(found, lang))
     first = next((line for line in said if line.startswith(say("FIRST FAILURE").render(lang))), "")
-    title = first or say("no operator failed").render(lang)
+    nothing = said[-1] if not compared(found) else ""
+    title = first or nothing or say("no operator failed").render(lang)
     rows = sorted(_rows(found), key=_badness)
     head = ("rank", "status", *(_HEADS.get(name, name) for name in _COLUMNS))
     cut = len(rows) - _SHOWN
@@ -44,7 +45,7 @@ def render(found: dict[str, Any], lang: str) -> str:
     ]
     if cut > 0:
         body.append(page.paragraphs([say("{count} more rows: write CSV for all", count=cut).render(lang)]))
-    return page.framed(title, not failed(found), body, lang)
+    return page.framed(title, not (failed(found) or nothing), body, lang)
 
 
 def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:

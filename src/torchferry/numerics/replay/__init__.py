@@ -19,7 +19,7 @@ from torchferry.numerics.replay.judging import FAIL, PASS, UNTESTED, Judgement
 from torchferry.numerics.replay.reading import Call, Refused, read_call
 from torchferry.numerics.replay.single import compare_for_single_op, nan_inf_track_for_single_op
 from torchferry.numerics.replay.verdicts import STANDARDS, verdicts
-from torchferry.numerics.replay.writing import LIMIT, keep, save, write
+from torchferry.numerics.replay.writing import LIMIT, save, write
 
 __all__ = [
     "FAIL",
@@ -33,7 +33,6 @@ __all__ = [
     "capture",
     "compare_for_single_op",
     "judge",
-    "keep",
     "nan_inf_track_for_single_op",
     "read",
     "run",

@@ -9,7 +9,6 @@ import math
 import re
 import shutil
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,26 +81,6 @@ def write(
         note = {**note, "shrunk": {"from": before, "to": size(args, kwargs)}}
     call = host.capture(overload, args, kwargs, device=device, random=random, limit=limit)
     return save(folder, call, where, note, step=step, libraries=libraries)
-
-
-def keep(
-    folder: Path,
-    overload: Any,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    where: Any,
-    note: dict[str, Any],
-    **more: Any,
-) -> Path | None:
-    """Do as `write`, inside of somebody's program: what goes wrong is a warning, and None is returned."""
-    try:
-        return write(folder, overload, args, kwargs, where, note, **more)
-    except TorchferryError as error:
-        warnings.warn("torchferry: " + "; ".join(error.lines()), stacklevel=2)
-    except (RuntimeError, MemoryError, OSError) as error:  # the device may be broken: that is why it is written
-        said = say("the call of {name} is not written: {error}", name=overload, error=error)
-        warnings.warn(f"torchferry: {said}", stacklevel=2)
-    return None
 
 
 def save(

@@ -23,7 +23,7 @@ _WORST = 12
 
 def document(outcome: Outcome, standard: str, source: str, command: list[str]) -> dict[str, Any]:
     """Return what was found in all processes. Processes that compared nothing, such as launchers, are left out."""
-    ranks = [result for result in outcome.results if result.get("operators") or "error" in result]
+    ranks = [result for result in outcome.results if result.get("called") or "error" in result]
     return {
         "schema": SCHEMA,
         "tool": "compare",
@@ -74,7 +74,20 @@ def lines(found: dict[str, Any], lang: str) -> Iterator[str]:
         yield ""
         yield from _worst_lines(worst, lang)
     if not compared(found):
-        yield say("NOTHING WAS COMPARED: no process called an operator that computes").render(lang)
+        yield say("NOTHING WAS COMPARED: {why}", why=_why_nothing(found)).render(lang)
+
+
+def _why_nothing(found: dict[str, Any]) -> Message:
+    ranks = [rank for rank in found["ranks"] if "error" not in rank]
+    if not ranks:
+        return say("no process called an operator in the steps that were asked for")
+    if any(rank["counts"]["untested"] for rank in ranks):
+        return say("all that was called is untested, for the reasons above")
+    unmet = sorted(set.intersection(*(set(rank["unmet"]) for rank in ranks)))
+    if unmet:
+        return say("no operator was called by the name {names}", names=", ".join(unmet))
+    steps = max(rank["steps"] for rank in ranks)
+    return say("the program ended after {steps} steps; see --start-step, --end-step and what was skipped", steps=steps)
 
 
 def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
@@ -117,6 +130,13 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
     if rank["skipped"]:
         classes = ", ".join(f"{count} {name}" for name, count in rank["skipped"].items())
         yield say("skipped by class: {classes}", classes=classes)
+    if rank["unmet"]:
+        yield say("no operator was called by the name {names}", names=", ".join(rank["unmet"]))
+    if rank["in_other_threads"]:
+        yield say(
+            "{count} forward passes ran in threads of the program, where nothing is compared",
+            count=rank["in_other_threads"],
+        )
     if rank["left_to_budget"]:
         yield say(
             "{count} kinds of call came after the 64th of their operator and were left to the budget",
