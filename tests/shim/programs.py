@@ -411,6 +411,23 @@ print(dist.is_initialized())
         "True 1 0\nFalse",
     ),
     Program(
+        "sharded models and a mesh",
+        """
+import os, tempfile, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+dist.init_process_group("nccl", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+mesh = init_device_mesh("cuda", (1,))
+whole, parts = (torch.nn.Linear(4, 4).cuda() for _ in range(2))
+for model in (FullyShardedDataParallel(whole, device_id=0), fully_shard(parts, mesh=mesh)):
+    model(torch.ones(2, 4, device="cuda")).sum().backward()
+    print(next(model.parameters()).grad.device, mesh.device_type)
+dist.destroy_process_group()
+""",
+        "cuda:0 cuda\ncuda:0 cuda",
+        {PTEX: "...has no `torch.distributed.fsdp.FullyShardedDataParallel`"},
+    ),
+    Program(
         "streams and events",
         """
 import torch

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from tests.shim.programs import ALL
 from torchferry.backends.target import Target
 
 pytest.importorskip("torch")
@@ -19,7 +23,17 @@ hamming_window empty_quantized sparse_compressed_tensor asarray
 `frombuffer`, which they list as well, takes none. Source: their transfer_to_npu.py, transfer_to_gcu.py, gpu_migration.
 """
 
+DOCS = Path(__file__).parent.parent.parent / "docs"
+
 METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_each_row_of_the_comparison_is_a_test(language: str) -> None:
+    rows = [line for line in (DOCS / language / "running.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"\[([^\]]+)\](?!\()", row)}
+    assert len(named) > 25
+    assert named - {program.name for program in ALL} == set()
 
 
 def test_every_factory_of_the_vendors_lists_is_found() -> None:
