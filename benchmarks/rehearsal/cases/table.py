@@ -94,6 +94,20 @@ REFUSED = {
 }
 """What an unchanged program rightly says at its end, by its name and target."""
 
+_ITSELF = "NOTHING RAN ON THE DEVICE"
+"""accelerate chooses the device, and does not know the card: it takes the CPU, and the rehearsal says so."""
+
+PORTABLE = {
+    **{(name, target): _ITSELF for name in ("trainer", "trainer 2 ranks") for target in ("gcu", "ptex")},
+    **{(name, target): _ITSELF for name in ("accelerated", "accelerated 2 ranks") for target in ("gcu", "ptex")},
+    ("accelerated bfloat16", "gcu"): _ITSELF,
+    ("trainer bfloat16", "gcu"): "Your setup doesn't support bf16/gpu",
+    ("trainer bfloat16", "ptex"): "Your setup doesn't support bf16/gpu",
+    ("examples distributed/tensor_parallelism", "ptex"): "Default process group has not been initialized",
+    ("examples distributed/FSDP2", "ptex"): "Invalid device string: 'xla:0:",  # its devices have a number
+}
+"""The same of a program in portable style."""
+
 VISION = ("torchvision",)
 
 
@@ -215,6 +229,7 @@ def _libraries() -> list[Case]:
             unchanged_alone=True,
             reference=(Edit("main.py", '"gpu"', '"cpu"'),),
         ),
+        _own("deepspeed_zero", "npu", "main.py", "deepspeed", unchanged_alone=True, ranks=1, reference=()),
         _own("timm_models", "npu", models, "timm"),
         _own("timm_models", "gcu", models, "timm"),
         _own("diffusion", "musa", *diffusion, image="image.png"),
