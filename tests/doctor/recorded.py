@@ -42,6 +42,7 @@ class Recorded(Machine):
         answer: What the program that looks into Python printed.
         imported: What importing the plugin printed.
         nodes: Device nodes, which a folder of an ordinary user cannot hold.
+        links: What links point at.
         who: The user.
         bounds: Soft and hard limits.
         rooms: Room by path.
@@ -51,6 +52,7 @@ class Recorded(Machine):
     answer: Mapping[str, Any] | Ran = field(default_factory=lambda: PYTHON)
     imported: Mapping[str, Any] | Ran = field(default_factory=lambda: {"error": "", "version": "1"})
     nodes: Mapping[str, Entry] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
     who: User = field(default_factory=lambda: User(1000, "mia", (1000,)))
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rooms: Mapping[str, Space] = field(default_factory=dict)
@@ -79,6 +81,9 @@ class Recorded(Machine):
 
     def entry(self, path: str) -> Entry | None:
         return self.nodes.get(path) or super().entry(path)
+
+    def link(self, path: str) -> str | None:
+        return self.links.get(path)
 
     def find(self, pattern: str) -> list[str]:
         from fnmatch import fnmatchcase

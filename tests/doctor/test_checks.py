@@ -35,6 +35,7 @@ from torchferry.doctor.running import Ran
 ROOMY = Space(1 << 40, 1 << 39, True, True)
 SHM = Space(64 << 30, 60 << 30, True, True)
 INSIDE = {"/.dockerenv": ""}
+IPC = "/proc/self/ns/ipc"
 MODULES = {"/proc/modules": "drv_pcie_host 40960 1\n"}
 NPU_PCI = {
     "/sys/bus/pci/devices/0000:c1:00.0/vendor": "0x19e5\n",
@@ -98,6 +99,25 @@ def musa(version: str) -> dict[str, object]:
         distributions={"torch": version, "torch-musa": version},
         torch={"version": version, "cuda": None, "hip": None},
     )
+
+
+def t20(torch: str = "1.10.0", gcu: str = "1.10.0", ptex: str = "1.3.20") -> dict[str, object]:
+    """Return an interpreter that has the two distributions of the T20's plugin."""
+    return python(
+        modules={"torch": "/t", "torch_gcu": "/g", "ptex": "/p"},
+        distributions={"torch": torch, "torch-gcu": gcu, "ptex": ptex},
+        torch={"version": torch, "cuda": None, "hip": None},
+    )
+
+
+def companions(torch: str, **versions: str) -> dict[str, object]:
+    """Return an interpreter that has torch and what belongs to it."""
+    return npu(torch, distributions={"torch": torch, **versions})
+
+
+def variables(**values: str) -> dict[str, object]:
+    """Return a machine's environment."""
+    return {"environment": {"PATH": "/usr/bin", **values}}
 
 
 def musa_sdk(version: str) -> dict[str, str]:
@@ -278,6 +298,17 @@ CASES = [
     Case("card.memory", "npu", (("ok", "free on: 0, 1"),), machine=tool("npu-smi info", NPU_910B)),
     Case("card.memory", "npu", (("warning", "60001 of 65536"), ("ok", "1")), machine=tool("npu-smi info", NPU_SICK)),
     Case("card.memory", "ptex", (("unknown", "card 0"), ("unknown", "card 1")), machine=tool("efsmi", T20)),
+    Case(  # the tool names no process: who has the card open is looked for
+        "card.memory",
+        "gcu",
+        (("warning", "card 0: 40000 of 42976 MiB"),),
+        {"/proc/4711/comm": "python3\n", "/proc/4711/fd/5": "", "/proc/12/fd/0": ""},
+        machine={
+            **tool("efsmi -q", GCU_Q.replace("Used Size               : 0 ", "Used Size : 40000 ")),
+            "nodes": {"/dev/gcu0": node("/dev/gcu0")},
+            "links": {"/proc/4711/fd/5": "/dev/gcu0", "/proc/12/fd/0": "/dev/null"},
+        },
+    ),
     Case("card.memory_size", "musa", (("ok", "every card"),), machine=tool("mthreads-gmi", MUSA_S80)),
     Case(
         "card.memory_size",
@@ -385,6 +416,77 @@ CASES = [
         machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "1,0"}},
     ),
     Case("environment.visible_devices", "musa", (("failure", "MTHREADS_VISIBLE_DEVICES is not set"),), INSIDE),
+    Case(  # given with --device, or by --privileged
+        "environment.visible_devices",
+        "musa",
+        (("ok", "every card is used"),),
+        INSIDE,
+        machine={"nodes": {"/dev/mtgpu.0": node("/dev/mtgpu.0")}},
+    ),
+    Case(
+        "environment.visible_devices",
+        "musa",
+        (("failure", "MTHREADS_VISIBLE_DEVICES is `void`"),),
+        INSIDE,
+        machine=variables(MTHREADS_VISIBLE_DEVICES="void"),
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("warning", "CUDA_VISIBLE_DEVICES is 0,1, and ASCEND_RT_VISIBLE_DEVICES is 2"),),
+        machine=variables(CUDA_VISIBLE_DEVICES="0,1", ASCEND_RT_VISIBLE_DEVICES="2"),
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("ok", "ASCEND_RT_VISIBLE_DEVICES is 0,1"),),
+        machine=variables(CUDA_VISIBLE_DEVICES="0,1", ASCEND_RT_VISIBLE_DEVICES="0,1"),
+    ),
+    Case(
+        "environment.visible_devices",
+        "gcu",
+        (("warning", "TOPS_VISIBLE_DEVICES is 1, and ENFLAME_VISIBLE_DEVICES passes 0"),),
+        INSIDE,
+        machine=variables(TOPS_VISIBLE_DEVICES="1", ENFLAME_VISIBLE_DEVICES="0"),
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("warning", "ASCEND_RT_VISIBLE_DEVICES is 5, and ASCEND_VISIBLE_DEVICES passes 0"),),
+        INSIDE,
+        machine=variables(ASCEND_RT_VISIBLE_DEVICES="5", ASCEND_VISIBLE_DEVICES="0"),
+    ),
+    Case(  # the host's numbers or the container's: nobody has verified it
+        "environment.visible_devices",
+        "npu",
+        (("unknown", "ASCEND_RT_VISIBLE_DEVICES is 4,5, and ASCEND_VISIBLE_DEVICES passes 4,5"),),
+        INSIDE,
+        machine=variables(ASCEND_RT_VISIBLE_DEVICES="4,5", ASCEND_VISIBLE_DEVICES="4,5"),
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("ok", "ASCEND_RT_VISIBLE_DEVICES is 0,1"),),
+        INSIDE,
+        machine=variables(ASCEND_RT_VISIBLE_DEVICES="0,1", ASCEND_VISIBLE_DEVICES="4,5"),
+    ),
+    Case(  # a card of this vendor is four devices
+        "environment.visible_devices",
+        "sdaa",
+        (("ok", "SDAA_VISIBLE_DEVICES is 3"),),
+        INSIDE,
+        machine=variables(SDAA_VISIBLE_DEVICES="3", TECO_VISIBLE_DEVICES="1"),
+    ),
+    Case(  # privileged: more is here than the variable passes in
+        "environment.visible_devices",
+        "gcu",
+        (("ok", "TOPS_VISIBLE_DEVICES is 1"),),
+        INSIDE,
+        machine={
+            **variables(TOPS_VISIBLE_DEVICES="1", ENFLAME_VISIBLE_DEVICES="0"),
+            "nodes": {f"/dev/gcu{index}": node(f"/dev/gcu{index}") for index in range(2)},
+        },
+    ),
     Case("environment.proxy", "npu", (("ok", "no proxy"),)),
     Case(
         "environment.proxy",
@@ -479,6 +581,13 @@ CASES = [
         (("ok", "host's network"),),
         {**INSIDE, "/sys/class/net/eth0/ifindex": "2\n", "/sys/class/net/eth0/iflink": "2\n"},
     ),
+    Case(
+        "container.ipc", "ptex", (("ok", "host's IPC namespace"),), INSIDE, machine={"links": {IPC: "ipc:[4026531839]"}}
+    ),
+    Case("container.ipc", "ptex", (("warning", "of its own"),), INSIDE, machine={"links": {IPC: "ipc:[4026532177]"}}),
+    Case("container.ipc", "ptex", (("unknown", "cannot be told"),), INSIDE),
+    Case("container.ipc", "npu", (("ok", "no `--ipc=host` is needed"),), INSIDE),
+    Case("container.ipc", "ptex", (("skipped", "no container"),)),
     Case("container.shared_memory", "npu", (("ok", "65536 MiB"),), INSIDE, machine={"rooms": {"/dev/shm": SHM}}),
     Case(
         "container.shared_memory",
@@ -536,6 +645,87 @@ CASES = [
     Case("python.versions", "npu", (("failure", "is for torch 2.9.0"),), machine=npu("2.8.0+cpu", "2.9.0")),
     Case("python.versions", "npu", (("unknown", "not in the vendor's table"),), machine=npu("2.9.0", "2.9.0.post99")),
     Case("python.versions", "npu", (("unknown", "neither"),), machine=npu("3.0.0", "3.0.0")),
+    Case("python.versions", "npu", (("failure", "for torch 2.9.0 it is"),), machine=npu("2.9.0", "2.2.0")),
+    Case("python.versions", "npu", (("ok", "belong together"),), machine=npu("2.9.0", "2.9.0+git1a2b3c")),
+    Case("python.versions", "musa", (("ok", "belong together"),), machine=musa("2.9.1")),
+    Case(  # torch_musa's own version check: 2.1.0 and 2.1.1 are for torch 2.5.0 too
+        "python.versions",
+        "musa",
+        (("ok", "torch 2.5.0 and torch_musa 2.1.1 belong"),),
+        machine=python(
+            distributions={"torch": "2.5.0", "torch-musa": "2.1.1"}, torch={"version": "2.5.0"}, modules={"torch": "/t"}
+        ),
+    ),
+    Case(  # torch_musa was numbered otherwise before 2.5.0
+        "python.versions",
+        "musa",
+        (("unknown", "is not in the vendor's table, which has 2.5.0, 2.1.1, 2.1.0"),),
+        machine=python(
+            distributions={"torch": "2.5.0", "torch-musa": "2.0.0"}, torch={"version": "2.5.0"}, modules={"torch": "/t"}
+        ),
+    ),
+    Case(  # the T20 stack as users documented it: TopsRider t2x 2.5.136
+        "python.versions",
+        "ptex",
+        (("ok", "torch 1.10.0 and torch_gcu 1.10.0 belong"), ("ok", "torch 1.10.0 and ptex 1.3.20 belong")),
+        machine=t20(),
+    ),
+    Case(  # T20 deployment manual, stage 3 step 6 and stage 5 step 4
+        "python.versions",
+        "ptex",
+        (
+            ("ok", "torch_gcu 1.10.0+2.5.136"),
+            ("unknown", "nobody has verified ptex 2.1.0+torch1.11.0 with torch 1.10.0"),
+        ),
+        machine=t20(gcu="1.10.0+2.5.136", ptex="2.1.0+torch1.11.0"),
+    ),
+    Case(  # T20 deployment manual, stage 5 step 4: a script of the project replaced torch
+        "python.versions",
+        "ptex",
+        (
+            ("failure", "torch_gcu 1.10.0 is for torch 1.10.0, and torch 1.13.1 is installed"),
+            ("failure", "ptex 1.3.20 is for torch 1.10.0"),
+        ),
+        machine=t20("1.13.1+cu117"),
+    ),
+    Case(
+        "python.versions",
+        "ptex",
+        (("ok", "torch_gcu"), ("unknown", "torch 1.10.0 with ptex 9.9 is not in the vendor's table")),
+        machine=t20(ptex="9.9"),
+    ),
+    Case("python.versions", "ptex", (("skipped", "missing"),), machine=t20(gcu="", ptex="")),
+    Case("python.companions", "npu", (("skipped", "neither"),), machine=npu()),
+    Case(
+        "python.companions",
+        "npu",
+        (("ok", "torchvision 0.24.1+cpu belongs to torch 2.9.0"), ("ok", "torchaudio 2.9.0")),
+        machine=companions("2.9.0+cpu", torchvision="0.24.1+cpu", torchaudio="2.9.0"),
+    ),
+    Case(  # T20 deployment manual, stage 5 step 4: a script of the project replaced torchvision
+        "python.companions",
+        "ptex",
+        (("warning", "torchvision 0.14.1 is installed, and to torch 1.10.0 belongs 0.11.1"),),
+        machine=companions("1.10.0", torchvision="0.14.1"),
+    ),
+    Case(  # torchaudio 2.11 serves every later torch; a torch that is not in the table is judged by its first numbers
+        "python.companions",
+        "npu",
+        (("ok", "torchvision 0.28.7 belongs to torch 2.13.7"), ("ok", "torchaudio 2.11.0")),
+        machine=companions("2.13.7", torchvision="0.28.7", torchaudio="2.11.0"),
+    ),
+    Case(
+        "python.companions",
+        "musa",
+        (("ok", "torchvision 0.24.1.post1+musa5.2.0"), ("unknown", "torchaudio 7.0 is not in the table")),
+        machine=companions("2.9.1+musa5.2.0", torchvision="0.24.1.post1+musa5.2.0", torchaudio="7.0"),
+    ),
+    Case(
+        "python.companions",
+        "npu",
+        (("unknown", "belongs to torch 3.0.0 is not known"),),
+        machine=companions("3.0.0", torchvision="0.28.0"),
+    ),
     Case("python.sdk", "npu", (("ok", "fits CANN 8.5.0"),), CANN, machine=npu()),
     Case(
         "python.sdk",
@@ -652,7 +842,9 @@ def test_what_is_not_well_has_a_cause_and_a_command(case: Case, tmp_path: Path) 
             assert all(result.commands), result
             for text in (result.what, result.cause, result.advice):
                 assert text is None or re.search(r"[\u4e00-\u9fff]", text.render("zh")) or "{" not in str(text)
+        assert "{" not in result.what.render("en") + (result.cause.render("en") if result.cause else "")
         for command in result.commands:
+            assert "..." not in command, command
             assert "{" not in re.sub(r"'\{\{.*?\}\}'|\$\{\w+\}|%\{\w+\}", "", command), command
 
 
@@ -676,6 +868,80 @@ def test_joining_the_group_render_as_the_manual_says(tmp_path: Path) -> None:
     nodes = {"/dev/dri/renderD128": node("/dev/dri/renderD128", gid=0, usable=False)}
     absent = commands("node.access", "musa", tmp_path / "b", {"/etc/group": "root:x:0:\n"}, nodes=nodes)
     assert absent == ["sudo groupadd -o -g 109 render", "sudo usermod -aG render mia"]
+
+
+RENDER = "/dev/dri/renderD128"
+GROUPS: dict[str, tuple[str, dict[str, tuple[int, int]], list[str]]] = {
+    "the card's node comes first, and the group has no name": (
+        "root:x:0:\n",
+        {"/dev/mtgpu.0": (109, 0o660), RENDER: (109, 0o660)},
+        ["sudo groupadd -o -g 109 render", "sudo usermod -aG render mia"],
+    ),
+    "root's, with a mode that lets a group in": (
+        "root:x:0:\n",
+        {"/dev/mtgpu.0": (0, 0o660), RENDER: (0, 0o660)},
+        ["sudo groupadd -o -g 109 render", "sudo usermod -aG render mia"],
+    ),
+    "the group is there under another number": (
+        "render:x:993:\n",
+        {RENDER: (109, 0o660)},
+        [f"sudo chgrp render {RENDER}", "sudo usermod -aG render mia"],
+    ),
+    "another group has them": ("video:x:44:\n", {RENDER: (44, 0o660)}, ["sudo usermod -aG video mia"]),
+    "nobody knows which group it should be": (
+        "",
+        {"/dev/mtgpu.0": (109, 0o660)},
+        ["ls -l /dev/mtgpu.0", "sudo setfacl -m u:mia:rw /dev/mtgpu.0"],
+    ),
+    "the mode": ("", {RENDER: (109, 0o640)}, [f"ls -l {RENDER}", f"sudo chmod g+rw {RENDER}"]),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_who_is_let_in_is_judged_by_the_node_whose_group_is_known(name: str, tmp_path: Path) -> None:
+    groups, nodes, wanted = GROUPS[name]
+    closed = {path: node(path, gid=gid, mode=mode, usable=False) for path, (gid, mode) in nodes.items()}
+    assert commands("node.access", "musa", tmp_path, {"/etc/group": groups}, nodes=closed) == wanted
+
+
+def test_an_explicit_choice_of_cards_is_not_overwritten(tmp_path: Path) -> None:
+    def mend(**values: str) -> list[str]:
+        return commands("environment.visible_devices", "npu", tmp_path, {}, environment=values)
+
+    assert mend(CUDA_VISIBLE_DEVICES="0,1", ASCEND_RT_VISIBLE_DEVICES="2") == ["unset CUDA_VISIBLE_DEVICES"]
+    assert mend(CUDA_VISIBLE_DEVICES="0,1") == ["export ASCEND_RT_VISIBLE_DEVICES=0,1; unset CUDA_VISIBLE_DEVICES"]
+    assert mend(CUDA_VISIBLE_DEVICES="GPU-8e1f") == ["unset CUDA_VISIBLE_DEVICES"]
+
+
+def test_a_replaced_torch_is_mended_by_the_framework_and_not_by_the_same_wheel(tmp_path: Path) -> None:
+    wheel = "/usr/local/topsrider/ai_development_toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl"
+    lines = commands("python.versions", "ptex", tmp_path, {wheel: ""}, **t20("1.13.1"))
+    assert set(lines) == {"./TopsRider_t2x_2.5.136_deb_amd64.run -y -C torch-gcu"}
+
+
+def test_a_replaced_torchvision_is_installed_alone(tmp_path: Path) -> None:
+    line = "/venv/bin/python -m pip install torchvision=={} --no-deps{}"
+    found = commands("python.companions", "ptex", tmp_path, {}, **companions("1.10.0", torchvision="0.14.1"))
+    assert found == [line.format("0.11.1", "")]
+    found = commands("python.companions", "npu", tmp_path, {}, **companions("2.7.1+cpu", torchvision="0.20.0"))
+    assert found == [line.format("0.22.1", " --index-url https://download.pytorch.org/whl/cpu")]
+
+
+def test_the_process_that_has_a_card_open_is_named(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.check == "card.memory" and "links" in case.machine)
+    (result,) = results_of(case, tmp_path)
+    assert result.cause is not None
+    assert "4711 python3 (/dev/gcu0)" in result.cause.render("en")
+    assert result.commands == ("ps -o pid,user,etime,args -p 4711",)
+
+
+def test_the_same_python_is_not_advised_again(tmp_path: Path) -> None:
+    def advice(**machine: object) -> str:
+        return commands("python.torch", "npu", tmp_path, {}, outputs={"python3": ""}, **machine)[0]
+
+    assert advice() == "torchferry doctor --python $(command -v python3)"
+    assert advice(python="python3").startswith("find / ")
+    assert advice(**python(executable="python3")).startswith("find / ")
 
 
 def test_root_may_open_what_others_may_not(tmp_path: Path) -> None:

@@ -38,6 +38,16 @@ def test_without_a_target_it_says_what_was_looked_for(tmp_path: Path) -> None:
     assert (chosen["ok"], sorted(chosen["sought"])) == (False, registry.built_in())
 
 
+def test_an_issue_without_a_target_is_a_block_too(tmp_path: Path) -> None:
+    done = torchferry("doctor", "-f", "issue", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("<details><summary>torchferry doctor: nothing here")
+    assert done.stdout.rstrip().endswith("</details>")
+    assert done.stdout.count("```") == 2
+    assert "| torchferry | " in done.stdout
+    assert "/dev/davinci[0-9]*" in done.stdout
+
+
 def test_it_takes_less_than_three_seconds() -> None:
     best = 99.0
     for _ in range(5):
@@ -72,6 +82,8 @@ def test_checks_can_be_chosen_and_the_exit_code_follows() -> None:
     [
         (("--target", "nup"), "did you mean `npu`?"),
         (("--dry-run",), "belong to --fix"),
+        (("--select", "nope"), "there is no check or family `nope`"),
+        (("--select", "python.version"), "did you mean python.versions"),
         (("diff", "gone.json", "gone.json"), "no snapshot"),
         (("--probe-timeout", "0"), "0"),
     ],

@@ -19,6 +19,24 @@ MACHINES: dict[str, tuple[dict[str, str], dict[str, Any], str | None, list[str]]
         ["npu"],
     ),
     "musa by plugin alone": ({"/venv/lib/python3.10/site-packages/torch_musa/": ""}, {}, "musa", ["musa"]),
+    "musa by Debian's Python": (
+        {"/usr/local/lib/python3.10/dist-packages/torch_musa/": ""},
+        {"python": "/usr/bin/python3"},
+        "musa",
+        ["musa"],
+    ),
+    "npu by a Python of 64-bit folders": (
+        {"/usr/lib64/python3.9/site-packages/torch_npu/": ""},
+        {"python": "/usr/bin/python3"},
+        "npu",
+        ["npu"],
+    ),
+    "another Python's packages say nothing": (
+        {"/usr/local/lib/python3.10/dist-packages/torch_musa/": ""},
+        {},
+        None,
+        [],
+    ),
     "sdaa by tool": ({}, {"outputs": {"teco-smi": ""}}, "sdaa", ["sdaa"]),
     "one driver, two families": ({"/sys/module/enflame/version": "1"}, {}, None, ["gcu", "ptex"]),
     "one driver, and the plugin decides": (

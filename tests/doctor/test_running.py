@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from torchferry.doctor.machine import Machine
 from torchferry.doctor.running import LIMIT, run
 
 PROGRAMS = {
@@ -71,3 +72,13 @@ def test_a_tool_that_is_not_there_or_may_not_be_run(tmp_path: Path) -> None:
     assert run(("no-such-tool-anywhere",), 1.0, os.environ).problem == "missing"
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     assert run((str(tmp_path / "tool"),), 1.0, os.environ).problem == "denied"
+
+
+def test_who_has_a_file_open(tmp_path: Path) -> None:
+    machine, path = Machine(), str(tmp_path / "card")
+    Path(path).write_text("")
+    assert machine.openers([path]) == []
+    with Path(path).open():
+        (opener,) = machine.openers([path, "/nowhere"])
+    assert (opener.pid, opener.paths) == (os.getpid(), (path,))
+    assert opener.name not in ("", "?")

@@ -117,6 +117,7 @@ def command(
     if listing:
         _list(choices.lang)
         return
+    engine.choose(codes)  # a name that is none is refused on every machine, before anything is looked at
     if _nothing_here(choices, output_format):
         sys.exit(exitcodes.FINDINGS)
     diagnosis = _diagnose(choices, probe_timeout if probing else None)
@@ -236,10 +237,15 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
         click.echo(json.dumps({**empty, "results": []}, indent=2))
         return True
     lang = choices.lang
-    click.echo(_NOTHING.render(lang))
-    click.echo(say("Looked for:").render(lang))
-    for name, what in sought.items():
-        click.echo(f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(what)}")
+    looked = [_NOTHING.render(lang), say("Looked for:").render(lang)]
+    looked += [
+        f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(what)}" for name, what in sought.items()
+    ]
+    if form == "issue":
+        machine = Machine(python=choices.python or sys.executable)
+        click.echo("\n".join(report.issue_block(machine, _NOTHING.render(lang), [], looked)))
+        return True
+    click.echo("\n".join(looked))
     click.echo(
         say(
             "What one of them needs, and the commands that install it: {command}",

@@ -25,10 +25,8 @@ def signs(machine: Machine, name: str) -> list[str]:
         found += [tool] if tool else []
     for path in facts.sdk.scripts:
         found += machine.find(path)[:1]
-    site = machine.python.rpartition("/bin/")[0]
-    if site:
-        found += machine.find(f"{site}/lib/python3*/site-packages/{backend.PLUGIN}")[:1]
-    return found
+    packages = (path for folder in machine.package_folders() for path in machine.find(f"{folder}/{backend.PLUGIN}"))
+    return found + list(packages)[:1]
 
 
 def sought(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -43,10 +44,20 @@ def choose(select: Iterable[str]) -> tuple[Check, ...]:
     wanted = tuple(select)
     for name in wanted:
         if not any(_named(check, name) for check in all_checks()):
-            raise UsageError(
-                say("there is no check or family `{name}`", name=name), say("`torchferry doctor --list` lists them")
-            )
+            raise _unknown(name)
     return tuple(check for check in all_checks() if not wanted or any(_named(check, name) for name in wanted))
+
+
+def _unknown(name: str) -> UsageError:
+    names = {part for check in all_checks() for part in (check.code, check.code.partition(".")[0], check.side)}
+    near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    near += sorted(code for code in names if name and name in code and code not in near)[: 3 - len(near)]
+    return UsageError(
+        say("there is no check or family `{name}`", name=name),
+        say("did you mean {names}? `torchferry doctor --list` lists them all", names=", ".join(near))
+        if near
+        else say("`torchferry doctor --list` lists them"),
+    )
 
 
 def _named(check: Check, name: str) -> bool:

@@ -17,6 +17,9 @@ from torchferry.doctor.result import Remedy, Result
 MARK = "# torchferry doctor"
 """Ends every line that we add, so that it can be found and taken back."""
 
+OPEN_MARK = "# after a line without end, torchferry doctor"
+"""Ends the line that we add behind a last line without end: taking it back leaves that line without end again."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -41,28 +44,43 @@ def plan(results: Iterable[Result], machine: Machine, file: Path | None) -> tupl
     """Return the fixes that can be applied, and those that wait for a file to be named (`--env-file`)."""
     steps: list[Step] = []
     waiting: list[Remedy] = []
+    added: list[str] = []
     for remedy in dict.fromkeys(result.remedy for result in results if result.remedy is not None):
         if remedy.kind == "folder":
-            path = machine.place(remedy.text)
-            made = path
-            while not made.parent.exists():
-                made = made.parent
-            undo = f"rmdir {'-p ' if made != path else ''}{shlex.quote(str(path))}"
-            if made != path:
-                undo = (
-                    f"cd {shlex.quote(str(made.parent))} && rmdir -p {shlex.quote(str(path.relative_to(made.parent)))}"
-                )
-            steps.append(Step(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo))
+            steps.append(_folder(remedy, machine))
         elif file is None:
             waiting.append(remedy)
-        else:
-            line = f"{remedy.text}  {MARK}"
-            if line in _lines(file):
-                continue
-            quoted = shlex.quote(str(file))
-            undo = f"sed -i '/{MARK}$/d' {quoted}"
-            steps.append(Step(remedy, file, line, f"echo {shlex.quote(line)} >> {quoted}", undo))
+        elif not any(f"{remedy.text}  {mark}" in _lines(file) for mark in (MARK, OPEN_MARK)):
+            steps.append(_line(remedy, file, first=not added))
+            added.append(remedy.text)
     return steps, waiting
+
+
+def _folder(remedy: Remedy, machine: Machine) -> Step:
+    path = machine.place(remedy.text)
+    made = path
+    while not made.parent.exists():
+        made = made.parent
+    undo = f"rmdir {shlex.quote(str(path))}"
+    if made != path:
+        undo = f"cd {shlex.quote(str(made.parent))} && rmdir -p {shlex.quote(str(path.relative_to(made.parent)))}"
+    return Step(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo)
+
+
+def _line(remedy: Remedy, file: Path, *, first: bool) -> Step:
+    """Return the step that adds a line; the undo leaves the file, byte for byte, as it was before the first of ours."""
+    quoted = shlex.quote(str(file.resolve()))  # sed would put a file in the place of a link
+    text = _text(file)
+    open_end = first and bool(text) and not text.endswith("\n")
+    line = f"{remedy.text}  {OPEN_MARK if open_end else MARK}"
+    undo = f"sed -i '/{MARK}$/d' {quoted}"
+    if open_end or OPEN_MARK in text:
+        ours = f"\\n[^\\n]*{OPEN_MARK}(\\n[^\\n]*{MARK})*\\n$"
+        undo = f"sed -i -z -E 's/{ours}//' {quoted} && sed -i -E '/({MARK}|{OPEN_MARK})$/d' {quoted}"
+    elif not file.exists():
+        undo = f"{undo} && {{ [ -s {quoted} ] || rm {quoted}; }}"
+    do = f"printf '\\n%s\\n' {shlex.quote(line)} >> {quoted}" if open_end else f"echo {shlex.quote(line)} >> {quoted}"
+    return Step(remedy, file, line, do, undo)
 
 
 def apply(step: Step) -> None:
@@ -105,12 +123,16 @@ def _append(path: Path, line: str) -> None:
         raise
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
     if file.is_dir():
         raise UsageError(say("{path} is a folder", path=file))
     try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return file.read_bytes().decode("utf-8", "replace")
     except FileNotFoundError:
-        return []
+        return ""
     except OSError as error:
         raise UsageError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None
+
+
+def _lines(file: Path) -> list[str]:
+    return _text(file).splitlines()

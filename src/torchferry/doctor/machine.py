@@ -13,7 +13,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,6 +60,15 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Opener:
+    """A process that has files open: its number, its name, the files."""
+
+    pid: int
+    name: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Space:
     """Room in a file system: bytes, and whether files can still be made."""
 
@@ -99,12 +108,40 @@ class Machine:
         except OSError:
             return None
 
+    def spelled(self, pattern: str) -> str:
+        """Return a path of the tables as it is on this machine: with its architecture."""
+        return pattern.replace("{arch}", self.architecture)
+
     def find(self, pattern: str) -> list[str]:
         """Return the paths that fit a pattern, sorted."""
-        inside = pattern.replace("{arch}", self.architecture).lstrip("/")
+        inside = self.spelled(pattern).lstrip("/")
         found = glob.glob(os.path.join(glob.escape(str(self.root)), inside))
         prefix = "" if self.root == Path("/") else str(self.root)
         return sorted(path[len(prefix) :] for path in found)
+
+    def package_folders(self) -> list[str]:
+        """Return patterns of the folders in which the interpreter's packages lie, by where it lies itself.
+
+        Debian's Python has them in `dist-packages`, and what pip adds below /usr/local; others use lib64 beside lib.
+        """
+        program = self.python if "/" in self.python else self.which(self.python) or ""
+        prefix, found, _ = program.rpartition("/bin/")
+        if not found:
+            return []
+        prefixes = [prefix, "/usr/local"] if prefix in ("", "/usr") else [prefix]
+        return [
+            f"{prefix or '/usr'}/{lib}/python3*/{packages}"
+            for prefix in prefixes
+            for lib in ("lib", "lib64")
+            for packages in ("site-packages", "dist-packages")
+        ]
+
+    def link(self, path: str) -> str | None:
+        """Return what a link points at; None when it is none, is not there or may not be read."""
+        try:
+            return os.readlink(self.place(path))
+        except OSError:
+            return None
 
     def entry(self, path: str) -> Entry | None:
         """Return a file or node; None when it is not there."""
@@ -174,6 +211,16 @@ class Machine:
     def has_group(self, name: str) -> bool:
         """Whether there is a group of this name."""
         return any(line.startswith(f"{name}:") for line in (self.read("/etc/group") or "").splitlines())
+
+    def openers(self, paths: Iterable[str]) -> list[Opener]:
+        """Return the processes that have one of the files open, as far as this user may see what they have open."""
+        wanted, found = set(paths), []
+        for folder in self.find("/proc/[0-9]*"):
+            opened = {self.link(path) for path in self.find(f"{folder}/fd/*")} & wanted
+            if opened:
+                name = (self.read(f"{folder}/comm") or "?").strip()
+                found.append(Opener(int(folder.rpartition("/")[2]), name, tuple(sorted(filter(None, opened)))))
+        return sorted(found, key=lambda opener: opener.pid)
 
     def limits(self) -> dict[str, tuple[int, int]]:
         """Return the soft and hard limits by their name in `ulimit`; -1 is unlimited."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import groupby
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor.engine import Diagnosis
+from torchferry.doctor.machine import Machine
 from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import SIDES, all_checks
 from torchferry.doctor.result import Result, Status
@@ -158,7 +159,21 @@ def render_json(diagnosis: Diagnosis, lang: str) -> str:
 def issue_lines(diagnosis: Diagnosis, lang: str) -> Iterator[str]:
     """Yield a block of Markdown for an issue: no secrets, no host name, no user name, no addresses."""
     patient = diagnosis.patient
-    machine = patient.machine
+    rows = [
+        ("target", patient.target.name + (" (rehearsal)" if patient.rehearsed else "")),
+        ("cards", ", ".join(card.name for card in patient.cards) or "none shown"),
+        ("driver", patient.driver_version[0] or "?"),
+        (patient.needs.sdk.name or "toolkit", patient.sdk_version[0] or "?"),
+        ("python", patient.python.version or "?"),
+        ("torch", str((patient.python.torch or {}).get("version") or "none")),
+        (patient.target.backend.PLUGIN, patient.plugin or "none"),
+    ]
+    text = text_lines(diagnosis, lang, lambda text, kind: text, Detail.BRIEF)
+    yield from issue_block(patient.machine, summary(diagnosis).render(lang), rows, text)
+
+
+def issue_block(machine: Machine, title: str, rows: Iterable[tuple[str, str]], text: Iterable[str]) -> Iterator[str]:
+    """Yield the block: a title, a table that begins with torchferry and the system, and lines of text."""
     hidden = {
         name: mark for name, mark in ((machine.host, "HOST"), (machine.user.name, "USER")) if name and name != "root"
     }
@@ -172,28 +187,16 @@ def issue_lines(diagnosis: Diagnosis, lang: str) -> Iterator[str]:
             text = re.sub(rf"\b{re.escape(name)}\b", mark, text)
         return _ADDRESS.sub("ADDRESS", text).replace("```", "'''")
 
-    driver = patient.driver_version[0] or "?"
-    sdk = patient.sdk_version[0] or "?"
-    rows = [
-        ("torchferry", __version__),
-        ("target", patient.target.name + (" (rehearsal)" if patient.rehearsed else "")),
-        ("system", f"{machine.architecture}, kernel {machine.kernel}"),
-        ("cards", ", ".join(card.name for card in patient.cards) or "none shown"),
-        ("driver", driver),
-        (patient.needs.sdk.name or "toolkit", sdk),
-        ("python", patient.python.version or "?"),
-        ("torch", str((patient.python.torch or {}).get("version") or "none")),
-        (patient.target.backend.PLUGIN, patient.plugin or "none"),
-    ]
-    yield "<details><summary>torchferry doctor: " + anonymous(summary(diagnosis).render(lang)) + "</summary>"
+    ours = [("torchferry", __version__), ("system", f"{machine.architecture}, kernel {machine.kernel}")]
+    yield "<details><summary>torchferry doctor: " + anonymous(title) + "</summary>"
     yield ""
     yield "| | |"
     yield "| --- | --- |"
-    for name, value in rows:
+    for name, value in [*ours, *rows]:
         yield f"| {name} | {anonymous(value).replace('|', '/')} |"
     yield ""
     yield "```text"
-    for line in text_lines(diagnosis, lang, lambda text, kind: text, Detail.BRIEF):
+    for line in text:
         yield anonymous(line)
     yield "```"
     yield ""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.backends.smi import Card
+from torchferry.backends.unknown import Unknown
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.machine import Opener
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -24,28 +27,76 @@ def check(patient: Patient) -> Iterator[Result]:
     if not patient.cards:
         yield skipped(say("no card is shown; see tool.present"))
         return
-    free = []
+    asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in patient.cards)
+    openers = _openers(patient) if asking else []
+    free: list[str] = []
+    busy: list[Card] = []
     for card in patient.cards:
         if card.used is None or card.total is None:
-            yield unknown(say("card {index}: the tool does not show how much of its memory is used", index=card.index))
-            continue
-        if not card.total:
+            yield unknown(
+                say("card {index}: the tool does not show how much of its memory is used", index=card.index),
+                *_looking(patient, openers),
+                advice=_opened_by(openers),
+            )
+        elif not card.total:
             yield unknown(say("card {index}: the tool shows a memory of 0", index=card.index))
-            continue
-        if card.used / card.total <= _BUSY:
+        elif card.used / card.total <= _BUSY:
             free.append(card.index)
-            continue
-        holders = [holder for holder in patient.asked.reading.holders if holder.card == card.index.partition(".")[0]]
-        who = ", ".join(f"{holder.pid} {holder.name} ({holder.memory} MiB)" for holder in holders)
-        inside = surroundings(patient.machine).sign
-        yield warned(
-            say("card {index}: {used} of {total} MiB are in use", index=card.index, used=card.used, total=card.total),
-            say("held by {who}", who=who) if who else say("the tool names no process that holds it"),
-            *(f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]),
-            f"{patient.target.backend.VISIBLE_DEVICES}=... python train.py  # another card",
-            advice=say("in a container the tool shows the host's process numbers, and ps shows others")
-            if inside
-            else None,
-        )
+        else:
+            busy.append(card)
+    yield from (_busy(patient, card, openers, free) for card in busy)
     if free:
         yield passed(say("more than half of the memory is free on: {cards}", cards=", ".join(free)))
+
+
+def _busy(patient: Patient, card: Card, openers: list[Opener], free: list[str]) -> Result:
+    holders = [holder for holder in patient.asked.reading.holders if holder.card == card.index.partition(".")[0]]
+    who = ", ".join(f"{holder.pid} {holder.name} ({holder.memory} MiB)" for holder in holders)
+    inside = surroundings(patient.machine).sign
+    if who:
+        cause = say("held by {who}", who=who)
+    else:
+        cause = _opened_by(openers) or say(
+            "the tool names no process that holds it, and none is seen that has a card open"
+        )
+    looking = [f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]] or _looking(patient, openers)
+    return warned(
+        say("card {index}: {used} of {total} MiB are in use", index=card.index, used=card.used, total=card.total),
+        cause,
+        *looking,
+        *_another(patient, free),
+        advice=say("in a container the tool shows the host's process numbers, and ps shows others")
+        if inside and holders
+        else None,
+    )
+
+
+def _nodes(patient: Patient) -> list[str]:
+    return [node.pattern for node in patient.needs.nodes if node.kind == "card"]
+
+
+def _openers(patient: Patient) -> list[Opener]:
+    """Return the processes that have a card open: all there is to see where the tool names none."""
+    paths = [path for pattern in _nodes(patient) for path in patient.machine.find(pattern)]
+    return patient.machine.openers(paths) if paths else []
+
+
+def _opened_by(openers: list[Opener]) -> Message | None:
+    if not openers:
+        return None
+    who = ", ".join(f"{opener.pid} {opener.name} ({', '.join(opener.paths[:4])})" for opener in openers[:8])
+    return say("the tool names no process; these have a card open: {who}", who=who)
+
+
+def _looking(patient: Patient, openers: list[Opener]) -> list[str]:
+    """Return the commands that show the processes; root sees those of others and, on the host, of containers."""
+    shown = [f"ps -o pid,user,etime,args -p {opener.pid}" for opener in openers[:4]]
+    return shown or [f"sudo fuser -v {pattern}" for pattern in _nodes(patient)] or ["ps -eo pid,user,etime,args"]
+
+
+def _another(patient: Patient, free: list[str]) -> tuple[str, ...]:
+    """Return the command that chooses a free card, where the tool's numbers are those of the variable."""
+    backend = patient.target.backend
+    if isinstance(backend.VISIBLE_DEVICES, Unknown) or backend.DEVICES_PER_CARD != 1:
+        return ()
+    return tuple(f"export {backend.VISIBLE_DEVICES}={index}  # another card" for index in free[:1] if index.isdigit())

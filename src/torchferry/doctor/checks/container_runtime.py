@@ -11,7 +11,7 @@ from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "container.runtime"
-RANK = 5
+RANK = 6
 SIDE = "container"
 TITLE = Bilingual("container runtime", "容器运行时")
 CARD = True

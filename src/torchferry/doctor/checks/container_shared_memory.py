@@ -10,7 +10,7 @@ from torchferry.doctor.result import Result, failed, passed, unknown, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "container.shared_memory"
-RANK = 4
+RANK = 5
 SIDE = "container"
 TITLE = Bilingual("shared memory", "共享内存")
 
@@ -34,7 +34,7 @@ def check(patient: Patient) -> Iterator[Result]:
     size = space.total >> 20
     wanted = f"{(container.shared_memory or _LITTLE) >> 30}g"
     mend = (
-        (f"docker run --shm-size={wanted} ...", "docker run --ipc=host ...")
+        (f"docker run --shm-size={wanted} IMAGE", "docker run --ipc=host IMAGE")
         if inside
         else (f"sudo mount -o remount,size={wanted} {_PLACE}",)
     )

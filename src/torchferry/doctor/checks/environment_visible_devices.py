@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, unverified, warned
+from torchferry.doctor.result import Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "environment.visible_devices"
@@ -18,42 +18,69 @@ TITLE = Bilingual("variables that choose cards", "可见设备变量")
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
+_NONE = ("void", "none", "")
+"""Values with which a container runtime passes no card in."""
 
 
 def check(patient: Patient) -> Iterator[Result]:
     """Look at the target's variables and at those of CUDA."""
-    environment = patient.machine.environment
     backend = patient.target.backend
     name, outer = backend.VISIBLE_DEVICES, backend.CONTAINER_VISIBLE_DEVICES
     if isinstance(name, Unknown):
         yield unverified(say("the variable that chooses cards"))
         return
-    well = True
-    for other in _CUDA:
-        if environment.get(other) and other not in (name, outer):
-            well = False
-            yield warned(
-                say("{other} is set, and has no meaning here", other=other),
-                say("on these cards {name} chooses", name=name),
-                f"export {name}={environment[other]}; unset {other}" if other == _CUDA[0] else f"unset {other}",
-                source=backend.SOURCES.get("VISIBLE_DEVICES", ""),
-            )
-    value = environment.get(name)
-    if value is not None:
-        found = list(_judged(patient, name, value.strip()))
-        yield from found
-        well = well and not found
+    value = patient.machine.environment.get(name)
+    judged = [] if value is None else list(_judged(patient, name, value.strip()))
+    found = [*_of_cuda(patient, name, outer), *judged]
     if isinstance(outer, str) and not patient.rehearsed and surroundings(patient.machine).sign:
-        result = _outer(patient, outer)
-        if result is not None:
-            well = False
-            yield result
-    if well:
+        found += _outer(patient, outer)
+        if not judged and not patient.cards:  # where the tool shows cards, they were counted
+            found += _within(patient, name, outer)
+    yield from found
+    if not found:
         yield passed(
             say("{name} is {value}", name=name, value=value)
             if value is not None
             else say("{name} is not set: every card is used", name=name)
         )
+
+
+def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterator[Result]:
+    """Judge the variables of CUDA: the card's own counts, and theirs must not say something else."""
+    environment = patient.machine.environment
+    own = environment.get(name)
+    source = patient.target.backend.SOURCES.get("VISIBLE_DEVICES", "")
+    for other in _CUDA:
+        value = environment.get(other)
+        if not value or other in (name, outer):
+            continue
+        if other != _CUDA[0]:
+            yield warned(
+                say("{other} is set, and has no meaning here", other=other),
+                say("on these cards {name} chooses", name=name),
+                f"unset {other}",
+                source=source,
+            )
+        elif own is None:
+            yield warned(
+                say("{other} is set, and has no meaning here", other=other),
+                say(
+                    "on these cards {name} chooses; under `torchferry run` alone the list is handed on to it", name=name
+                ),
+                f"export {name}={value}; unset {other}" if _NUMBERS.fullmatch(value) else f"unset {other}",
+                source=source,
+            )
+        elif own.strip() != value.strip():
+            yield warned(
+                say("{other} is {value}, and {name} is {own}", other=other, value=value, name=name, own=own),
+                say(
+                    "on these cards {name} counts, under `torchferry run` too; {other} is not used",
+                    name=name,
+                    other=other,
+                ),
+                f"unset {other}",
+                source=source,
+            )
 
 
 def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
@@ -92,21 +119,63 @@ def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
         )
 
 
-def _outer(patient: Patient, outer: str) -> Result | None:
+def _outer(patient: Patient, outer: str) -> Iterator[Result]:
+    """Judge the container's variable, unless a card was passed in without it, as `--device` and `--privileged` do."""
+    if _card_nodes(patient):
+        return
     value = patient.machine.environment.get(outer)
-    source = patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", "")
     if value is None and patient.needs.container.variable_needed:
-        return failed(
+        yield failed(
             say("{name} is not set in this container", name=outer),
             say("the container runtime passes no card in without it"),
             patient.needs.container.run,
             source=patient.needs.container.source,
         )
-    if value in ("void", "none", ""):
-        return failed(
+    elif value is not None and value.strip() in _NONE:
+        yield failed(
             say("{name} is `{value}`, which hides every card", name=outer, value=value),
             say("the container runtime then passes no card in"),
-            patient.needs.container.run or f"docker run --env {outer}=all ...",
-            source=source,
+            patient.needs.container.run or f"docker run -it --env {outer}=0 IMAGE /bin/bash",
+            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
         )
-    return None
+
+
+def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
+    """Compare the program's list with the container's.
+
+    Whether numbers in a container begin at 0 or stay the host's is known of few targets. A number that exists by
+    neither count is wrong; one that exists by one of them is not judged.
+    """
+    inner, given = (_numbers(patient.machine.environment.get(one, "")) for one in (name, outer))
+    if not inner or not given or len(_card_nodes(patient)) > len(given):  # more is here than the variable passes in
+        return
+    count = len(given)
+    if isinstance(patient.target.backend.DEVICES_PER_CARD, int):
+        count *= patient.target.backend.DEVICES_PER_CARD
+    beyond = [number for number in inner if number >= count]
+    values = {"name": name, "outer": outer, "inner": ",".join(map(str, inner)), "given": ",".join(map(str, given))}
+    if any(number not in given for number in beyond):
+        yield warned(
+            say("{name} is {inner}, and {outer} passes {given} into this container", **values),
+            say("{count} devices are in this container, and none of them has the number {number}",
+                count=count, number=max(number for number in beyond if number not in given)),
+            f"unset {name}",
+            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
+        )  # fmt: skip
+    elif beyond:
+        yield unknown(
+            say("{name} is {inner}, and {outer} passes {given} into this container", **values),
+            f"unset {name}",
+            advice=say(
+                "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
+            ),
+        )
+
+
+def _card_nodes(patient: Patient) -> list[str]:
+    patterns = [node.pattern for node in patient.needs.nodes if node.kind == "card"]
+    return [path for pattern in patterns for path in patient.machine.find(pattern)]
+
+
+def _numbers(value: str) -> list[int]:
+    return [int(number) for number in value.split(",")] if _NUMBERS.fullmatch(value.strip()) else []

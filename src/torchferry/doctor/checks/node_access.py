@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.machine import Entry
+from torchferry.backends.machine import Node
+from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.machine import Entry, Machine
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped
 from torchferry.doctor.surroundings import surroundings
@@ -16,7 +17,10 @@ SIDE = "host"
 TITLE = Bilingual("permission to open the nodes", "设备节点权限")
 CARD = True
 
-_MISSING_GROUP_NUMBER = "109"
+_GROUP_MAY = 0o060
+"""Bits of the mode with which the group may read and write."""
+
+_MISSING_GROUP_NUMBER = 109
 """Number that the developer manual of torch_musa (11.1) gives to a group `render` that is missing."""
 
 
@@ -37,41 +41,71 @@ def check(patient: Patient) -> Iterator[Result]:
         who = machine.user.name
         yield passed(say("{user} may open all {count} device nodes", user=who, count=len(entries)))
         return
-    node, entry = closed[0]
-    group = machine.group_name(entry.gid)
-    wanted = node.group or (group if group != "root" else "")
+    node, entry = next((pair for pair in closed if pair[0].group), closed[0])
     names = ", ".join(sorted({entry.path for _, entry in closed})[:4])
     what = say("{user} may not open {names}", user=machine.user.name, names=names)
     if surroundings(machine).sign:
         yield failed(
             what,
-            say("the user of this container is not in the group that owns them, {group}", group=group),
-            f"docker run --group-add {entry.gid} ...",
+            say("the user of this container is not in the group that owns them, number {gid}", gid=entry.gid),
+            f"docker run --group-add {entry.gid} IMAGE",
             source=node.source,
         )
-        return
-    if not wanted or not entry.mode & 0o060:
+    elif entry.mode & _GROUP_MAY != _GROUP_MAY:
         yield failed(
             what,
-            say("their mode is {mode}, which lets no group in", mode=f"{entry.mode:04o}"),
+            say("their mode is {mode}, which lets no group read and write", mode=f"{entry.mode:04o}"),
             f"ls -l {entry.path}",
             f"sudo chmod g+rw {entry.path}",
             advice=say("a udev rule of the driver sets the mode; installing the driver again restores it"),
             source=node.source,
         )
-        return
+    elif entry.gid and (owner := _group_of(machine, entry.gid)):
+        yield failed(
+            what,
+            say("they belong to the group {group}, and the user is not in it", group=owner),
+            f"sudo usermod -aG {owner} {machine.user.name}",
+            advice=say("then log in again: groups are read at login"),
+            source=node.source,
+        )
+    elif not node.group:
+        yield failed(
+            what,
+            say("they belong to root alone, and which group they should have nobody has verified")
+            if not entry.gid
+            else say("they belong to the group number {gid}, which has no name here", gid=entry.gid),
+            f"ls -l {entry.path}",
+            f"sudo setfacl -m u:{machine.user.name}:rw {entry.path}",
+            advice=say(
+                "the second command lasts until the node is made anew; a udev rule of the driver sets the group"
+            ),
+            source=node.source,
+        )
+    else:
+        yield from _without_group(patient, what, node, entry)
+
+
+def _without_group(patient: Patient, what: Message, node: Node, entry: Entry) -> Iterator[Result]:
+    """The node's group is root's or has no name: make the group that the vendor names, where it is missing."""
+    machine, group = patient.machine, node.group
+    join = f"sudo usermod -aG {group} {machine.user.name}"
+    number = entry.gid or _MISSING_GROUP_NUMBER
+    made = machine.has_group(group)
     yield failed(
         what,
-        say("they belong to the group {group}, and the user is not in it", group=wanted),
-        *_joining(patient, wanted, entry),
-        advice=say("then log in again: groups are read at login"),
+        say("they belong to root alone, and should belong to the group {group}", group=group)
+        if not entry.gid
+        else say("they belong to the group number {gid}, which should be {group}", gid=entry.gid, group=group),
+        *((f"sudo chgrp {group} {entry.path}",) if made else (f"sudo groupadd -o -g {number} {group}",)),
+        join,
+        advice=say("then log in again: groups are read at login")
+        if entry.gid or made
+        else say("then load the driver again or restart, so that the nodes are given to the group, and log in again"),
         source=node.source,
     )
 
 
-def _joining(patient: Patient, group: str, entry: Entry) -> tuple[str, ...]:
-    join = f"sudo usermod -aG {group} {patient.machine.user.name}"
-    if patient.machine.has_group(group):
-        return (join,)
-    number = str(entry.gid) if entry.gid else _MISSING_GROUP_NUMBER
-    return (f"sudo groupadd -o -g {number} {group}", join)
+def _group_of(machine: Machine, gid: int) -> str:
+    """Return the name of a group; empty where its number has none."""
+    name = machine.group_name(gid)
+    return "" if name == str(gid) else name

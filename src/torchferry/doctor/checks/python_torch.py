@@ -25,7 +25,7 @@ def check(patient: Patient) -> Iterator[Result]:
         yield failed(
             say("torch is not installed in {python}", python=python.executable),
             say("another Python may have it: torchferry looks into the one that it runs in, unless told otherwise"),
-            "torchferry doctor --python $(command -v python3)",
+            _elsewhere(patient),
             *install_commands(patient),
             advice=patient.target.install,
         )
@@ -38,3 +38,11 @@ def check(patient: Patient) -> Iterator[Result]:
         )
         return
     yield passed(say("torch {version}", version=(python.torch or {}).get("version")))
+
+
+def _elsewhere(patient: Patient) -> str:
+    """Return the command that looks into the shell's own Python, or, where that is this one, looks for others."""
+    others = patient.machine.which("python3")
+    if others is None or patient.machine.python in ("python3", others) or patient.python.executable == others:
+        return "find / -path '*-packages/torch/version.py' -not -path '/proc/*'  # whose Python has torch?"
+    return "torchferry doctor --python $(command -v python3)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Bilingual, say
@@ -18,66 +19,104 @@ CARD = True
 
 
 def check(patient: Patient) -> Iterator[Result]:
-    """Look the pair up in the table; what is not in it is unknown."""
-    torch, plugin = patient.torch, patient.plugin
-    if not torch or not plugin:
+    """Look each distribution of the plugin up in its own rows of the table; what is not in it is unknown."""
+    torch = patient.torch
+    installed = {name: version for name, version in _installed(patient).items() if version}
+    if not torch or not installed:
         yield skipped(say("torch or the plugin is missing; see python.torch and python.plugin"))
         return
-    table = patient.target.backend.table("versions")
-    row = table.get(f"torch=={torch}")
-    if row is not None and plugin in _plugins(row):
-        yield passed(say("torch {torch} and {plugin} belong together", torch=torch, plugin=plugin), source=row.source)
-        return
-    owner = next((other for other in table if plugin in _plugins(other)), None)
-    if owner is not None:
-        wanted = owner.name.partition("==")[2]
-        yield failed(
-            say(
-                "plugin {plugin} is for torch {wanted}, and torch {torch} is installed",
-                plugin=plugin,
-                wanted=wanted,
-                torch=torch,
-            ),
-            say("one of the two was installed or replaced by itself, as scripts of projects do"),
-            *install_commands(patient, owner),
-            advice=owner.remark,
-            source=owner.source,
-        )
-    elif row is not None:
-        wanted = ", ".join(_plugins(row))
-        same = plugin.partition("+")[0].split(".post")[0] == _plugins(row)[0].partition("+")[0].split(".post")[0]
-        if same:
-            yield unknown(
-                say(
-                    "torch {torch} with plugin {plugin} is not in the vendor's table, which has {wanted}",
-                    torch=torch,
-                    plugin=plugin,
-                    wanted=wanted,
-                ),
-                *install_commands(patient, row),
-                source=row.source,
-            )
-            return
-        yield failed(
-            say(
-                "plugin {plugin} is installed, and for torch {torch} it is {wanted}",
-                plugin=plugin,
-                torch=torch,
-                wanted=wanted,
-            ),
-            say("one of the two was installed or replaced by itself, as scripts of projects do"),
-            *install_commands(patient, row),
+    table = list(patient.target.backend.table("versions"))
+    for name, version in installed.items():
+        yield _judged(patient, torch, name, version, [row for row in table if _distribution(row) == name])
+
+
+def _installed(patient: Patient) -> dict[str, str]:
+    """Return the version of each distribution that the table has rows of, or of the plugin where it has none."""
+    backend = patient.target.backend
+    known = dict.fromkeys(_distribution(row) for row in backend.table("versions"))
+    found = {name: patient.python.installed(name) for name in known}
+    if any(found.values()):
+        return found
+    name = backend.PIP_NAME if isinstance(backend.PIP_NAME, str) else backend.PLUGIN
+    return {name: patient.plugin}
+
+
+def _judged(patient: Patient, torch: str, name: str, version: str, rows: Sequence[Row]) -> Result:
+    of_torch = [row for row in rows if row.name == f"torch=={torch}"]
+    row = next((row for row in of_torch if _has(row, version)), None)
+    values = {"torch": torch, "name": name, "version": version}
+    if row is not None and row.status == "unknown":
+        return unknown(
+            say("nobody has verified {name} {version} with torch {torch}", **values),
             advice=row.remark,
             source=row.source,
         )
-    else:
-        yield unknown(
-            say("neither torch {torch} nor plugin {plugin} is in the vendor's table", torch=torch, plugin=plugin),
+    if row is not None:
+        return passed(say("torch {torch} and {name} {version} belong together", **values), source=row.source)
+    owner = next((other for other in rows if other.status != "unknown" and _has(other, version)), None)
+    if owner is not None:
+        return failed(
+            say(
+                "{name} {version} is for torch {wanted}, and torch {torch} is installed",
+                wanted=owner.name.partition("==")[2],
+                **values,
+            ),
+            say("one of the two was installed or replaced by itself, as scripts of projects do"),
+            *install_commands(patient, owner, wheel=False),
+            advice=owner.remark,
+            source=owner.source,
+        )
+    if not of_torch:
+        return unknown(
+            say("neither torch {torch} nor {name} {version} is in the vendor's table", **values),
             *install_commands(patient),
         )
+    first = next((row for row in of_torch if row.status != "unknown"), of_torch[0])
+    values["wanted"] = ", ".join(dict.fromkeys(one for row in of_torch for one in _plugins(row)))
+    if _foreign(torch, version, rows):
+        return failed(
+            say("{name} {version} is installed, and for torch {torch} it is {wanted}", **values),
+            say("one of the two was installed or replaced by itself, as scripts of projects do"),
+            *install_commands(patient, first),
+            advice=first.remark,
+            source=first.source,
+        )
+    return unknown(
+        say("torch {torch} with {name} {version} is not in the vendor's table, which has {wanted}", **values),
+        *install_commands(patient, first),
+        source=first.source,
+    )
+
+
+def _distribution(row: Row) -> str:
+    return row.use.partition("==")[0]
 
 
 def _plugins(row: Row) -> list[str]:
     """Return the plugin versions that a row names, the recommended one first."""
-    first = row.use.partition("==")[2]
-    return list(dict.fromkeys([first, *row.extra.get("sdk", {})]))
+    return list(dict.fromkeys([row.use.partition("==")[2], *row.extra.get("sdk", {}), *row.extra.get("also", ())]))
+
+
+def _has(row: Row, version: str) -> bool:
+    """Whether a row names a version. What follows `+` names a build, and counts where both sides have it."""
+    public, _, build = version.partition("+")
+    for one in _plugins(row):
+        stated, _, wanted = one.partition("+")
+        if public == stated and (not build or not wanted or build == wanted):
+            return True
+    return False
+
+
+def _foreign(torch: str, version: str, rows: Sequence[Row]) -> bool:
+    """Whether the plugin's own number says that it is for another torch.
+
+    That holds where all plugins of the table are numbered as their torch is, from the oldest of them on.
+    """
+    pairs = [(_minor(row.name.partition("==")[2]), _minor(row.use.partition("==")[2])) for row in rows]
+    if not pairs or any(of_torch != of_plugin for of_torch, of_plugin in pairs):
+        return False
+    return _minor(version) >= min(minor for minor, _ in pairs) and _minor(version) != _minor(torch)
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))

@@ -43,11 +43,12 @@ def check(patient: Patient) -> Iterator[Result]:
             source=sdk.source,
         )
         return
+    sought = [*sdk.scripts, *(file.path for file in sdk.versions)] or sdk.folders
     yield failed(
         say("{sdk} is not installed", sdk=sdk.name),
         say(
             "none of its files is here: {paths}",
-            paths=", ".join([*sdk.scripts, *(file.path for file in sdk.versions)] or sdk.folders),
+            paths=", ".join(map(patient.machine.spelled, sought)),
         ),
         f"torchferry backend show {patient.target.name}",
         advice=sdk.install,

@@ -31,7 +31,7 @@ def check(patient: Patient) -> Iterator[Result]:
         letter = {"memlock": "l", "nofile": "n", "nproc": "u"}[name]
         value = "unlimited" if name == "memlock" else "65536"
         if inside:
-            command = f"docker run --ulimit {name}={-1 if name == 'memlock' else 65536} ..."
+            command = f"docker run --ulimit {name}={-1 if name == 'memlock' else 65536} IMAGE"
         elif hard < 0 or hard >= wanted:
             command = (
                 f"ulimit -{letter} {'unlimited' if hard < 0 and name == 'memlock' else hard if hard > 0 else 65536}"

@@ -1,0 +1,47 @@
+"""Has the container the host's IPC namespace, where the vendor's own command line gives it that?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, skipped, unknown, unverified, warned
+from torchferry.doctor.surroundings import surroundings
+
+CODE = "container.ipc"
+RANK = 4
+SIDE = "container"
+TITLE = Bilingual("IPC namespace", "IPC 命名空间")
+
+_LINK = "/proc/self/ns/ipc"
+_HOSTS = "ipc:[4026531839]"
+"""The kernel's first IPC namespace has this number on every machine (Linux, include/linux/proc_ns.h: 0xEFFFFFFF)."""
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Compare the namespace's number with that of the host's."""
+    container = patient.needs.container
+    if not surroundings(patient.machine).sign:
+        yield skipped(say("this is no container"))
+        return
+    if not container.source:
+        yield unverified(say("what a container must be given"))
+        return
+    if "ipc" not in container.flags:
+        yield passed(say("no `--ipc=host` is needed"), source=container.source)
+        return
+    namespace = patient.machine.link(_LINK)
+    if namespace is None:
+        yield unknown(say("whether this container has the host's IPC namespace cannot be told"), f"readlink {_LINK}")
+    elif namespace == _HOSTS:
+        yield passed(say("the container has the host's IPC namespace"), source=container.source)
+    else:
+        yield warned(
+            say("the container has an IPC namespace of its own"),
+            say(
+                "the vendor starts it with --ipc=host; without, /dev/shm is small and other containers share no memory"
+            ),
+            container.run,
+            source=container.source,
+        )
