@@ -89,6 +89,7 @@ REFUSED = {
     ("accelerated bfloat16", "ptex"): "has no `torch.cuda.is_bf16_supported`",
     ("accelerated 2 ranks", "ptex"): "has no `torch.distributed.all_gather_into_tensor`",
     ("accelerated 2 ranks", "sdaa"): "device sdaa:0 is invalid",  # safetensors loads to a fixed list of devices
+    ("deepspeed_zero", "ptex"): "has no `torch.compile`",
     ("timm_models", "ptex"): "has no generator of its own",
     ("diffusion", "ptex"): "has no generator of its own",
 }
@@ -103,6 +104,7 @@ PORTABLE = {
     ("accelerated bfloat16", "gcu"): _ITSELF,
     ("trainer bfloat16", "gcu"): "Your setup doesn't support bf16/gpu",
     ("trainer bfloat16", "ptex"): "Your setup doesn't support bf16/gpu",
+    ("nanoGPT", "ptex"): "Cannot access accelerator device",  # torch pins memory for its own accelerators alone
     ("examples distributed/tensor_parallelism", "ptex"): "Default process group has not been initialized",
     ("examples distributed/FSDP2", "ptex"): "Invalid device string: 'xla:0:",  # its devices have a number
 }
