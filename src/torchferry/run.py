@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
 _USAGE = "python -m torchferry.run [--target NAME[@VERSION]] (SCRIPT | -m MODULE) [ARGUMENTS]"
@@ -33,34 +32,32 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in {"-h", "--help"}:
         print(_USAGE, file=sys.stderr)
         raise SystemExit(exitcodes.CLEAN if arguments else exitcodes.ERROR)
-    os.environ["TORCHFERRY_SHIM"] = "1"
+    script = Path(arguments[0])
+    if not as_module and not script.is_file():
+        print(f"torchferry: {say('there is no file `{path}`', path=script)}", file=sys.stderr)
+        raise SystemExit(exitcodes.ERROR)
+    os.environ[env.SHIM] = "1"
     _redirect()
     sys.argv = arguments
     if as_module:
         sys.path.insert(0, str(Path.cwd()))
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         return
-    script = Path(arguments[0])
-    if not script.is_file():
-        print(f"torchferry: {say('there is no file `{path}`', path=script)}", file=sys.stderr)
-        raise SystemExit(exitcodes.ERROR)
     sys.path.insert(0, str(script.resolve().parent))
     runpy.run_path(str(script), run_name="__main__")
 
 
 def _redirect() -> None:
     """Begin the redirect here; with torch's own loading of plugins it has begun already, and this changes nothing."""
-    from torchferry.shim import launched
-    from torchferry.shim.redirect import current, enable
+    import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
 
-    try:
-        import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
+    from torchferry.shim import entry, refusing
+    from torchferry.shim.redirect import current
 
-        if current() is None:
-            print(f"torchferry: {launched.opening(enable(env.shim_target()))}", file=sys.stderr)
-    except TorchferryError as error:
-        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr)
-        raise SystemExit(exitcodes.ERROR) from None
+    if current() is None:
+        entry.autoload()
+    if refusing.refused():
+        raise SystemExit(exitcodes.ERROR)
 
 
 if __name__ == "__main__":

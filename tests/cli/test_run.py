@@ -201,6 +201,62 @@ def test_a_plugin_that_does_not_import_is_shown_whole(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
+SWALLOWS = """
+import torch
+try:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+except Exception:
+    device = "cpu"
+print(device)
+"""
+NO_CARD = """
+import sys, types, torch
+sys.modules["torch.npu"] = npu = types.ModuleType("torch.npu")
+npu.is_available, npu.device_count = lambda: False, lambda: 0
+torch.utils.rename_privateuse1_backend("npu")
+torch._register_device_module("npu", npu)
+"""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "settings", "code", "said"),
+    [
+        ("raise SystemExit('driver')", {}, 2, "fails to import: SystemExit: driver"),
+        (NO_CARD, {}, 2, "the plugin `torch_npu` of Huawei Ascend sees no card: torch.npu.is_available() is False"),
+        (NO_CARD, {"CUDA_VISIBLE_DEVICES": "-1"}, 0, "`ASCEND_RT_VISIBLE_DEVICES=-1` hides every card"),
+    ],
+    ids=["the plugin ends the process", "no card", "cards hidden on purpose"],
+)
+def test_a_program_that_catches_everything_does_not_end_well_without_a_card(
+    plugin: str, settings: dict[str, str], code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch_npu.py").write_text(plugin, encoding="utf-8")
+    settings = {"PYTHONPATH": str(tmp_path), **settings}
+    done = torchferry("run", "--", "python", program(tmp_path, SWALLOWS), cwd=tmp_path, env=settings)
+    assert (done.returncode, done.stdout.strip()) == (code, "cpu"), done.stderr
+    assert done.stderr.count(said) == 1
+    assert ("the command ended well all the same" in done.stderr) == (code != 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.py"], "there is no file `missing.py`"),
+        (["program.py"], "no accelerator's plugin is installed, and there is no CUDA device"),
+    ],
+)
+def test_started_as_a_module_it_ends_with_the_reason_alone(arguments: list[str], message: str, tmp_path: Path) -> None:
+    program(tmp_path, "print(1)")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry.run", *arguments],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"torchferry: {message}")
+    assert done.stderr.count("torchferry: ") == 1
+    assert "Traceback" not in done.stderr
+
+
 def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     done = torchferry("run", "-t", "npu", "--", "python", "-c", "print(1)", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "1")
@@ -212,6 +268,7 @@ def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     [
         (["-t", "nppu", "--", "python", "x.py"], {}, "unknown target `nppu`"),
         (["--", "nothing-of-this-name"], {}, "there is no command `nothing-of-this-name`"),
+        (["--report", "none/seen.json", "--", "python"], {}, "cannot write none/seen.json: No such file or directory"),
         (["--", "python"], {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, "keeps torch from loading the redirect"),
     ],
 )
@@ -238,3 +295,19 @@ def test_the_report_has_the_lines_that_went_through(tmp_path: Path) -> None:
     ], done.stderr
     assert [site["times"] for site in report["sites"]] == [1, 2, 3, 1]
     assert list(report["files"]) == ["program.py"]
+
+
+KILLED = """
+import os, torch
+for _ in range(2):
+    torch.ones(1).cuda()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_report_has_the_lines_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    path = program(tmp_path, KILLED)
+    done = rehearsed("npu", "python", path, cwd=tmp_path, options=("--report", "seen.json"))
+    report = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert [(site["line"], site["name"], site["times"]) for site in report["sites"]] == [(4, "torch.Tensor.cuda", 1)]
+    assert "processes that ended before they could count: 1; their lines are in seen.json" in done.stderr

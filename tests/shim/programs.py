@@ -917,6 +917,37 @@ with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
         {PTEX: "..."},
     ),
     Program(
+        "the accelerator is told to be CUDA, as every tensor is",
+        """
+import torch
+a = torch.accelerator.current_accelerator()
+x = torch.nn.Linear(1, 1).to(a).weight
+print(a, torch.accelerator.current_accelerator(True), x.device.type == a.type, torch.accelerator.device_count())
+""",
+        "cuda cuda True 2",
+    ),
+    Program(
+        "a process group that this torch was built without",
+        """
+import torch.distributed as dist
+print(hasattr(dist, "ProcessGroupNCCL"), hasattr(dist, "ProcessGroupOfNobody"))
+try:
+    dist.ProcessGroupOfNobody
+except AttributeError as error:
+    print(error)
+dist.ProcessGroupNCCL
+""",
+        "...module 'torch.distributed' has no attribute 'ProcessGroupOfNobody'\nAttributeError: torchferry: ",
+    ),
+    Program(
+        "the collective backend of a device",
+        """
+import torch, torch.distributed as dist
+print(dist.get_default_backend_for_device("cuda"), dist.get_default_backend_for_device(device=torch.device("cuda", 0)))
+""",
+        "nccl nccl",
+    ),
+    Program(
         "the accelerator by CUDA's name",
         """
 import torch

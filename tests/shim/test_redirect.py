@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
 
 pytest.importorskip("torch")
@@ -76,6 +78,24 @@ def test_enabled_twice_it_ends_with_the_last_disable() -> None:
     assert printed.split() == ["True", "True", "False", "True"]
 
 
+def test_an_entry_point_that_torch_loads_twice_begins_once() -> None:
+    printed, said = run_snippet(
+        PLUGIN
+        + textwrap.dedent("""
+        from torchferry.shim import entry
+        entry.autoload(), entry.autoload()
+        redirect = enable()
+        for _ in range(2):
+            redirect.disable()
+            print(redirect.active)
+        """),
+        "musa",
+        environment={"TORCHFERRY_SHIM": "on", "TORCHFERRY_LANG": "en"},
+    )
+    assert printed.split() == ["True", "False"]
+    assert said.count("torch.cuda of this program runs on") == 1
+
+
 def test_another_target_is_refused_while_one_is_redirected_to() -> None:
     printed = redirected("""
         from torchferry.core.errors import TorchferryError
@@ -87,9 +107,10 @@ def test_another_target_is_refused_while_one_is_redirected_to() -> None:
                 print(error)
         print(redirect.active, torch.cuda.is_available())
     """)
+    advice = "disable the first redirect, or start another process"
     assert printed.splitlines() == [
-        "torch.cuda is redirected to musa already, and cannot go to npu as well",
-        "torch.cuda is redirected to musa already, and cannot go to cuda as well",
+        f"torch.cuda is redirected to musa already, and cannot go to npu as well; {advice}",
+        f"torch.cuda is redirected to musa already, and cannot go to cuda as well; {advice}",
         "True True",
     ]
 
@@ -174,34 +195,146 @@ def test_cuda_itself_is_left_alone() -> None:
     assert done.stdout.strip() == "() True <torchferry redirect of torch.cuda to cuda, active>"
 
 
+_CHAINED = """
+try:
+    raise ImportError("libmudnn.so.1: cannot open shared object file")
+except ImportError as error:
+    raise ImportError("try another directory!") from error
+"""
+
+_BEGIN = """
+import os, sys, torch
+sys.path.insert(0, os.environ["PLUGINS"])
+from torchferry.core.errors import TorchferryError
+from torchferry.shim import enable
+before = torch.zeros
+try:
+    enable(os.environ["WANTED"])
+except TorchferryError as error:
+    print(error)
+    print(error.advice, "|", before is torch.zeros)
+"""
+
+
 @pytest.mark.parametrize(
-    ("plugins", "target", "message"),
+    ("plugins", "target", "messages"),
     [
-        ({}, "auto", "no accelerator's plugin is installed, and there is no CUDA device"),
-        ({}, "npu", "the plugin `torch_npu` of Huawei Ascend fails to import: ModuleNotFoundError"),
-        ({"torch_npu": "", "torch_musa": ""}, "auto", "several plugins are installed: torch_musa, torch_npu"),
-        ({"torch_npu": "raise OSError('libhccl.so: cannot open')"}, "auto", "OSError: libhccl.so: cannot open"),
-        ({}, "nppu", "unknown target `nppu`"),
+        ({}, "auto", ["no accelerator's plugin is installed, and there is no CUDA device; install the plugin of one"]),
+        (
+            {},
+            "npu",
+            ["the plugin `torch_npu` of Huawei Ascend fails to import: ModuleNotFoundError", "; install CANN first"],
+        ),
+        ({"torch_npu": "", "torch_musa": ""}, "auto", ["several plugins are installed: torch_musa, torch_npu"]),
+        ({"torch_npu": "raise OSError('libxyz.so: cannot open')"}, "auto", ["OSError: libxyz.so: cannot open; `torch"]),
+        ({"torch_npu": "import sys; sys.exit('no driver')"}, "npu", ["fails to import: SystemExit: no driver; `torch"]),
+        ({"torch_npu": ""}, "npu", ["torch_npu.py, makes no device `npu` known to torch; `torchferry doctor --target"]),
+        (
+            {"torch_musa": _CHAINED},
+            "auto",
+            [
+                "ImportError: try another directory!\n    <- ImportError: libmudnn.so.1: cannot open",
+                "the MUSA libraries are not on the loader's path",
+                "`torchferry doctor --target musa` looks at all of it",
+                "\n    export LD_LIBRARY_PATH=",
+            ],
+        ),
+        ({}, "nppu", ["unknown target `nppu`; did you mean `npu`?"]),
     ],
 )
 def test_what_keeps_it_from_beginning_is_said(
-    plugins: dict[str, str], target: str, message: str, tmp_path: object
+    plugins: dict[str, str], target: str, messages: list[str], tmp_path: Path
 ) -> None:
     for name, text in plugins.items():
-        (tmp_path / f"{name}.py").write_text(text)  # type: ignore[operator]
-    code = f"""
-        import torch
-        from torchferry.core.errors import TorchferryError
-        from torchferry.shim import enable
-        before = torch.zeros
-        try:
-            enable({target!r})
-        except TorchferryError as error:
-            print(error, "|", error.advice, "|", before is torch.zeros)
-    """
-    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{ENVIRONMENT.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, env=environment
-    )
-    assert message in done.stdout
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    environment = {**ENVIRONMENT, "PLUGINS": str(tmp_path), "WANTED": target, "TORCHFERRY_LANG": "en"}
+    (done,) = warm.run(_BEGIN, environments=[environment])
+    assert [message for message in messages if message not in done.stdout] == [], done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("| True")
+
+
+_WITHOUT_CARD = """
+import importlib, os
+importlib.import_module(session.backend.PLUGIN)
+from torchferry.backends.target import Target
+from torchferry.shim import enable
+from torchferry.shim.resolve import find
+api = Target(session.backend).api
+places = [api(f"torch.cuda.{name}").use.rpartition(".") for name in ("is_available", "device_count")]
+places += [("torch.accelerator", ".", "is_available"), ("torch.accelerator", ".", "device_count")]
+def answer(value):
+    for path, _, name in places:
+        setattr(find(path), name, lambda: type(value)(0))
+    return [getattr(find(path), name) for path, _, name in places]
+def asked():
+    told = []
+    for ask in (torch.cuda.is_available, torch.cuda.device_count, torch.accelerator.is_available,
+                torch.accelerator.device_count, lambda: torch.accelerator.current_accelerator(True)):
+        try:
+            told.append(ask())
+        except RuntimeError as error:
+            told.append("sees no card" in str(error) and "torchferry doctor --target" in str(error))
+    return told
+"""
+
+
+@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+def test_without_a_card_no_program_is_told_that_there_is_no_cuda(target: str) -> None:
+    printed, said = run_snippet(
+        _WITHOUT_CARD
+        + textwrap.dedent("""
+        there = answer(0)
+        with enable():
+            print(asked())
+            os.environ[session.backend.VISIBLE_DEVICES] = "7"
+            print(asked())
+            for hidden in ("", "-1"):
+                os.environ[session.backend.VISIBLE_DEVICES] = hidden
+                print(asked())
+        print([getattr(find(path), name) for path, _, name in places] == there)
+        """),
+        target,
+    )
+    refused, hidden = "[True, True, True, True, True]", "[0, 0, 0, 0, None]"
+    assert printed.splitlines() == [refused, refused, hidden, hidden, "True"]
+    assert "_VISIBLE_DEVICES` is `7`" in said
+
+
+def test_a_card_that_was_seen_or_is_another_process_s_is_not_missing() -> None:
+    printed = redirected(
+        _WITHOUT_CARD
+        + textwrap.dedent("""
+        with enable():
+            print(torch.cuda.device_count())
+        module = session.namespace
+        first = [True, False]
+        module.is_available = lambda: first.pop(0)
+        with enable():
+            print(torch.cuda.is_available(), torch.cuda.is_available())
+        answer(0)
+        module._is_in_bad_fork = lambda: True
+        with enable():
+            print(torch.cuda.is_available(), torch.cuda.device_count())
+        """)
+    )
+    assert printed.splitlines() == ["2", "True False", "0 0"]
+
+
+def test_a_torch_that_is_not_tested_is_said_once() -> None:
+    printed, said = run_snippet(
+        PLUGIN
+        + textwrap.dedent("""
+        import warnings
+        from torchferry.shim import launched, redirect
+        for version in (torch.__version__, "2.12.1", "2.14.0a0+git1"):
+            torch.__version__ = version
+            with warnings.catch_warnings(record=True) as seen, enable() as begun:
+                launched.announce(begun)
+            print([(str(w.message), w.filename) for w in seen])
+        """),
+        "npu",
+        environment={"TORCHFERRY_LANG": "en"},
+    )
+    told = "torchferry: torch {} is not tested with the redirect, torch 2.13 is"
+    assert printed.splitlines() == ["[]", *(f"[({told.format(v)!r}, '<string>')]" for v in ("2.12.1", "2.14.0a0+git1"))]
+    assert said.count("is not tested with the redirect") == 2

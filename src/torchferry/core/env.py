@@ -9,7 +9,7 @@ VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
     "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
     "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
-    "TORCHFERRY_SHIM": "when 1, `import torch` redirects torch.cuda to the accelerator that is installed",
+    "TORCHFERRY_SHIM": "1, true, yes or on: `import torch` redirects torch.cuda to the accelerator that is installed",
     "TORCHFERRY_SHIM_TARGET": "where the redirect goes: a target, or `auto`, which is the default",
     "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; without it, the first that is there",
     "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`, as in DeviceManager(fallback=)",
@@ -35,6 +35,30 @@ def jobs() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+SHIM = "TORCHFERRY_SHIM"
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def shim_asked() -> bool:
+    """Return whether `TORCHFERRY_SHIM` asks for the redirect of torch.cuda.
+
+    Raises:
+        UsageError: it says neither yes nor no.
+    """
+    value = os.environ.get(SHIM, "").strip()
+    if value.lower() in {"", *_NO}:
+        return False
+    if value.lower() in _YES:
+        return True
+    from torchferry.core.errors import UsageError  # imported late: it reads the language here
+    from torchferry.core.messages import say
+
+    raise UsageError(
+        say("`{variable}={value}` says neither yes nor no", variable=SHIM, value=value),
+        say("yes: {yes}; no: {no}, or nothing", yes=", ".join(_YES), no=", ".join(_NO)),
+    )
 
 
 def shim_target() -> str:

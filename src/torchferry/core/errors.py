@@ -20,6 +20,10 @@ class TorchferryError(Exception):
         """Return what the user is shown: the message, then the advice if there is one."""
         return [text.render() for text in (self.message, self.advice) if text is not None]
 
+    def __str__(self) -> str:
+        """Return both on one line, as a traceback shows them."""
+        return "; ".join(self.lines())
+
 
 class UsageError(TorchferryError):
     """A name, option or setting that does not exist or does not fit."""

@@ -27,10 +27,17 @@ def enable(target: str = "auto") -> Redirect:
         A handle with `disable()`; it is a context manager, too.
 
     Raises:
-        TorchferryError: there is no such target, none or several are installed, the plugin fails to import, another
-            target is redirected to already, or torch is too old.
+        TorchferryError: there is no such target, none or several are installed, the plugin fails to import or makes no
+            device known, another target is redirected to already, or torch is too old.
+
+    Whether the plugin sees a card is asked when the program asks, since the question starts the driver: a
+    `torch.cuda.is_available()` that would be False for want of a card raises then.
     """
     with put_off():
-        from torchferry.shim.redirect import enable as enable_
+        from torchferry.shim import redirect, warned
 
-        return enable_(target)
+        redirected = redirect.enable(target)
+        text = redirect.untested(redirected)
+    if text is not None:
+        warned.warn_user(text)
+    return redirected

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
+from torchferry.shim.cards import QUESTIONS, Cards
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
@@ -17,18 +18,21 @@ from torchferry.shim.viewers import Viewers
 _DEVICE = ("device", "device_index")
 
 
-def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch(patches: Patches, resolver: Resolver, viewers: Viewers, cards: Cards) -> None:
     """Redirect `torch.accelerator` to the card, where it does not know it."""
     module = getattr(torch, "accelerator", None)
     if module is None:
         return
     if _type_of(module) == resolver.devices.card:
         _take_devices(patches, resolver, viewers, module)
+        _answer(patches, resolver, viewers, module, cards)
         return
+
+    available = resolver.counterpart("torch.cuda.is_available", torch.cuda.is_available)
 
     def current_accelerator(check_available: bool = False) -> torch.device | None:
         # CUDA's, since torch has no module of the card's own name, by which a library would go on
-        return torch.device(cuda.DEVICE_TYPE) if not check_available or torch.cuda.is_available() else None
+        return torch.device(cuda.DEVICE_TYPE) if not check_available or available() else None
 
     patches.set_view(module, "current_accelerator", current_accelerator, viewers)
     for name, counterpart in (
@@ -61,6 +65,23 @@ def _take_devices(patches: Patches, resolver: Resolver, viewers: Viewers, module
                 if name == "current_stream":
                     patched = viewers.answer(patched, _shown_stream(patched))
                 patches.set(owner, name, made.setdefault(original, patched))
+
+
+def _answer(patches: Patches, resolver: Resolver, viewers: Viewers, module: Any, cards: Cards) -> None:
+    """Let it tell the program of CUDA, as every tensor does; a card that is missing is no reason for the CPU."""
+    watched = {name: cards.watched(getattr(module, name), f"{module.__name__}.{name}") for name in QUESTIONS}
+    for name, function in watched.items():
+        patches.set_view(module, name, function, viewers)
+    original, to_cuda = module.current_accelerator, resolver.devices.to_cuda
+
+    @functools.wraps(original)
+    def current_accelerator(check_available: bool = False) -> torch.device | None:
+        if check_available and not watched["is_available"]():
+            return None
+        found: torch.device | None = original()
+        return None if found is None else to_cuda.get(found, found)
+
+    patches.set_view(module, "current_accelerator", current_accelerator, viewers)
 
 
 def _first(function: Any) -> str:

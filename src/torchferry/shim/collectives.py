@@ -25,8 +25,10 @@ _FUNCTIONS = (
     "new_subgroups_by_enumeration",
     "split_group",
     "is_backend_available",
-    "get_default_backend_for_device",
 )
+
+_TOLD = ("get_backend", "get_default_backend_for_device")
+"""Functions that return a collective backend's name."""
 
 
 def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
@@ -39,9 +41,12 @@ def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
         return
     for name in _FUNCTIONS:
         _function(patches, parameters, (dist.distributed_c10d, dist), name)
-    told = _told(dist.distributed_c10d.get_backend, parameters, viewers)
-    for module in (dist.distributed_c10d, dist):
-        patches.set(module, "get_backend", told)
+    for name in _TOLD:
+        original = getattr(dist.distributed_c10d, name, None)
+        if original is not None:
+            told = _told(parameters.translated(original), parameters, viewers)
+            for module in (dist.distributed_c10d, dist):
+                patches.set(module, name, told)
 
     def meshes(module: ModuleType) -> None:
         _function(patches, parameters, (module, dist), "init_device_mesh")
@@ -90,8 +95,8 @@ def _show(patches: Patches, kind: type, name: str, parameters: Parameters, viewe
 
 def _told(original: Callable[..., str], parameters: Parameters, viewers: Viewers) -> Callable[..., str]:
     @functools.wraps(original)
-    def get_backend(group: Any = None) -> str:
-        found = original(group)
+    def call(*args: Any, **kwargs: Any) -> str:
+        found = original(*args, **kwargs)
         return found if viewers.sees_card() else parameters.to_program(found)
 
-    return get_backend
+    return call

@@ -27,30 +27,56 @@ _OWN_FAMILY = (
 """Patched by a family of their own, or left alone by policy (`torch.version.cuda` tells what torch was built for)."""
 
 
+_FINDER = "__getattr__"
+
+
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect the names that the backend's table has rows for; in modules not loaded yet, once they are."""
-    later: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     for row in resolver.target.backend.table("api"):
         if row.name.startswith((cuda.NAMESPACE, *_OWN_FAMILY)) or not row.holds_for(resolver.target.version):
             continue
         if row.status in REWRITTEN and (not row.use or row.use == row.name):
             continue
-        owner = row.name.rpartition(".")[0]
-        module = _loaded(owner)
-        if module is None:
-            later.setdefault(owner, []).append(row)
+        rows.setdefault(row.name.rpartition(".")[0], []).append(row)
+    for path, listed in rows.items():
+        step, owner = _step(patches, resolver, viewers, listed), _loaded(path)
+        if owner is None:
+            patches.when_imported(path, step)
         else:
-            _redirect(patches, resolver, viewers, module, row)
-    for owner, rows in later.items():
-        patches.when_imported(owner, _step(patches, resolver, viewers, rows))
+            step(owner)
 
 
-def _step(patches: Patches, resolver: Resolver, viewers: Viewers, rows: list[Row]) -> Callable[[ModuleType], None]:
-    def step(module: ModuleType) -> None:
+def _step(patches: Patches, resolver: Resolver, viewers: Viewers, rows: list[Row]) -> Callable[[Any], None]:
+    def step(owner: Any) -> None:
         for row in rows:
-            _redirect(patches, resolver, viewers, module, row)
+            _redirect(patches, resolver, viewers, owner, row)
+        if isinstance(owner, ModuleType):
+            _explain(patches, resolver, owner, rows)
 
     return step
+
+
+def _explain(patches: Patches, resolver: Resolver, module: ModuleType, rows: list[Row]) -> None:
+    """Let a name that the card lacks, and this torch was built without, say more than that it is not there.
+
+    `hasattr` goes on to say False, and an import of it fails as it would without us.
+    """
+    names = {row.name.rpartition(".")[2]: row for row in rows if row.status == "missing"}
+    absent = {name: row for name, row in names.items() if name not in vars(module)}
+    if not absent:
+        return
+    before = vars(module).get(_FINDER)
+
+    def find(name: str) -> Any:
+        row = absent.get(name)
+        if row is not None:
+            raise AttributeError(f"torchferry: {resolver.why(row.name, row)}", name=name, obj=module)
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
+
+    patches.set(module, _FINDER, find)
 
 
 def _loaded(path: str) -> Any:

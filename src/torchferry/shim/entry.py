@@ -1,7 +1,7 @@
 """What torch calls at the end of `import torch` (entry point `torch.backends`): the redirect, where it was asked for.
 
-It never breaks `import torch`. A redirect that was asked for and cannot begin would leave the program on the CPU, so
-the reason is shown, and the first question to `torch.cuda` raises it again.
+It never breaks `import torch` of who did not ask. A redirect that was asked for and cannot begin, for whatever reason,
+would leave the program on the CPU, so the reason is shown, and the first question to `torch.cuda` raises it again.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ import os
 
 
 def autoload() -> None:
-    """Begin the redirect when `TORCHFERRY_SHIM` is 1."""
-    if os.environ.get("TORCHFERRY_SHIM") != "1":
-        return
+    """Begin the redirect when `TORCHFERRY_SHIM` asks for it."""
+    if not os.environ.get("TORCHFERRY_SHIM"):
+        return  # nothing more is imported, nor can fail
     try:
-        from torchferry.shim import launched
+        from torchferry.core import env
 
-        launched.begin()
-    except BaseException as error:
-        import sys
+        if env.shim_asked():
+            from torchferry.shim import launched
 
-        print(f"torchferry: the redirect did not begin: {error!r}", file=sys.stderr, flush=True)
+            launched.begin()
+    except KeyboardInterrupt:
+        raise  # the user ends the program
+    except BaseException as error:  # a plugin may even call sys.exit
+        from torchferry.shim import refusing
+
+        refusing.refuse(error)

@@ -28,6 +28,7 @@ from torchferry.shim import (
     switches,
     tensors,
 )
+from torchferry.shim.cards import Cards
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
@@ -42,6 +43,8 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     devices = Devices(target.backend, sites)
     viewers = Viewers(target)
     resolver = Resolver(target, devices)
+    cards = Cards(target)
+    cards.patch(patches)  # first: what follows keeps what it finds there
     tensors.patch(patches, devices, viewers)
     storages.patch(patches, devices, viewers)
     factories.patch(patches, devices, viewers)
@@ -55,7 +58,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     loading.patch(patches, resolver.parameters)
     namespace.patch(patches, resolver, viewers)
     streams.patch(patches, resolver, viewers)
-    accelerator.patch(patches, resolver, viewers)
+    accelerator.patch(patches, resolver, viewers, cards)
     scripting.patch(patches, devices)
     compiling.patch(patches, devices, viewers)
     default_type.patch(patches, devices)

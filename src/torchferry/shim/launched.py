@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NoReturn
 
 from torchferry.backends import cuda
-from torchferry.core import env
+from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.shim.redirect import Redirect, current, enable
+from torchferry.shim import refusing
+from torchferry.shim.redirect import Redirect, current, enable, untested
 from torchferry.shim.sites import collect
+from torchferry.shim.visible import hidden
 
 SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the redirect."""
-
-MARK = "TORCHFERRY_SHIM_MARK"
-"""File that says that some process has begun the redirect; the first one to begin also says what it redirects."""
 
 
 def run(command: list[str], target: str, report: Path | None = None) -> int:
@@ -33,33 +30,76 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         report: File for the lines of the project that went through the redirect.
 
     Raises:
-        UsageError: there is no such command.
+        UsageError: there is no such command, or the report cannot be written.
     """
+    if report is not None:
+        _check_report(report)
     with tempfile.TemporaryDirectory(prefix="torchferry-run-", ignore_cleanup_errors=True) as folder:
         mark = Path(folder) / "begun"
         path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-        values = {"TORCHFERRY_SHIM": "1", "TORCHFERRY_SHIM_TARGET": target, MARK: str(mark), "PYTHONPATH": path}
+        values = {
+            env.SHIM: "1",
+            "TORCHFERRY_SHIM_TARGET": target,
+            refusing.MARK: str(mark),
+            "PYTHONPATH": path,
+        }
         if report is not None:
             values[env.SITES] = folder
         code = run_command(command, {**os.environ, **values})
         if report is not None:
-            report.write_text(collect(Path(folder), target, Path.cwd()), encoding="utf-8")
+            _report(Path(folder), target, report)
         if target != cuda.DEVICE_TYPE and not mark.exists():
             print(
                 f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
             )
+        if code == exitcodes.CLEAN and refusing.refused_somewhere(str(mark)):
+            text = say("a process of the command had no card, and the command ended well all the same: exit code 2")
+            print(f"torchferry: {text}", file=sys.stderr)
+            code = exitcodes.ERROR
     return code
 
 
-def begin() -> None:
-    """Begin the redirect in this process; where it cannot, show why and let `torch.cuda` raise it."""
+def _check_report(report: Path) -> None:
+    """Try to write there before the command runs for hours, without leaving a file behind."""
+    there = report.exists()
     try:
-        redirect = enable(env.shim_target())
-    except TorchferryError as error:
-        _refuse("\n  ".join(error.lines()))
-        return
-    if _first():
-        print(f"torchferry: {opening(redirect)}", file=sys.stderr, flush=True)
+        with report.open("a", encoding="utf-8"):
+            pass
+        if not there:
+            report.unlink()
+    except OSError as error:
+        raise UsageError(
+            say("cannot write {path}: {error}", path=report, error=error.strerror),
+            say("name a file in a folder that exists"),
+        ) from None
+
+
+def _report(folder: Path, target: str, report: Path) -> None:
+    document, broken_off = collect(folder, target, Path.cwd())
+    report.write_text(document, encoding="utf-8")
+    if broken_off:
+        text = say(
+            "processes that ended before they could count: {count}; their lines are in {path}, each as used once",
+            count=broken_off,
+            path=report,
+        )
+        print(f"torchferry: {text}", file=sys.stderr)
+
+
+def begin() -> None:
+    """Begin the redirect in this process, and say so in the first one of the command."""
+    if refusing.refused() or current() is not None:
+        return  # torch loads our entry point twice where torchferry is installed
+    redirect = enable(env.shim_target())
+    if refusing.first():
+        announce(redirect)
+
+
+def announce(redirect: Redirect) -> None:
+    """Say what is redirected, and with a torch that was not tested, that too."""
+    for text in (opening(redirect), untested(redirect)):
+        if text:
+            print(f"torchferry: {text}", file=sys.stderr, flush=True)
 
 
 def opening(redirect: Redirect) -> str:
@@ -67,37 +107,14 @@ def opening(redirect: Redirect) -> str:
     target = redirect.target
     if target is None:
         return str(say("torch.cuda is CUDA itself here; nothing is redirected"))
-    return str(
-        say(
-            "torch.cuda of this program runs on {target} (`{device}`), {count} names of torch redirected",
-            target=target.title,
-            device=target.backend.DEVICE_TYPE,
-            count=sum(name.startswith("torch.") for name in redirect.names),
-        )
+    text = say(
+        "torch.cuda of this program runs on {target} (`{device}`), {count} names of torch redirected",
+        target=target.title,
+        device=target.backend.DEVICE_TYPE,
+        count=sum(name.startswith("torch.") for name in redirect.names),
     )
-
-
-def _first() -> bool:
-    """Whether this is the first process of the command to begin."""
-    path = os.environ.get(MARK, "")
-    if not path:
-        return True
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return True
-    return False
-
-
-def _refuse(reason: str) -> None:
-    """Keep the program from going on without a card, as it would if CUDA were merely not available."""
-    import torch
-
-    _first()
-    print(f"torchferry: {reason}", file=sys.stderr, flush=True)
-
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"torchferry: {reason}")
-
-    if current() is None:
-        for name in ("is_available", "device_count", "_lazy_init"):
-            setattr(torch.cuda, name, refuse)
+    if hidden(target):
+        variable = str(target.backend.VISIBLE_DEVICES)
+        value = os.environ[variable]
+        text = say("{text}; `{variable}={value}` hides every card", text=text, variable=variable, value=value)
+    return str(text)

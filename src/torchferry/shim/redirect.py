@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
+import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
+from torchferry.shim import refusing
 from torchferry.shim.collection import put_off
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ _current: Redirect | None = None
 
 OLDEST_TORCH = (2, 1)
 """Older ones lack device modules that are registered by name (`torch._register_device_module`, torch 2.1)."""
+
+TESTED_TORCH = ((2, 13), (2, 13))
+"""The first and the last version with which the tests of the redirect are run."""
 
 
 class Redirect:
@@ -97,6 +102,8 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
     global _current  # noqa: PLW0603 - a process has one torch
     with _lock, put_off():
         wanted = choose(text)
+        if wanted is not None:
+            import torch  # noqa: F401 - may begin the redirect itself, where the environment asks for it
         if _current is not None:
             return _again(_current, wanted, text)
         redirect = Redirect(wanted)
@@ -168,6 +175,7 @@ def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     _check_torch(str(torch.__version__))
     visible.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
     load_plugin(target)
+    _check_device(target)
     _refuse_others(target, instead_of)
     from torchferry.shim import families
 
@@ -194,9 +202,30 @@ def _refuse_others(target: Target, instead_of: str) -> None:
             )
 
 
+def untested(redirect: Redirect) -> Message | None:
+    """Return what to say of a torch with which the redirect was not tested; None where it was, or there is none."""
+    if redirect.target is None:
+        return None
+    import torch
+
+    version = str(torch.__version__)
+    first, last = TESTED_TORCH
+    if first <= _number(version) <= last:
+        return None
+    tested = [".".join(map(str, end)) for end in dict.fromkeys(TESTED_TORCH)]
+    return say(
+        "torch {version} is not tested with the redirect, torch {tested} is",
+        version=version,
+        tested=" - ".join(tested),
+    )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".")[:2])
+
+
 def _check_torch(version: str) -> None:
-    found = tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".")[:2])
-    if found < OLDEST_TORCH:
+    if _number(version) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise TorchferryError(
             say("torch {version} is too old for the redirect, which needs {oldest}", version=version, oldest=oldest),
@@ -215,21 +244,56 @@ def load_plugin(target: Target) -> None:
         return
     try:
         importlib.import_module(plugin)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # some end the process where their driver does not answer
         raise TorchferryError(_failure(target, error), _advice(target, error)) from error
 
 
-def _failure(target: Target, error: Exception) -> Message:
+def _failure(target: Target, error: BaseException) -> Message:
     return say(
-        "the plugin `{plugin}` of {target} fails to import: {kind}: {error}",
+        "the plugin `{plugin}` of {target} fails to import: {error}",
         plugin=target.backend.PLUGIN,
         target=target.title,
-        kind=type(error).__name__,
-        error=error,
+        error=refusing.in_full(error),
     )
 
 
-def _advice(target: Target, error: Exception) -> Message:
+def _advice(target: Target, error: BaseException) -> Message:
     if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
         return say("{install}; `torchferry doctor` says what else is missing", install=target.install)
+    from torchferry.backends.machine import facts  # imported late: few plugins fail
+
+    text = "".join(traceback.format_exception(error))
+    for known in facts(target.backend).failures:
+        if known.match.search(text):
+            return say(
+                "{cause}; `torchferry doctor --target {name}` looks at all of it; what mends this:{commands}",
+                cause=known.cause,
+                name=target.name,
+                commands="".join(f"\n    {command}" for command in known.commands),
+            )
     return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
+
+
+def _check_device(target: Target) -> None:
+    """A plugin may be imported and do nothing: half installed, or another package of its name."""
+    import torch
+
+    device = target.backend.DEVICE_TYPE
+    try:
+        torch.device(device)
+    except RuntimeError:
+        raise TorchferryError(
+            say(
+                "the plugin `{plugin}` of {target}, imported from {path}, makes no device `{device}` known to torch",
+                plugin=target.backend.PLUGIN,
+                target=target.title,
+                path=_home(target.backend.PLUGIN),
+                device=device,
+            ),
+            say("`torchferry doctor --target {name}` finds the cause", name=target.name),
+        ) from None
+
+
+def _home(module: str) -> str:
+    found = sys.modules[module]
+    return str(getattr(found, "__file__", None) or list(getattr(found, "__path__", [])))

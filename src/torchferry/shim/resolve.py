@@ -173,7 +173,7 @@ class Resolver:
 
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         """Return what raises when the program uses a name that the card does not have."""
-        message = self._why(name, row, absent)
+        message = self.why(name, row, absent=absent)
 
         def fail(*args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError(f"torchferry: {message}")
@@ -187,7 +187,8 @@ class Resolver:
         fail.__name__ = fail.__qualname__ = name.rpartition(".")[2]
         return fail
 
-    def _why(self, name: str, row: Row, absent: bool) -> Message:
+    def why(self, name: str, row: Row, *, absent: bool = False) -> Message:
+        """Return why the card has nothing in place of a CUDA name."""
         title = self.target.title
         if absent and row.use:
             return say(

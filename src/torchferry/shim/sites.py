@@ -1,11 +1,13 @@
 """Where a program went through the redirect: each of its own lines, and the name of torch that it used there.
 
-A process writes what it saw when it ends; the command that was started puts its processes together.
+A process writes what it saw when it ends, and each new place at once, since some end without a word (`os._exit`, a
+signal); the command that was started puts its processes together.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +24,9 @@ from torchferry.core.userlines import Place, UserLines
 
 SCHEMA = "1.0"
 
+Row = tuple[str, int, str, int]
+"""A file, its line, the name that is used there, and how often."""
+
 
 class Sites:
     """The lines that one process saw, with their counts."""
@@ -29,10 +34,17 @@ class Sites:
     def __init__(self) -> None:
         self._counts: Counter[tuple[Place, str]] = Counter()
         self._lines = UserLines()
+        self._folder: Path | None = None
 
     def note(self, name: str) -> None:
         """Count a use of `name` for the user's line that is being executed."""
-        self._counts[self._lines.of(sys._getframe(2)), name] += 1
+        self._count(self._lines.of(sys._getframe(2)), name)
+
+    def _count(self, place: Place, name: str) -> None:
+        self._counts[place, name] += 1
+        if self._counts[place, name] == 1 and self._folder is not None:
+            with contextlib.suppress(OSError), (self._folder / f"seen-{os.getpid()}.jsonl").open("a") as file:
+                file.write(json.dumps([place.file, place.line, name]) + "\n")
 
     def noted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that counts its calls."""
@@ -40,13 +52,14 @@ class Sites:
         def call(*args: Any, **kwargs: Any) -> Any:
             frame = sys._getframe(1)
             if not _is_torchs(frame):
-                self._counts[self._lines.of(frame), name] += 1
+                self._count(self._lines.of(frame), name)
             return function(*args, **kwargs)
 
         return call
 
     def write_into(self, folder: Path) -> None:
-        """Write what this process saw, and what its children see, into `folder` when they end."""
+        """Write what this process sees, and what its children see, into `folder`; how often, when they end."""
+        self._folder = folder
 
         def write() -> None:
             rows = [[place.file, place.line, name, times] for (place, name), times in self._counts.items()]
@@ -67,11 +80,17 @@ def _is_torchs(frame: FrameType | None) -> bool:
     return package == "torch"
 
 
-def collect(folder: Path, target: str, root: Path) -> str:
-    """Return what all processes saw, as JSON: the lines below `root`, with a hash of each file to know it again by."""
+def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
+    """Return what all processes saw, and how many of them ended before they could count.
+
+    What they saw is JSON: the lines below `root`, with a hash of each file to know it again by.
+    """
     counts: Counter[tuple[str, int, str]] = Counter()
-    for path in sorted(folder.glob("sites-*.json")):
-        for file, line, name, times in json.loads(path.read_text(encoding="utf-8")):
+    broken_off = 0
+    for seen in sorted(folder.glob("seen-*.jsonl")):
+        rows = _counted(folder / f"sites-{seen.stem.removeprefix('seen-')}.json")
+        broken_off += rows is None
+        for file, line, name, times in _first_seen(seen) if rows is None else rows:
             counts[file, line, name] += times
     sites = []
     hashes: dict[str, str] = {}
@@ -90,4 +109,23 @@ def collect(folder: Path, target: str, root: Path) -> str:
         "files": hashes,
         "sites": sites,
     }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n", broken_off
+
+
+def _counted(path: Path) -> list[Row] | None:
+    """Return what a process wrote as it ended; None where it did not come to that, or not to the end of it."""
+    try:
+        rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return rows
+
+
+def _first_seen(path: Path) -> list[Row]:
+    """Return the places that a process wrote as it saw them, the last of which may be cut off."""
+    rows: list[Row] = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):
+            file, line, name = json.loads(text)
+            rows.append((file, line, name, 1))
+    return rows

@@ -44,7 +44,7 @@ def patch(patches: Patches, target: Target) -> None:
             try:
                 handed_on.follow(os.fsdecode(value))
             except UsageError as error:
-                raise ValueError("torchferry: " + "; ".join(error.lines())) from None
+                raise ValueError(f"torchferry: {error}") from None
         putenv(name, value)
 
     def unset(name: Any, /) -> None:
@@ -54,6 +54,15 @@ def patch(patches: Patches, target: Target) -> None:
 
     patches.set(os, "putenv", put)
     patches.set(os, "unsetenv", unset)
+
+
+def hidden(target: Target) -> bool:
+    """Whether the list that the card's driver reads hides every card on purpose: it is empty, or begins like `-1`."""
+    value = os.environ.get(str(target.backend.VISIBLE_DEVICES))
+    if value is None:
+        return False
+    first = value.partition(",")[0].strip()
+    return not first.isdecimal() and not any(letter.isalpha() for letter in first)  # some have identities
 
 
 class _HandedOn:
