@@ -43,6 +43,7 @@ WITH_TORCH = {
             "accelerator",
             "amp",
             "auto",  # redirects when it is imported
+            "cards",
             "collectives",
             "compiling",
             "default_type",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,6 +186,24 @@ def test_a_fault_in_half_is_found(dtype: str, scale: float, rehearsed: Any, faul
     assert first_of(run(training))["operator"] == "aten.addmm"
 
 
+def inferred(body: Callable[[], object]) -> Callable[[], object]:
+    """Run a body where operators made of others come whole."""
+
+    def run() -> object:
+        with torch.inference_mode():
+            return body()
+
+    return run
+
+
+def normalized() -> object:
+    return torch.native_batch_norm(torch.linspace(-1, 3, 60).view(15, 4) ** 2, None, None, None, None, True, 0.1, 1e-5)
+
+
+def one_for_all(out: Tensor, args: Any) -> Tensor:
+    return out.fill_(1)
+
+
 SUBTLE: dict[str, tuple[str, Any, Callable[[], object]]] = {
     "a list 1 % off": (
         "_foreach_mul.Scalar",
@@ -219,6 +238,51 @@ SUBTLE: dict[str, tuple[str, Any, Callable[[], object]]] = {
         lambda: torch.max(torch.rand(4, 5), 1),
     ),
     "one element that is not finite": ("exp", one_off(float("nan")), lambda: torch.exp(torch.rand(9))),
+    "the middle of a large list": (
+        "_foreach_mul.Scalar",
+        lambda out, args: [out[0].index_fill(0, torch.arange(20000, 22000), 7.0)],
+        lambda: torch._foreach_mul([torch.rand(100000)], 0.5),
+    ),
+    "another number than infinity": (
+        "mul.Tensor",
+        lambda out, args: torch.full_like(out, 3.0),
+        lambda: torch.full((9,), 1000.0, dtype=torch.float16) * 1000,
+    ),
+    "a number at the edge, and far from it": (
+        "mul.Tensor",
+        lambda out, args: torch.full_like(out, 3.0),
+        lambda: torch.full((9,), 65504.0, dtype=torch.float16) * 1,
+    ),
+    "a number where there is none": (
+        "log",
+        lambda out, args: torch.full_like(out, 5.0),
+        lambda: torch.full((9,), -1.0).log(),
+    ),
+    "a mean that is saved for the backward": (
+        "native_batch_norm",
+        lambda out, args: (out[0], out[1] + 1e-3, out[2]),
+        normalized,
+    ),
+    "a deviation that is saved for the backward": (
+        "native_batch_norm",
+        lambda out, args: (out[0], out[1], out[2] * 1.001),
+        normalized,
+    ),
+    "a cast without autograd": ("to.dtype", times(7), inferred(lambda: torch.full((9,), 0.1).to(torch.float16))),
+    "a reshape without autograd": ("reshape", times(7), inferred(lambda: torch.ones(2, 3).t().reshape(6))),
+    "a sparse tensor made dense": ("_to_dense", times(7), lambda: torch.eye(3).to_sparse().to_dense()),
+    "poisson": ("poisson", one_for_all, lambda: torch.poisson(torch.full((1000,), 5.0))),
+    "multinomial": ("multinomial", one_for_all, lambda: torch.multinomial(torch.ones(10), 1000, replacement=True)),
+    "multinomial without replacement": ("multinomial", one_for_all, lambda: torch.multinomial(torch.ones(10), 5)),
+    "geometric": ("geometric_", one_for_all, lambda: torch.empty(1000).geometric_(0.5)),
+    "exponential": ("exponential_", lambda out, args: out.mul_(1.3), lambda: torch.empty(5000).exponential_(2.0)),
+    "cauchy": ("cauchy_", lambda out, args: out.mul_(1.3), lambda: torch.empty(5000).cauchy_()),
+    "log-normal": ("log_normal_", one_for_all, lambda: torch.empty(1000).log_normal_()),
+    "a normal distribution of each element": (
+        "normal.Tensor_Tensor",
+        times(1.1),
+        lambda: torch.normal(torch.arange(5000.0) * 0, torch.arange(5000.0) + 1),
+    ),
     "a complex product": ("mul.Tensor", one_off(1.001), lambda: torch.rand(9, dtype=torch.complex64) * 2j),
 }
 
@@ -232,18 +296,227 @@ def test_subtle_faults(case: str) -> None:
     assert first_of(tool.document("en"))["operator"].removesuffix(".default") == f"aten.{name}"
 
 
+# --- what differs from run to run ---
+
+TERMS = torch.arange(96) % 12
+GIVEN = torch.linspace(-3, 5, 96 * 8).sin_().view(96, 8) + 0.3
+
+SUMS: dict[str, Callable[[str, Any], object]] = {
+    "embedding_dense_backward": lambda place, dtype: torch.ops.aten.embedding_dense_backward(
+        GIVEN.to(place, dtype), TERMS.to(place), 12, -1, False
+    ),
+    "scatter_add": lambda place, dtype: torch.zeros(12, 8, device=place, dtype=dtype).scatter_add(
+        0, TERMS[:, None].expand(96, 8).to(place), GIVEN.to(place, dtype)
+    ),
+    "index_add": lambda place, dtype: torch.zeros(12, 8, device=place, dtype=dtype).index_add(
+        0, TERMS.to(place), GIVEN.to(place, dtype), alpha=-1
+    ),
+    "index_put": lambda place, dtype: torch.zeros(12, 8, device=place, dtype=dtype).index_put(
+        (TERMS.to(place),), GIVEN.to(place, dtype), accumulate=True
+    ),
+    "scatter_reduce": lambda place, dtype: torch.zeros(12, 8, device=place, dtype=dtype).scatter_reduce(
+        0, TERMS[:, None].expand(96, 8).to(place), GIVEN.to(place, dtype), "mean"
+    ),
+    "cumsum": lambda place, dtype: GIVEN.to(place, dtype).cumsum(1),
+    "convolution_backward": lambda place, dtype: torch.ops.aten.convolution_backward(
+        *(GIVEN[:n].reshape(shape).to(place, dtype) for n, shape in ((36, (2, 4, 6, 6)), (48, (2, 3, 8, 8)))),
+        GIVEN.view(-1)[:108].view(4, 3, 3, 3).to(place, dtype),
+        *([4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3),
+    ),
+    "upsample_bilinear2d_backward": lambda place, dtype: torch.ops.aten.upsample_bilinear2d_backward(
+        GIVEN[:64].reshape(1, 8, 8, 8).to(place, dtype), [8, 8], [1, 8, 4, 4], False
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", SUMS)
+def test_noise_does_not_excuse_itself(name: str, dtype: str, rehearsed: Any, faults: Any) -> None:
+    card = rehearsed.backend.DEVICE_TYPE
+    body = SUMS[name]
+    with CompareWithCPU(quiet=True) as tool:
+        body(card, getattr(torch, dtype))
+    assert complaints(tool.document("en")) == []
+    faults("_index_put_impl_" if name == "index_put" else name, "noise", 0.3 if dtype == "bfloat16" else 0.1)
+    with CompareWithCPU(quiet=True) as tool:
+        body(card, getattr(torch, dtype))
+    first = first_of(tool.document("en"))
+    assert first["operator"].startswith(f"aten.{name}")
+    if dtype == "float32":
+        assert "more than another order of addition explains" in first["reason"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("count", [64, 1500])
+def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchferry.numerics.compare import verdict
+
+    terms = torch.randn(count, 40, generator=torch.Generator().manual_seed(1)).to(getattr(torch, dtype))
+
+    def device(seed: int) -> Tensor:
+        """Add in the dtype of the terms, each time in another order, as atomic additions do."""
+        total = torch.zeros(40, dtype=terms.dtype)
+        for number in torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist():
+            total += terms[number]
+        result: Tensor = total[None]
+        return result
+
+    differences = (device(1).double() - device(2).double()).abs()
+    monkeypatch.setattr(verdict, "spread", lambda call, number: differences)
+    with Wrong("index_add", lambda out, args: device(3)), CompareWithCPU(quiet=True) as tool:
+        torch.zeros(1, 40, dtype=terms.dtype).index_add(0, torch.zeros(count, dtype=torch.int64), terms)
+    assert complaints(tool.document("en")) == []
+
+
+# --- operators of the program ---
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """Operators that a program registers: one draws, one remembers, one does neither."""
+    with torch.library._scoped_library("numerics_test", "FRAGMENT") as made:
+        for name in ("noisy", "counted", "plain"):
+            made.define(f"{name}(Tensor x) -> Tensor")
+        calls: list[Tensor] = []
+
+        def counted(x: Tensor) -> Tensor:
+            calls.append(x)
+            return x * len(calls)
+
+        made.impl("noisy", lambda x: x * (torch.rand_like(x) > 0.1), "CompositeExplicitAutograd")
+        made.impl("counted", counted, "CompositeExplicitAutograd")
+        made.impl("plain", lambda x: x * 3 + 1, "CompositeExplicitAutograd")
+        yield torch.ops.numerics_test
+
+
+OWN = {
+    "noisy": ("untested", "it draws random numbers without saying so"),
+    "counted": ("untested", "two runs on the CPU differ: it draws random numbers, or remembers, without saying so"),
+    "plain": ("pass", ""),
+}
+
+
+@pytest.mark.parametrize("propagate", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_operators_of_the_program(name: str, propagate: bool, library: Any) -> None:
+    def drawn() -> Tensor:
+        torch.manual_seed(0)
+        for _ in range(3):
+            getattr(library, name)(torch.ones(50))
+        numbers: Tensor = torch.rand(4)
+        return numbers
+
+    alone = drawn()
+    with CompareWithCPU(quiet=True, every=True, propagate=propagate) as tool:
+        beside = drawn()
+    assert torch.equal(alone, beside)
+    found = {(row["status"], row["reason"]) for row in tool.document("en")["operators"] if name in row["operator"]}
+    assert found == {OWN[name]}
+
+
+# --- what is compared of a call ---
+
+
+def test_parts_of_calls_are_said_and_come_to_all() -> None:
+    left, right = torch.randn(512, 256), torch.randn(256, 256)
+    bad: list[int] = []
+
+    def fifth_row(out: Tensor, args: Any) -> Tensor:
+        bad.append(1)
+        return out if len(bad) == 1 else out.index_fill(0, torch.tensor([5]), 0.0)
+
+    with Wrong("mm", fifth_row), CompareWithCPU(quiet=True, every=True) as tool:
+        for _ in range(5):
+            left @ right
+    document = tool.document("en")
+    rows = [row for row in document["operators"] if row["operator"] == "aten.mm"]
+    assert document["in_part"] == sum(row["in_part"] for row in rows) == 4
+    assert sum(row["elements"] for row in rows) == 2 * 512 * 256
+    assert sum(row["all_elements"] for row in rows) == 5 * 512 * 256
+    assert [row["status"] for row in rows if row["count"] == 1 and row["in_part"]] == ["fail"]
+
+
+def test_lists_are_whole_at_first_and_then_in_parts() -> None:
+    values = [torch.ones(30000), torch.ones(5)]
+    with CompareWithCPU(quiet=True, every=True) as tool:
+        for _ in range(2):
+            torch._foreach_mul(values, 2.0)
+    (row,) = (row for row in tool.document()["operators"] if "foreach" in row["operator"])
+    assert (row["in_part"], row["elements"], row["all_elements"]) == (1, 30005 + 3 * 4096 + 5, 2 * 30005)
+
+
+def test_results_that_are_not_compared_are_counted() -> None:
+    with CompareWithCPU(quiet=True) as tool:
+        functional.scaled_dot_product_attention(*torch.ones(3, 1, 2, 16, 8, requires_grad=True))
+    rows = [row for row in tool.document("en")["operators"] if "attention" in row["operator"]]
+    assert [(row["status"], row["results_left"]) for row in rows] == [("pass", 1)]
+    assert rows[0]["reason"] == "1 results not compared: only the device's own backward reads them"
+
+
+def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:
+    def variance(out: Any, args: Any) -> Any:
+        return out[0], out[1], out[2] ** -2 - 1e-5
+
+    with Wrong("native_batch_norm", variance), CompareWithCPU(quiet=True) as tool:
+        normalized()
+    (row,) = (row for row in tool.document("en")["operators"] if "norm" in row["operator"])
+    assert (row["status"], row["reason"]) == (
+        "pass",
+        "it saves the variance, where the CPU saves the inverse of its root",
+    )
+
+
+def test_a_copy_is_waited_for_on_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchferry.numerics.compare import fetching
+
+    seen: list[str] = []
+
+    @contextmanager
+    def device(which: Any) -> Iterator[None]:
+        seen.append(f"on {which}")
+        yield
+        seen.append("back")
+
+    event = SimpleNamespace(record=lambda: seen.append("record"), synchronize=lambda: seen.append("wait"))
+    module = SimpleNamespace(device=device, Event=lambda: event)
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    monkeypatch.setattr(torch, "empty_like", lambda tensor, **how: torch.zeros(tensor.shape))
+    values = fetching._fetch_pinned(torch.ones(3), "cpu").tensor
+    assert values.tolist() == [1.0, 1.0, 1.0]
+    assert seen == ["on cpu", "record", "back", "wait"]
+
+
+def test_nested_tensors_beside_a_golden_run() -> None:
+    with CompareWithCPU(quiet=True, propagate=True) as tool:
+        torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)]) * 2
+    assert not tool.failed
+
+
 # --- what is odd ---
+
+
+def chosen(indices: list[Any]) -> object:
+    return torch.ops.aten.index.Tensor(torch.ones(3, 3), indices)
+
 
 ODD: dict[str, tuple[Callable[[], object], str]] = {
     "no elements": (lambda: torch.ones(0, 3) + 1, "pass"),
-    "complex": (lambda: torch.fft.fft(torch.rand(8)) * 2j, "pass"),
-    "float8": (lambda: torch.rand(8).to(torch.float8_e4m3fn).view(2, 4).clone().float(), "pass"),
+    "complex": (lambda: torch.fft.fft(torch.rand(64)) * 2j, "pass"),
+    "float8": (lambda: torch.rand(64).to(torch.float8_e4m3fn).view(8, 8).clone().float(), "pass"),
     "sparse": (lambda: torch.eye(3).to_sparse() * 2, "pass"),
+    "products of sparse": (lambda: torch.sparse.mm(torch.eye(9).to_sparse(), torch.ones(9, 9) / 3), "pass"),
+    "products of sparse rows": (lambda: torch.eye(9).to_sparse_csr() @ (torch.ones(9, 9) / 3), "pass"),
+    "dense of sparse": (lambda: torch.eye(3).to_sparse().to_dense(), "pass"),
+    "a list of indices with None": (lambda: chosen([None, torch.tensor([1])]), "pass"),
+    "a list of indices that ends with None": (lambda: chosen([torch.tensor([1]), None]), "pass"),
+    "complex numbers of a distribution": (lambda: torch.randn(1000, dtype=torch.complex64), "pass"),
+    "too few of a distribution": (lambda: torch.rand(20), "untested"),
+    "a distribution of which the range is known": (lambda: torch.zeros(99).random_(), "untested"),
     "integers": (lambda: torch.arange(5) // 2, "pass"),
     "equal values": (lambda: torch.zeros(4, 5).sort(1), "pass"),
     "infinity, as it should be": (lambda: torch.zeros(3).log().softmax(0), "pass"),
     "overflow in half": (lambda: torch.full((3,), 6e4, dtype=torch.float16) * 2, "pass"),
-    "scatter": (lambda: torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.rand(3)), "pass"),
+    "scatter": (lambda: torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.ones(3) / 3), "pass"),
     "out=": (lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)), "pass"),
     "quantized": (lambda: torch.quantize_per_tensor(torch.rand(3), 0.1, 0, torch.qint8).clone(), "untested"),
     "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2, "untested"),

@@ -235,7 +235,7 @@ def test_14_what_cannot_be_tested_stops_nothing(tmp_path: Path) -> None:
         dump_error_data=True,
         output_dir=tmp_path,
     )
-    assert document["counts"]["untested"] == 1
+    assert document["counts"]["untested"] == 5  # three numbers say nothing of a distribution
     assert not document["counts"]["fail"]
     assert not any(tmp_path.iterdir())
 

@@ -54,7 +54,7 @@ def finding(name: str) -> dict[str, Any]:
 def operator(status: str, module: str, of_bound: float | None) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(("max_abs", "max_rel", "ulp", "rmse_ratio", "cosine"), 0.5)
     row.update(operator="aten.mm", module=module, phase="forward", source="", step=0, status=status, shape=[2, 2])
-    row.update(dtype="float16", of_bound=of_bound, count=1, reason=module)
+    row.update(dtype="float16", of_bound=of_bound, count=1, reason=module, elements=1, all_elements=4)
     return row
 
 
@@ -64,7 +64,7 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
     failures = [number for number, row in enumerate(rows) if row["status"] == "fail"]
     rank = {"rank": 0, "process": 1, "steps": 2, "device": "cpu", "counts": counts, "operators": rows, "skipped": {}}
-    rank.update(not_sampled=0, left_to_budget=0, compiled=False, unmet=[], in_other_threads=0)
+    rank.update(not_sampled=0, left_to_budget=0, compiled=False, unmet=[], in_other_threads=0, in_part=1)
     rank.update(first_failure=failures[0] if failures else None)
     return {"tool": "compare", "standard": "ours", "source": "a book", "broken": [], "ranks": [rank]}
 

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,13 +25,40 @@ class Tool(Protocol):
         """End the examination and return what was found, in values that JSON has."""
 
 
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+"""Where launchers say a process' rank."""
+
+
 def rank() -> int:
-    """Return this process' rank: what launchers set, or 0."""
-    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
+    """Return this process' rank: what torch.distributed says once it is initialised, what launchers set, or 0.
+
+    A program that starts its processes itself says the rank only when it initialises torch.distributed: who asks for
+    the rank asks as late as it can.
+    """
+    known = known_rank()
+    return 0 if known is None else known
+
+
+def known_rank() -> int | None:
+    """Return this process' rank, or None where nobody has said it up to now."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    initialised = getattr(distributed, "is_initialized", None)  # absent while torch is being imported, or built without
+    if initialised is not None and initialised():
+        return int(distributed.get_rank())
+    for name in _RANKS:
         value = os.environ.get(name, "")
         if value.isdigit():
             return int(value)
-    return 0
+    return None
+
+
+def asked(ranks: Collection[int] | None) -> bool:
+    """Whether this process is among the ranks that are asked for; all are where it is None.
+
+    A process whose rank nobody has said yet may be; it is to be asked again.
+    """
+    known = known_rank()
+    return ranks is None or known is None or known in ranks
 
 
 def autoload() -> None:
@@ -42,10 +70,11 @@ def autoload() -> None:
     try:
         settings = Settings.read(folder)
         watch = _watched(settings)
-        if settings.ranks and rank() not in settings.ranks:
+        if not asked(settings.ranks or None):
             return
         module = importlib.import_module(settings.tool)
-        _note(folder / f"begun-{os.getpid()}.json", {"rank": rank(), "process": os.getpid()})
+        begun = folder / f"begun-{os.getpid()}.json"
+        _note(begun, {"rank": rank(), "process": os.getpid()})
         tool: Tool = module.begin(settings.options, folder)
     except BaseException as error:
         print(f"torchferry: the examination did not begin: {error!r}", file=sys.stderr, flush=True)
@@ -60,6 +89,9 @@ def autoload() -> None:
         except BaseException:
             traceback.print_exc()
             found = {"error": traceback.format_exc()}
+        if settings.ranks and rank() not in settings.ranks:
+            begun.unlink(missing_ok=True)  # its rank was not known when it began
+            return
         _note(
             folder / f"process-{process}.json",
             {"rank": rank(), "process": process, "command": sys.argv[:1], **found},

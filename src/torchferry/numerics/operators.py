@@ -46,6 +46,9 @@ _SPACES = {
 }
 """Kinds of whole namespaces."""
 
+HIGHER_ORDER = "higher_order"
+"""What stands for the namespace of operators that call others, such as torch.cond."""
+
 _WRITES = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ((3, "running_mean"), (4, "running_var"))
 )
@@ -67,6 +70,7 @@ class Operator:
         kind: What it does to numbers; of one that draws only with dropout, what it does without.
         written: Position and name of each argument that it writes to.
         fresh: Whether a result is a tensor of its own, and not one of the arguments.
+        may_share: Whether a result may be a new tensor or a view, as of `reshape`; only the call shows it.
         dropout: Position and name of the argument that makes it random where it is not 0.
     """
 
@@ -78,6 +82,7 @@ class Operator:
     written: tuple[tuple[int, str], ...]
     fresh: bool
     dropout: tuple[int, str] | None
+    may_share: bool = False
 
     def draws(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether this call takes random numbers."""
@@ -91,6 +96,16 @@ class Operator:
             yield from tensors(argument(place, args, kwargs, None))
         if self.fresh:
             yield from tensors(out)
+
+    def is_view(self, args: Sequence[Any], out: Any) -> bool:
+        """Whether a call that may give a view or a new tensor gave a view."""
+        return self.may_share and any(_shares(one, given) for one in tensors(out) for given in tensors(args))
+
+
+def _shares(tensor: Tensor, other: Tensor) -> bool:
+    if tensor.layout is not torch.strided or other.layout is not torch.strided:
+        return tensor is other
+    return bool(tensor.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 def argument(place: tuple[int, str], args: Sequence[Any], kwargs: dict[str, Any], default: Any) -> Any:
@@ -120,6 +135,11 @@ def operator(overload: torch._ops.OpOverload) -> Operator:
 
 
 def _described(overload: torch._ops.OpOverload) -> Operator:
+    if isinstance(overload, torch._ops.HigherOrderOperator):  # it has no schema, and calls what it is given
+        base = overload.name()
+        return Operator(
+            overload, f"{HIGHER_ORDER}.{base}", base, HIGHER_ORDER, Kind.COMPUTE, (), fresh=True, dropout=None
+        )
     schema = overload._schema
     space, _, base = schema.name.partition("::")
     name = f"{space}.{base}"
@@ -136,7 +156,9 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
         None,
     )
     random = torch.Tag.nondeterministic_seeded in overload.tags
+    shared = not written and any(alias is not None and not alias.is_write for alias in aliases)
     kind = _kind(space, base, overload._overloadname, bool(written), aliases, random and dropout is None)
+    may_share = shared and kind in (Kind.MOVE, Kind.COMPUTE)
     return Operator(
         overload,
         name,
@@ -144,8 +166,9 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
         space,
         kind,
         written,
-        fresh=any(alias is None for alias in aliases),
+        fresh=any(alias is None for alias in aliases) or may_share,
         dropout=dropout if random else None,
+        may_share=may_share,
     )
 
 

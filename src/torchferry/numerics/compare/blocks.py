@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,13 @@ _GIVEN = {"mm": 0, "addmm": 1, "bmm": 0, "convolution": 0}
 """Argument whose first dimension is that of the result."""
 
 
-def block_of(call: Call, source: random.Random) -> Call:
-    """Return a call for a moving block of the first dimension of a large product; other calls as they are."""
+def block_of(call: Call, turn: int) -> Call:
+    """Return a call for a block of the first dimension of a large product; other calls as they are.
+
+    Args:
+        call: The call.
+        turn: Its number among those of its kind: the block moves on with it, and comes to all within a few.
+    """
     place = _GIVEN.get(call.operator.base)
     if place is None or call.operator.overload._overloadname != "default" or len(call.results) != 1:
         return call
@@ -35,7 +39,7 @@ def block_of(call: Call, source: random.Random) -> Call:
     width = max(1, rows // _SHARE)
     if rows < _SHARE or given.size[-1] * _count(result.shape) < _LARGE:
         return call
-    begin = source.randrange(rows - width + 1)
+    begin = min(turn % -(-rows // width) * width, rows - width)
     args = list(call.snapshot.args)
     args[place] = _cut(given, begin, width)
     if call.operator.base == "bmm":
@@ -48,7 +52,7 @@ def block_of(call: Call, source: random.Random) -> Call:
         result, fetched=Fetched(result.fetched.tensor[begin : begin + width]), shape=(width, *result.shape[1:])
     )
     note = say("{first} to {last} of {count} in the first dimension", first=begin, last=begin + width - 1, count=rows)
-    return replace(call, snapshot=snapshot, results=[part], note=note)
+    return replace(call, snapshot=snapshot, results=[part], note=note, whole=_count(result.shape))
 
 
 def _cut(place: Place, begin: int, width: int) -> Place:

@@ -44,7 +44,7 @@ def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
             return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         return None
     right = right.to(result.dtype)
-    if _equal(ours, right):
+    if equal(ours, right):
         measures = Measures(elements=right.numel(), of_bound=0.0)
         verdict = Verdict(Status.PASS, None, measures, result.shape, dtype)
         wrong = judge_layout(call, number, right, lambda: right) if call.full else None
@@ -75,7 +75,12 @@ def _is_bitwise(call: Call) -> bool:
     return {call.results[0].dtype} == floats
 
 
-def _equal(ours: Tensor, right: Tensor) -> bool:
+def equal(ours: Tensor, right: Tensor) -> bool:
+    """Whether two tensors have the same shape and values; NaN equals NaN."""
+    if ours.layout is not torch.strided or right.layout is not torch.strided:
+        ours, right = ours.to_dense(), right.to_dense()
+    if ours.shape != right.shape:
+        return False
     if ours.is_floating_point() and ours.element_size() == 1:
         ours, right = ours.to(torch.float32), right.to(torch.float32)
     if torch.equal(ours, right):
@@ -133,7 +138,7 @@ def _same_choice(call: Call, number: int, ours: Tensor, right: Tensor) -> bool:
                 ours, right = ours.unsqueeze(dim), right.unsqueeze(dim)
     if int(ours.max()) >= flat.shape[dim]:
         return False
-    return _equal(flat.gather(dim, ours), flat.gather(dim, right))
+    return equal(flat.gather(dim, ours), flat.gather(dim, right))
 
 
 def _dimension(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

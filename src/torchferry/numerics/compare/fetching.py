@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -55,7 +56,9 @@ def fetch(tensor: Tensor) -> Fetched:
 def _fetch_pinned(tensor: Tensor, kind: str) -> Fetched:
     module = torch.get_device_module(kind)
     target = torch.empty_like(tensor, device="cpu", pin_memory=True)
-    target.copy_(tensor, non_blocking=True)
-    event = module.Event()
-    event.record()
+    its_device = getattr(module, "device", None)
+    with contextlib.nullcontext() if its_device is None else its_device(tensor.device):
+        target.copy_(tensor, non_blocking=True)
+        event = module.Event()
+        event.record()  # on the stream of the tensor's device, which the copy runs on; another may be the current one
     return Fetched(target, event)

@@ -7,6 +7,7 @@ works in place are followed. What cannot be run on the CPU, communication and ra
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from torchferry.numerics.compare import tables
+from torchferry.numerics.compare import generators, tables
 from torchferry.numerics.compare.decompositions import decomposition
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
@@ -79,8 +80,11 @@ class Golden:
             self._sweep()
         if known.kind in _SAME_VALUES:
             return None
-        made = list(known.results(args, kwargs, out))
-        right = None if prepared is None else self._run(known, prepared, out)
+        if known.is_view(args, out):
+            return None
+        nested = any(tensor.is_nested for tensor in tensors((*args, *kwargs.values(), out)))  # it has no sizes
+        made = [tensor for tensor in known.results(args, kwargs, out) if not tensor.is_nested]
+        right = None if prepared is None or nested else self._run(known, prepared, out)
         if right is None or len(right) < len(made):
             for tensor in made:
                 self._forget(tensor)
@@ -105,7 +109,8 @@ class Golden:
                 return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
             args, kwargs = tables.widened(known, args, kwargs)
             instead = decomposition(known)
-            result = known.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+            with generators.kept() if generators.is_foreign(known) else contextlib.nullcontext():
+                result = known.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
         except Exception:
             return None
         return list(known.results(args, kwargs, result))
@@ -152,7 +157,8 @@ class Golden:
 
 
 def _followed(tensor: Tensor) -> bool:
-    return tensor.dtype.is_floating_point and tensor.layout is torch.strided and not tensor.is_meta
+    kept_whole = tensor.is_nested or tensor.is_meta or tensor.layout is not torch.strided
+    return tensor.dtype.is_floating_point and not kept_whole
 
 
 def _distance(tensor: Tensor, values: Tensor) -> float:

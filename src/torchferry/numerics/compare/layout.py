@@ -69,6 +69,9 @@ def _effective(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[int, ..
 def _planned(call: Call) -> list[Tensor] | None:
     """Return the results that torch expects, without values; None where it has no such implementation."""
 
+    if any(store.whole for store in call.snapshot.stores):
+        return None  # sparse tensors have no strides
+
     def meta(place: Place) -> Tensor:
         dtype = call.snapshot.stores[place.store].fetched.dtype
         return torch.empty_strided(place.size, place.stride, dtype=dtype, device="meta")

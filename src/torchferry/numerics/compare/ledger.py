@@ -31,6 +31,9 @@ class Row:
         measures: Those of the worst call.
         reason: Of the worst call.
         drift: Relative distance to the golden run, where there is one.
+        extent: Elements that were compared in all the calls, and how many their results have.
+        in_part: Calls of which not all elements were compared.
+        left: Results of a call that were not compared.
     """
 
     operator: str
@@ -44,6 +47,9 @@ class Row:
     measures: Measures | None = None
     reason: Message | None = None
     drift: float | None = None
+    extent: tuple[int, int] = (0, 0)
+    in_part: int = 0
+    left: int = 0
 
     def document(self, lang: str | None = None) -> dict[str, Any]:
         """Return the row in values that JSON has; what was not measured is None."""
@@ -65,7 +71,10 @@ class Row:
             "rmse_ratio": _number(measures and measures.rmse_ratio),
             "of_bound": _number(measures and measures.of_bound),
             "cosine": _number(measures and measures.cosine),
-            "elements": measures.elements if measures else None,
+            "elements": self.extent[0],
+            "all_elements": self.extent[1],
+            "in_part": self.in_part,
+            "results_left": self.left,
             "off": measures.off if measures else None,
             "drift": _number(self.drift),
             "count": self.count,
@@ -81,6 +90,7 @@ class Ledger:
         self.skipped: dict[str, int] = {}
         self.left_out = 0
         self.unlisted = 0
+        self.in_part = 0
         self.elsewhere = 0
         """Forward passes in threads that the program started, where nothing is compared."""
         self.rows: dict[tuple[Any, ...], Row] = {}
@@ -88,9 +98,17 @@ class Ledger:
         self._lock = threading.Lock()
 
     def add(
-        self, operator: str, where: Where, step: int, number: int, verdict: Verdict, drift: float | None = None
+        self,
+        operator: str,
+        where: Where,
+        step: int,
+        number: int,
+        verdict: Verdict,
+        drift: float | None = None,
+        extent: tuple[int, int] = (0, 0),
+        left: int = 0,
     ) -> None:
-        """Note the verdict on a call."""
+        """Note the verdict on a call, how many of its elements were compared, and how many results were not."""
         with self._lock:
             self.counts[verdict.status] += 1
             template = verdict.reason.template if verdict.reason and verdict.status is not Status.PASS else ""
@@ -112,6 +130,11 @@ class Ledger:
                 else:
                     self.unlisted += 1
             row.count += 1
+            row.extent = row.extent[0] + extent[0], row.extent[1] + extent[1]
+            row.left = max(row.left, left)
+            if 0 < extent[0] < extent[1]:
+                row.in_part += 1
+                self.in_part += 1
             if _worse(verdict.measures, row.measures):
                 row.measures, row.reason = verdict.measures, verdict.reason
             elif row.reason is None:
@@ -140,6 +163,7 @@ class Ledger:
                 "skipped": dict(sorted(self.skipped.items())),
                 "not_sampled": self.left_out,
                 "unlisted": self.unlisted,
+                "in_part": self.in_part,
                 "in_other_threads": self.elsewhere,
                 "operators": [row.document(lang) for row in rows],
                 "first_failure": None if self.first_failure is None else rows.index(self.first_failure),

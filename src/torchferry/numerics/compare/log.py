@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,14 +27,14 @@ class Log:
     """Writes what was found.
 
     Args:
-        path: A file; standard output where it is None. It is made when there is something to write.
+        place: Gives the file, when there is something to write; standard output where it is None.
         head: The line that a file begins with, after the date.
         verbose: Whether calls that pass are told, and arguments.
         quiet: Whether nothing is written at all.
     """
 
-    def __init__(self, path: Path | None, head: Message, verbose: bool, quiet: bool = False) -> None:
-        self._path = None if path is None else path.absolute()
+    def __init__(self, place: Callable[[], Path] | None, head: Message, verbose: bool, quiet: bool = False) -> None:
+        self._place = place
         self._head = head
         self._verbose = verbose
         self._quiet = quiet
@@ -144,20 +145,20 @@ class Log:
         if self._quiet:
             return
         with self._lock:
-            if self._path is None:
+            if self._place is None:
                 sys.stdout.write(text)
                 return
+            path = self._place()
             try:
                 if self._file is None:
-                    self._path.parent.mkdir(parents=True, exist_ok=True)
-                    begun = self._path in _BEGUN
-                    self._file = self._path.open("a" if begun else "w", encoding="utf-8", buffering=1)
-                    _BEGUN.add(self._path)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._file = path.open("a" if path in _BEGUN else "w", encoding="utf-8", buffering=1)
+                    _BEGUN.add(path)
                     self._file.write(f"{datetime.now().astimezone():%Y-%m-%d, %H:%M:%S}\n{self._head}\n")
                 self._file.write(text)
             except OSError as error:
                 self._quiet = True  # the program goes on, and so do the verdicts
-                said = say("cannot write {path}: {error}", path=self._path, error=error.strerror or error)
+                said = say("cannot write {path}: {error}", path=path, error=error.strerror or error)
                 print(f"torchferry: {said}", file=sys.stderr, flush=True)
 
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Where
+from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.fetching import Fetched, fetch
 from torchferry.numerics.compare.parts import Parts, applies
 from torchferry.numerics.compare.sampling import Kindred, key_of
 from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
 from torchferry.numerics.compare.verdict import Call, Result
+from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.operators import Kind, Operator, argument, tensors
 from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
 
@@ -29,6 +31,7 @@ ON_CPU = "on the CPU"
 META = "no values (meta or fake tensors)"
 BETWEEN = "copy to the CPU"
 NOT_ASKED = "left out on request"
+CAPTURED = "into a captured graph, whose runs are not seen"
 
 _LEFT = {
     Kind.VIEW: "view",
@@ -60,19 +63,22 @@ class Plan:
         self.lists = tables.is_elementwise_list(known)
 
 
-class CompareMode(TorchDispatchMode):
+class CompareMode(WholeMode):
     """Sees every call below autograd."""
 
     def __init__(self, owner: CompareWithCPU, limit: int) -> None:
         super().__init__()
         self._owner = owner
         self._plans: dict[Any, Plan] = {}
+        self._higher_order: dict[Any, Plan] = {}
+        self._captures = False
+        """Whether the program captures a graph: asked when an outermost module begins."""
         self._limit = limit
         self.device = ""
         """The first device that is not the CPU; from then on calls on the CPU are not compared."""
         self._last: tuple[Kindred, Call, float] | None = None
         """The call that the golden run is to follow next."""
-        self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0}
+        self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0, CAPTURED: 0, _LEFT[Kind.VIEW]: 0}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -82,8 +88,15 @@ class CompareMode(TorchDispatchMode):
         owner = self._owner
         if owner.off:
             return func(*args, **kwargs) if kwargs else func(*args)
+        if self._captures:  # nothing is computed now, and nobody may wait for the device
+            self.passed[CAPTURED] += 1
+            return func(*args, **kwargs) if kwargs else func(*args)
         plan = self._plans.get(func)
         if plan is None:
+            if not self.uncompiled:
+                self.keep_uncompiled()
+            if is_higher_order(func):
+                return self._higher(func, args, kwargs or {})
             plan = self._plans[func] = owner.plan(func)
         where = owner.where(plan.operator)
         if owner.verbose:
@@ -94,6 +107,31 @@ class CompareMode(TorchDispatchMode):
             plan.calls += 1
             return func(*args, **kwargs) if kwargs else func(*args)
         return self._computed(plan, where, func, args, kwargs or {})
+
+    def entered(self) -> None:
+        """Ask at each outermost module whether what it calls is computed or captured."""
+        self._owner.attribution.modules.on_root.append(self._ask)
+
+    def left(self) -> None:
+        """Ask no more."""
+        self._owner.attribution.modules.on_root.remove(self._ask)
+        self._captures = False
+
+    def _ask(self, *_: Any) -> None:
+        self._captures = capturing()
+
+    def _higher(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator that calls others: what it calls is compared, and where that is not seen, it is said."""
+        out, seen = self.opened(func, args, kwargs)
+        if not seen:
+            plan = self._higher_order.get(func)
+            if plan is None:
+                plan = self._higher_order[func] = self._owner.plan(func)
+            kindred = None if plan.left else self._owner.kindred(plan, ())
+            if kindred is not None:
+                reason = say("what a higher-order operator calls is not seen here")
+                self._owner.untested(plan, kindred, self._owner.where(plan.operator), reason)
+        return out
 
     def plans(self) -> list[Plan]:
         """Return what is known of the operators that were called."""
@@ -151,7 +189,8 @@ class CompareMode(TorchDispatchMode):
         try:
             with calm():
                 if plan.lists and applies(plan.operator, args):
-                    parts = Parts(args, kwargs, owner.source)
+                    # the first is compared whole where it has room: what is written to is there twice
+                    parts = Parts(args, kwargs, kindred.taken, 0 if kindred.taken else self._limit // 2)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
                     snapshot = take(*given, self._limit)
                 else:
@@ -195,11 +234,18 @@ class CompareMode(TorchDispatchMode):
         parts: Parts | None,
     ) -> Call | None:
         known = plan.operator
+        whole, shape = 0, None
         if parts is not None:
+            if not parts.whole:
+                uncut = list(known.results(args, kwargs, out))
+                whole, shape = sum(map(Tensor.numel, uncut)), max(uncut, key=Tensor.dim).shape
             args = tuple(parts.cut(value) for value in args)
             kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
             out = parts.cut(out)
         made = list(known.results(args, kwargs, out))
+        if known.is_view(args, made):
+            self.passed[_LEFT[Kind.VIEW]] += 1
+            return None
         written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
         if made and (made[0].is_meta or not is_plain(type(made[0]))):
             self.passed[META] += 1
@@ -228,9 +274,10 @@ class CompareMode(TorchDispatchMode):
             results=results,
             note=None if parts is None or parts.whole else say("the first, the last and a moving block of each tensor"),
             owners=None if parts is None else parts.owners(),
+            whole=whole,
             written=written,
             size=size,
-            shape=results[0].shape if results else (),
+            shape=tuple(shape) if shape is not None else results[0].shape if results else (),
             dtype=str(results[0].dtype).removeprefix("torch.") if results else "",
         )
 

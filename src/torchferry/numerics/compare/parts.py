@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.operators import Operator, tensors
 
 BLOCK = 4096
 """Elements of a block. Of a larger tensor three are compared: the first, the last, and one between that moves."""
@@ -17,24 +16,32 @@ BLOCK = 4096
 class Parts:
     """Cuts the arguments of calls on lists; the cuts are views, so that what is written to them is seen.
 
+    Args:
+        args: Positional arguments.
+        kwargs: Arguments by name.
+        turn: Number of the call among those of its kind: the block between moves on with it.
+        limit: Bytes up to which nothing is cut; 0 to cut whatever is large.
+
     Attributes:
         whole: Whether all elements of all tensors are in the parts.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], source: random.Random) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], turn: int, limit: int) -> None:
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         self._length = max((len(value) for value in lists), default=0)
         aligned = [value for value in lists if len(value) == self._length]
+        fits = sum(tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)) <= limit
         self.whole = True
         self._cuts: list[tuple[int, int, int]] = []
         for number in range(self._length):
             row = [value[number] for value in aligned]
             largest = max(tensor.numel() for tensor in row)
-            if largest <= 3 * BLOCK or not _alike(row, largest):
+            if fits or largest <= 3 * BLOCK or not _alike(row, largest):
                 self._cuts.append((number, -1, -1))
                 continue
             self.whole = False
-            middle = source.randrange(BLOCK, largest - 2 * BLOCK)
+            between = largest - 2 * BLOCK
+            middle = BLOCK + min(turn % -(-between // BLOCK) * BLOCK, between - BLOCK)
             for begin in (0, middle, largest - BLOCK):
                 self._cuts.append((number, begin, largest))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import say
-from torchferry.numerics.compare import tables
+from torchferry.numerics.compare import generators, tables
 from torchferry.numerics.compare.decompositions import decomposition
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
 from torchferry.numerics.operators import Operator, tensors
@@ -25,7 +26,8 @@ EIGHT_BITS = frozenset(
 class Reference:
     """Runs one call on the CPU, in the dtypes that are asked for.
 
-    Communication, and what draws random numbers, must not come here: running it again would change the program.
+    Communication, and what draws random numbers, must not come here: running it again would change the program. What
+    draws without saying so is found out here, and the program's generators stay as they were.
     """
 
     def __init__(self, operator: Operator, snapshot: Snapshot) -> None:
@@ -78,7 +80,10 @@ class Reference:
         self.args, self.kwargs = args, kwargs
         instead = decomposition(operator)
         try:
-            out = operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+            with generators.kept() if generators.is_foreign(operator) else contextlib.nullcontext():
+                out = operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+        except Untestable:
+            raise
         except Exception as error:
             first = str(error).strip().partition("\n")[0][:200]
             raise Untestable(say("the CPU cannot run it: {error}", error=first or type(error).__name__)) from None

@@ -28,10 +28,11 @@ class Kindred:
         skip: How many more go by before one is compared; negative where none is wanted.
         cost: Seconds that a comparison took, of processor time.
         compared: How many were compared.
+        taken: How many were handed in to be compared.
         expected: Calls between the last two choices.
     """
 
-    __slots__ = ("calls", "compared", "cost", "expected", "skip")
+    __slots__ = ("calls", "compared", "cost", "expected", "skip", "taken")
 
     def __init__(self, skip: int) -> None:
         self.calls = 0
@@ -39,6 +40,7 @@ class Kindred:
         self.skip = skip
         self.cost = _UNKNOWN
         self.compared = 0
+        self.taken = 0
 
 
 class Sampler:
@@ -140,9 +142,10 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
                 found = value
         elif isinstance(value, (list, tuple)):
             parts.append(len(value))
-            if value and isinstance(value[0], Tensor):
-                first, last = value[0], value[-1]
-                parts += (first.shape, first.dtype, last.shape)
+            first = next((one for one in value if isinstance(one, Tensor)), None)
+            if first is not None:  # lists of indices have None between them
+                last = next(one for one in reversed(value) if isinstance(one, Tensor))
+                parts += (first.shape, first.dtype, last.shape, value[0] is None, value[-1] is None)
                 if found is None or (found.is_cpu and not first.is_cpu):
                     found = first
             elif value and isinstance(value[0], int):

@@ -83,6 +83,11 @@ def is_unordered(operator: Operator) -> bool:
     return _is(operator, "unordered")
 
 
+def is_sum(operator: Operator) -> bool:
+    """Whether each element of a result is a sum of products of the arguments."""
+    return _is(operator, "sum")
+
+
 def ulps(operator: Operator) -> float:
     """Return what a device may be off by in one pointwise function, in ULP."""
     value: float = _tables()["ulp"].get(plain(operator.base), 4)
@@ -104,6 +109,12 @@ def widened(
     if operator.base in ("_softmax", "_log_softmax") and len(args) > 2:
         return (*args[:2], False), kwargs
     return args, kwargs
+
+
+def statistics(operator: Operator) -> dict[int, str]:
+    """Return what auxiliary results mean that can be compared where the device gives them too."""
+    found: dict[str, dict[str, int]] = _tables()["statistics"]
+    return {number: name for name, number in found.get(operator.base, {}).items()}
 
 
 def auxiliary(operator: Operator) -> frozenset[int]:

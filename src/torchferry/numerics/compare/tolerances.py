@@ -94,7 +94,7 @@ def bound(
     if growth is Growth.PRODUCT:
         length = max(_SHORTEST, _product_length(operator, args, index, reference))
         if operator.base in ("mm", "addmm") and reference.dim() == 2 and reference.numel():
-            left, right = args[-2:] if operator.base == "mm" else args[1:3]
+            left, right = (one.to_dense() for one in (args[-2:] if operator.base == "mm" else args[1:3]))
             sizes = torch.outer(left.norm(dim=1), right.norm(dim=0))
             return Bound(2 * own, sizes.mul_(4 * math.sqrt(length) * summing(dtype)).add_(small))
         return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Attribution, Where
 from torchferry.numerics.compare import draws
 from torchferry.numerics.compare.blocks import block_of
+from torchferry.numerics.compare.generators import is_foreign
 from torchferry.numerics.compare.golden import Golden
 from torchferry.numerics.compare.ledger import Ledger, Row
 from torchferry.numerics.compare.log import Log, log_name
@@ -70,6 +71,7 @@ class _Job:
         self.call = call
         self.plan = plan
         self.kindred = kindred
+        self.turn = kindred.taken
         self.seconds = seconds
         self.size = call.size
 
@@ -95,7 +97,8 @@ class CompareWithCPU:
         enable_ranks: The only ranks on which it is done; all where it is None.
         dump_error_data: Write the first call that fails into `output_dir`, and stop the program there.
         standard: One of `summaries.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
-        every: Compare every call, and not the first of its kind and then a sample.
+        every: Compare every call, and not the first of its kind and then a sample. Of large products and lists, calls
+            after the first are compared by a block that moves on.
         budget: Share of the time that the sample may take.
         on_fail: Called with the row of each call that fails; or `raise` to stop the program there.
         propagate: Keep a golden run in higher precision beside the program, and say how far it has drifted from it.
@@ -144,12 +147,12 @@ class CompareWithCPU:
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
         targets = target_op if target_op is not None else target_list
-        self.enabled = enabled and (enable_ranks is None or rank() in set(enable_ranks))
+        self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
+        self.enabled = enabled
         self.standard = standard
         self.tolerances = (atol, rtol)
         self.step_cnt = 0
         self.off = False
-        self.source = random.Random(21)  # noqa: S311 - its own, so that the program's stays as it is
         self.ledger = Ledger()
         self.sampler = Sampler(every or propagate, budget)
         self.attribution = Attribution()
@@ -159,9 +162,8 @@ class CompareWithCPU:
         self._dump = dump_error_data
         self._on_fail = on_fail
         self._judge = Judge("ours" if strict else standard, atol, rtol, strict)
-        path = self._directory / f"compare_result_rank{rank()}.txt" if should_log_to_file else None
         head = say("standard: {name} ({source})", name=standard, source=SOURCES[standard])
-        self._log = Log(path, head, verbose, quiet)
+        self._log = Log(self._log_path if should_log_to_file else None, head, verbose, quiet)
         self.verbose = verbose and not quiet
         self._waits = not background or dump_error_data or on_fail == "raise"
         self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
@@ -181,6 +183,8 @@ class CompareWithCPU:
     # --- life ---
 
     def __enter__(self) -> CompareWithCPU:
+        if self._ranks is not None and rank() not in self._ranks:  # asked here: the group may be younger than the tool
+            self.enabled = False
         if not self.enabled:
             return self
         self._entered += 1
@@ -249,6 +253,9 @@ class CompareWithCPU:
         """Whether an operator failed; waits for what is under way."""
         self.wait()
         return self.ledger.counts[Status.FAIL] > 0
+
+    def _log_path(self) -> Path:
+        return self._directory.absolute() / f"compare_result_rank{rank()}.txt"
 
     def _updated(self, *_: Any) -> None:
         """Forget the graphs of earlier steps in a program that does not call `step`."""
@@ -332,14 +339,16 @@ class CompareWithCPU:
             self._number += 1
             call.number = self._number
         call.step = self.step_cnt
-        first = kindred.compared == 0
+        first = kindred.taken == 0
         call.full = first or not self.sampler.every
         job = _Job(call, plan, kindred, seconds)
+        kindred.taken += 1
         if not self._worker.submit(job, patient=first or self.sampler.every or self._waits):
             self.sampler.put_off(kindred)
+            kindred.taken -= 1
             self.ledger.left_out += 1
             return
-        if self._waits:
+        if self._waits or is_foreign(call.operator):  # what may draw from the program's generators runs alone
             self._worker.wait()
 
     def _choose(self) -> None:
@@ -350,12 +359,15 @@ class CompareWithCPU:
 
     def _work(self, job: _Job) -> None:
         begin = time.thread_time()
-        call = job.call if job.call.full else block_of(job.call, self.source)
+        call = job.call if job.call.full else block_of(job.call, job.turn)
         with torch.no_grad():
             verdict = self._verdict(call)
+        if call.whole:
+            verdict = replace(verdict, shape=call.shape)
         self.sampler.spent(job.kindred, job.seconds + time.thread_time() - begin)
         name = call.operator.name
-        self.ledger.add(name, call.where, call.step, call.number, verdict, call.drift)
+        extent = call.extent() if verdict.status is not Status.UNTESTED else (0, call.extent()[1])
+        self.ledger.add(name, call.where, call.step, call.number, verdict, call.drift, extent, len(call.left))
         self._log.verdict(log_name(call.where, name), call, verdict, call.note)
         if verdict.status is Status.FAIL:
             self._failed(call, verdict)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,20 +14,23 @@ from torch import Tensor
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Where
 from torchferry.numerics.compare import measuring, nonfinite, reduced, standards, tables, tolerances
-from torchferry.numerics.compare.exact import judge_exact
+from torchferry.numerics.compare.exact import equal, judge_exact
 from torchferry.numerics.compare.fetching import Fetched
+from torchferry.numerics.compare.generators import is_foreign
 from torchferry.numerics.compare.layout import judge_layout
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.reference import EIGHT_BITS, Reference, widening
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable
-from torchferry.numerics.compare.spread import spread
+from torchferry.numerics.compare.spread import explained, spread
 from torchferry.numerics.compare.status import Element, Status, Verdict
 from torchferry.numerics.compare.tables import Growth
 from torchferry.numerics.compare.tolerances import Bound
-from torchferry.numerics.operators import Kind, Operator
+from torchferry.numerics.operators import Kind, Operator, argument
 
 SHOWN = 20
 """Elements that differ and are shown."""
+
+_EPSILON = ("eps", "epsilon")
 
 
 @dataclass
@@ -36,6 +41,11 @@ class Result:
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
 
 
 @dataclass
@@ -53,6 +63,8 @@ class Call:
         full: Whether all is measured, or only what the verdict needs.
         note: What part of the call this is, where it is not all of it.
         owners: For operators on lists, which tensor each part is of.
+        whole: Elements of the results where only a part of them is here; 0 where all are.
+        left: Numbers of the results that are not compared; known when it was judged.
         written: How many of the results are arguments that were written to.
         size: Bytes that it holds.
         shape: Of its first result.
@@ -70,6 +82,8 @@ class Call:
     full: bool = True
     note: Message | None = None
     owners: list[int] | None = None
+    whole: int = 0
+    left: tuple[int, ...] = ()
     written: int = 0
     size: int = 0
     shape: tuple[int, ...] = ()
@@ -79,6 +93,19 @@ class Call:
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as they were, with the places of tensors in place of the tensors."""
         return self.snapshot.args, self.snapshot.kwargs
+
+    def extent(self) -> tuple[int, int]:
+        """Return how many elements of the results are compared, and how many there are in those results."""
+        here = sum(one.count for number, one in enumerate(self.results) if number not in self.left)
+        return here, self.whole or here
+
+    @cached_property
+    def given_finite(self) -> bool:
+        """Whether all that it was given is finite; False where that is not known."""
+        try:
+            return all(bool(_values(store.tensor).isfinite().all()) for store in self.snapshot.stores)
+        except (RuntimeError, NotImplementedError):
+            return False
 
 
 @dataclass
@@ -106,6 +133,28 @@ class _Session:
             raise self._same
         return self._same
 
+    def settle(self) -> None:
+        """Refuse an operator of the program that comes to something else each time, on the same arguments.
+
+        Raises:
+            Untestable: it does, or the CPU cannot run it.
+        """
+        call = self.call
+        try:
+            first, second = self.same(), Reference(call.operator, call.snapshot).same()
+        except Untestable:
+            dtypes = [result.dtype for result in call.results]
+            first, second = (Reference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
+        if len(first) != len(second) or not all(map(equal, first, second)):
+            raise Untestable(
+                say("two runs on the CPU differ: it draws random numbers, or remembers, without saying so")
+            )
+
+    def has(self, number: int) -> bool:
+        """Whether the CPU gives a result of the shape that the device gave, with elements."""
+        result = self.call.results[number]
+        return number < len(self.right) and tuple(self.right[number].shape) == result.shape and result.count > 0
+
 
 class Judge:
     """Judges calls by a standard."""
@@ -130,6 +179,8 @@ class Judge:
         if not call.results:
             raise Untestable(say("it has no result that is a tensor"))
         session = _Session(call, Reference(call.operator, call.snapshot))
+        if is_foreign(call.operator):
+            session.settle()
         operator = call.operator
         exact = not any(_is_float(result.dtype) for result in call.results)
         if operator.kind in (Kind.MOVE, Kind.CONSTANT) or exact or tables.is_stepped(operator):
@@ -141,11 +192,17 @@ class Judge:
                 return [one for one in found if one is not None]
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
         skipped = tables.auxiliary(operator)
-        numbers = [n for n in range(len(call.results)) if n - call.written not in skipped]
+        statistics = tables.statistics(operator)
+        numbers = [
+            n
+            for n in range(len(call.results))
+            if n - call.written not in skipped or (n - call.written in statistics and session.has(n))
+        ]
+        call.left = tuple(n for n, one in enumerate(call.results) if n not in numbers and one.count)
         if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
             return [self._count(call, len(session.right))]
         if call.owners is None:
-            return [self._one(session, number) for number in numbers]
+            return [_with_left(self._one(session, number), len(call.left)) for number in numbers]
         alike: dict[torch.dtype, list[int]] = {}
         for number in numbers:
             if (
@@ -197,13 +254,30 @@ class Judge:
             exact = judge_exact(call, number, right)
             assert exact is not None
             return exact
+        meaning = tables.statistics(call.operator).get(number - call.written)
         verdict = self._floating(session, [number], ours, right)
+        if meaning == "save_invstd" and verdict.status is Status.FAIL:
+            verdict = self._as_variance(session, number, ours, right) or verdict
         verdict = replace(verdict, shape=result.shape, dtype=dtype)
-        if verdict.status is Status.PASS and call.full:
+        if verdict.status is Status.PASS and call.full and meaning is None:
             wrong = judge_layout(call, number, session.right[number], lambda: session.same()[number])
             if wrong is not None:
                 verdict = replace(verdict, status=wrong[0], reason=wrong[1])
         return verdict
+
+    def _as_variance(self, session: _Session, number: int, ours: Tensor, right: Tensor) -> Verdict | None:
+        """Judge what a batch norm saves as the variance: some devices hand that to their backward."""
+        call = session.call
+        place = next(i for i, item in enumerate(call.operator.overload._schema.arguments) if item.name in _EPSILON)
+        epsilon = argument((place, call.operator.overload._schema.arguments[place].name), *call.arguments(), 0.0)
+        variance = right.double().pow(-2) - epsilon
+        own = tolerances.unit(call.results[number].dtype)
+        allowed = Bound(16 * own, 16 * own * tolerances.largest(variance))
+        if not measuring.of_bound(ours, variance, allowed) <= 1:
+            return None
+        measures = measuring.measure(ours, variance, allowed, call.results[number].dtype)
+        reason = say("it saves the variance, where the CPU saves the inverse of its root")
+        return Verdict(Status.PASS, reason, measures)
 
     def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> Verdict:
         call = session.call
@@ -238,7 +312,7 @@ class Judge:
             allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
             if measuring.of_bound(ours, right, allowed) <= 1:  # which NaN and infinity are not
                 return Verdict(Status.PASS)
-        found = nonfinite.judge(ours, right, dtype, same)
+        found = nonfinite.judge(ours, right, dtype, same, lambda: call.given_finite)
         if found.verdict is not None:
             return found.verdict
         ours, right = found.device, found.reference
@@ -268,7 +342,7 @@ class Judge:
             _ = pair.measures
         status, reason = self._judge(pair)
         if status is Status.FAIL and tables.is_unordered(operator):
-            status, reason = self._unordered(session, number, pair, status, reason)
+            status, reason = self._unordered(session, number, pair, reason, found.finite)
         if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
             bits = reduced.bits(call, number, pair)
             if bits:
@@ -299,18 +373,47 @@ class Judge:
         return Bound(allowed.relative, absolute.add_(allowed.absolute))
 
     def _unordered(
-        self, session: _Session, number: int, pair: Pair, status: Status, reason: Message | None
+        self, session: _Session, number: int, pair: Pair, reason: Message | None, finite: Tensor | None
     ) -> tuple[Status, Message | None]:
-        """Judge again, with what two runs on the device differ by allowed."""
-        between = spread(session.call, number)
-        if between is None:
-            return status, reason
-        wide = Bound(pair.bound.relative, pair.bound.absolute + 4 * between)
+        """Judge what fails again, with what two runs on the device differ by allowed, if order can explain that."""
+        differences = spread(session.call, number)
+        if differences is None or differences.shape != session.call.results[number].shape or not differences.any():
+            return Status.FAIL, reason
+        if pair.device.shape != differences.shape:  # complex, in its two parts
+            differences = differences.unsqueeze(-1).expand(pair.device.shape)
+        if finite is not None:
+            differences = torch.where(finite, differences, 0.0)
+        between = float(differences.max())
+        order = explained(session.call, number, pair, finite)
+        wide = Bound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
         if measuring.of_bound(pair.device, pair.reference, wide) <= 1:
             return Status.PASS, say(
                 "within what two runs on the device differ by, {spread}", spread=standards.short(between)
             )
-        return status, reason
+        most = 2 * (pair.reference.abs() * pair.bound.relative + pair.bound.absolute + order)  # of two runs
+        if bool((differences > most).any()):
+            reason = say(
+                "two runs on the device differ by {spread}, more than another order of addition explains",
+                spread=standards.short(between),
+            )
+        return Status.FAIL, reason
+
+
+def _with_left(verdict: Verdict, left: int) -> Verdict:
+    """Return a verdict that says how many results were not compared, if any."""
+    if not left or verdict.status is not Status.PASS:
+        return verdict
+    count = say("{count} results not compared: only the device's own backward reads them", count=left)
+    if verdict.reason is None:
+        return replace(verdict, reason=count)
+    return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))
+
+
+def _values(tensor: Tensor) -> Tensor:
+    """Return values of which torch can say whether they are finite."""
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor._values()
+    return tensor.to(torch.float32) if tensor.dtype in EIGHT_BITS else tensor
 
 
 def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:

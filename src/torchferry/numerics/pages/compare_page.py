@@ -9,7 +9,7 @@ from typing import Any
 from torchferry.core.messages import say
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
-from torchferry.numerics.summaries.compare import compared, failed, lines
+from torchferry.numerics.summaries.compare import compared, extent, failed, lines
 
 _LEVELS = {"fail": 1.0, "warn": 0.7}
 _SHOWN = 2000
@@ -17,7 +17,7 @@ _SHOWN = 2000
 
 _COLUMNS = (
     *("operator", "module", "phase", "step", "dtype", "shape", "max_abs", "max_rel", "ulp", "rmse_ratio"),
-    *("of_bound", "cosine", "count", "reason"),
+    *("of_bound", "cosine", "elements", "count", "reason"),
 )
 _HEADS = {"max_abs": "max abs", "max_rel": "MARE", "ulp": "ULP", "rmse_ratio": "RMSE/CPU", "of_bound": "of bound"}
 _ORDER = ("fail", "warn", "untested", "pass", "skipped")
@@ -51,7 +51,7 @@ def render(found: dict[str, Any], lang: str) -> str:
 def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for rank in found["ranks"]:
         for row in rank.get("operators", []):
-            yield {"rank": rank["rank"], **row}
+            yield {"rank": rank["rank"], **row, "elements": extent(row)}
 
 
 def _badness(row: dict[str, Any]) -> tuple[int, float]:

@@ -13,7 +13,8 @@ from torchferry.numerics.launched import Outcome
 SCHEMA = 1
 FIELDS = (
     "rank", "operator", "module", "phase", "source", "step", "status", "shape", "dtype", "max_abs", "max_rel",
-    "mean_rel", "rmse", "ulp", "rmse_ratio", "of_bound", "cosine", "elements", "off", "drift", "count", "reason",
+    "mean_rel", "rmse", "ulp", "rmse_ratio", "of_bound", "cosine", "elements",
+    "all_elements", "in_part", "results_left", "off", "drift", "count", "reason",
 )  # fmt: skip
 """Columns of the table; those after `rank` are the fields of an operator in the document."""
 
@@ -127,6 +128,11 @@ def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
 def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
     if rank["not_sampled"]:
         yield say("{count} further calls were not in the sample; --every compares all", count=rank["not_sampled"])
+    if rank["in_part"]:
+        yield say(
+            "{count} calls compared in part: a block of large products and lists, which moves on from call to call",
+            count=rank["in_part"],
+        )
     if rank["skipped"]:
         classes = ", ".join(f"{count} {name}" for name, count in rank["skipped"].items())
         yield say("skipped by class: {classes}", classes=classes)
@@ -153,6 +159,12 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
         yield say("untested: {operator}, {count} calls: {reason}", operator=operator, count=count, reason=reason)
 
 
+def extent(row: dict[str, Any]) -> str:
+    """Return how many elements of the results were compared, `100`, or of how many they are a part, `25/100`."""
+    here, whole = row["elements"], row["all_elements"]
+    return str(here) if here == whole else f"{here}/{whole}"
+
+
 def _phase(row: dict[str, Any]) -> str:
     source = f" of {row['source']}" if row["source"] else ""
     return f"{row['phase']}{source}"
@@ -171,7 +183,20 @@ def _worst(found: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _worst_lines(rows: list[tuple[int, dict[str, Any]]], lang: str) -> Iterator[str]:
-    head = ("status", "operator", "module", "step", "dtype", "max abs", "MARE", "ULP", "RMSE/CPU", "of bound", "calls")
+    head = (
+        "status",
+        "operator",
+        "module",
+        "step",
+        "dtype",
+        "max abs",
+        "MARE",
+        "ULP",
+        "RMSE/CPU",
+        "of bound",
+        "elements",
+        "calls",
+    )
     cells = [head] + [
         (
             row["status"],
@@ -180,6 +205,7 @@ def _worst_lines(rows: list[tuple[int, dict[str, Any]]], lang: str) -> Iterator[
             str(row["step"]),
             row["dtype"],
             *(_short(row[name]) for name in ("max_abs", "max_rel", "ulp", "rmse_ratio", "of_bound")),
+            extent(row),
             str(row["count"]),
         )
         for _, row in rows
