@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.process import torchferry
+from torchferry.numerics.launched import Outcome
+from torchferry.numerics.summaries import nan as summary
 
 pytest.importorskip("torch")
 
@@ -105,3 +110,79 @@ def test_loading_that_is_switched_off_is_said(tmp_path: Path) -> None:
     done = torchferry("nan", "--", "python", "-c", "1", cwd=tmp_path, env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
     assert done.returncode == 2
     assert "keeps torch from loading the tool" in done.stderr
+
+
+SPAWNS = """
+import os, sys, torch
+import torch.distributed as dist
+
+def work(rank):
+    dist.init_process_group("gloo", store=dist.FileStore(sys.argv[1], 2), rank=rank, world_size=2)
+    values = torch.nn.Identity()(torch.ones(3)) - 2
+    if rank:
+        values.sqrt()
+    dist.barrier()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, nprocs=2)
+"""
+
+
+def test_ranks_that_the_program_gives_itself(tmp_path: Path) -> None:
+    program = tmp_path / "spawns.py"
+    program.write_text(SPAWNS, encoding="utf-8")
+    names = ("TORCHFERRY_CACHE", "HOME", "OMP_NUM_THREADS")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    command = ("nan", "--level", "operator", "--rank", "1", "-f", "csv", "--", "python", program, tmp_path / "store")
+    done = torchferry(*command, cwd=tmp_path, env=environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    assert (row["rank"], row["operator"], row["kind"], row["phase"]) == ("1", "aten.sqrt", "nan", "forward")
+
+
+def outcome(*ranks: dict[str, Any]) -> Outcome:
+    return Outcome(0, tuple({"rank": number, "steps": 3, **one} for number, one in enumerate(ranks)), ())
+
+
+WELL = "3 steps, nothing that is not finite reached a loss, a gradient or a result"
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ({}, ""),
+        ({"unread": {"DTensor float32 torch.strided": 2}}, "2 gradients or losses that cannot be read"),
+        ({"unlooked": 9}, "9 calls of models"),
+        ({"unlooked_results": 9}, "9 results of operators"),
+        ({"captured": 4}, "captured graph: not looked at (4 calls"),
+        ({"error": "Traceback\nRuntimeError: mine"}, "RuntimeError: mine"),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_was_not_looked_at_is_not_called_well(left: dict[str, Any], said: str, rank: int) -> None:
+    result = summary.document(outcome(*([{}] * rank), left), ["python"], "watch")
+    text = "\n".join(summary.lines(result, "en"))
+    assert said in text
+    assert (WELL in text) is (not left)
+    assert summary.failed(result) is ("error" in left)
+
+
+def test_the_table_has_a_row_for_each_call() -> None:
+    origin = {
+        "operator": "aten.log",
+        "phase": "forward",
+        "module": "M, a",
+        "source": "",
+        "kind": "nan",
+        "line": "m.py:1",
+    }
+    early = {"step": 1, "origins": [], "notes": ["not seen", "so"]}
+    late = {"step": 2, "origins": [origin, {**origin, "operator": "aten.sqrt"}], "notes": [], "dump": "calls/1"}
+    result = summary.document(outcome({"findings": [late]}, {"findings": [early]}), ["python"], "watch")
+    rows = list(csv.reader(io.StringIO(summary.table(result))))
+    assert rows == [
+        list(summary.FIELDS),
+        ["1", "1", "", "", "", "", "", "", "not seen; so", ""],
+        ["0", "2", "nan", "aten.log", "M, a", "forward", "", "m.py:1", "", "calls/1"],
+        ["0", "2", "nan", "aten.sqrt", "M, a", "forward", "", "m.py:1", "", "calls/1"],
+    ]

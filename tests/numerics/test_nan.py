@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,10 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
-from torchferry.numerics import NanInfTracker  # noqa: E402
+from torchferry.numerics import CompareWithCPU, NanInfTracker, inside, nan_inf_track_for_single_op  # noqa: E402
+from torchferry.numerics.nan.parts import described, parts, worst  # noqa: E402
 from torchferry.numerics.nan.tracker import NotFiniteError  # noqa: E402
+from torchferry.numerics.replay.reading import read_call  # noqa: E402
 
 LEVELS = ("watch", "operator")
 
@@ -411,6 +414,9 @@ def test_nothing_stays(level: Any) -> None:
     with NanInfTracker(level=level):
         train(GPT(), words("cpu"), next_word, steps=1)
     assert state() == before
+    with NanInfTracker(level=level):
+        nn.Linear(2, 2)(torch.ones(1, 2))  # without backward: the tape is still in place
+    assert state() == before
 
 
 def test_memory_does_not_grow(level: Any) -> None:
@@ -492,3 +498,310 @@ def test_what_was_too_much_to_keep_is_said(calls: int, between: int, said: list[
         optimizer.step()
     notes = tracker.document()["findings"][0]["notes"]
     assert [note for note in notes if "looked at" in note] == said
+
+
+class _Worse(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    """Finite forward; a gradient that is not."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * float("nan")
+
+
+def test_sparse_gradients_are_looked_at(level: Any) -> None:
+    table = nn.Embedding(10, 4, sparse=True)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    with NanInfTracker(level=level) as tracker:
+        for step in range(2):
+            optimizer.zero_grad()
+            scores = table(torch.tensor([1, 2]))
+            (_Worse.apply(scores) if step else scores).sum().backward()
+            optimizer.step()
+    document = tracker.document()
+    assert (document["bad_steps"], document["unread"]) == ([1], {})
+    if level == "operator":
+        assert first(tracker)["origins"][0]["operator"] == "aten.mul.Tensor"
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_what_lies_in_a_tensor_is_found(layout: Any) -> None:
+    whole = torch.tensor([[0.0, float("inf")], [0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = whole.to_sparse(layout=layout)
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.full((3,), float("nan"))], layout=torch.jagged)
+    assert list(map(worst, (whole, tensor, nested, torch.arange(3)))) == [1, 1, 2, 0]
+    assert described(tensor).inf == 1
+    assert parts(torch.ones(2, device="meta")) is None
+
+
+def test_a_gradient_that_cannot_be_read_is_counted(level: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.numerics.nan.watch.parts", lambda tensor: None)
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with NanInfTracker(level=level) as tracker:
+        layer(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert tracker.document()["unread"] == {"Tensor float32 torch.strided": 3}  # two gradients and the loss
+
+
+def _written(parameter: nn.Parameter, gradient: Tensor) -> None:
+    with torch.no_grad():
+        parameter.sub_(0.01 * gradient)
+    parameter.grad = None
+
+
+def _by_its_data(parameter: nn.Parameter, gradient: Tensor) -> None:
+    parameter.data.sub_(0.01 * gradient)
+    parameter.grad = None
+
+
+def _to_zero(parameter: nn.Parameter, gradient: Tensor) -> None:
+    parameter.data.sub_(0.01 * gradient)
+    gradient.zero_()
+
+
+@pytest.mark.parametrize("update", [_written, _by_its_data, _to_zero])
+def test_a_program_that_has_no_optimizer(level: Any, update: Callable[[nn.Parameter, Tensor], None]) -> None:
+    """Nothing says where a step ends, but that it has used its gradients."""
+    layer = nn.Linear(4, 4)
+    with NanInfTracker(level=level) as tracker:
+        for step in range(300):
+            loss = layer(torch.rand(2, 4)).pow(2).mean()
+            (loss * float("nan") if step == 290 else loss).backward()
+            for parameter in layer.parameters():
+                assert parameter.grad is not None
+                update(parameter, parameter.grad)
+            assert len(tracker._memory.roots) == 1
+    document = tracker.document()
+    assert (document["steps"], document["bad_steps"], document["unlooked"]) == (300, [*range(290, 300)], 0)
+    origin = first(tracker)["origins"][0]
+    assert (origin["operator"], origin["kind"]) == ("aten.mul.Tensor", "nan")
+
+
+def test_microbatches_before_the_first_step_are_one_step(device: str, level: Any) -> None:
+    layer = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**126)
+    with NanInfTracker(level=level) as tracker:
+        for _ in range(2):
+            optimizer.zero_grad()
+            for _ in range(3):
+                scores = layer(torch.rand(2, 4, device=device)) * 1e4
+                scaler.scale((scores - scores.detach()).mean()).backward()
+                assert not tracker._unaided
+            scaler.step(optimizer)
+            scaler.update()
+    document = tracker.document()
+    assert (document["steps"], document["findings"]) == (2, [])
+    assert document["overflows"]
+
+
+def test_a_forward_that_is_never_differentiated_is_looked_at(level: Any) -> None:
+    layer = nn.Linear(2, 2)
+    with NanInfTracker(level=level) as tracker:
+        for number in range(400):
+            layer(torch.full((1, 2), float("nan") if number == 390 else 1.0))
+    assert first(tracker)["origins"][0]["operator"] == "input"
+    assert tracker.document()["unlooked"] == 0
+
+
+def test_results_of_a_step_without_an_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.numerics.nan.mode.MOST", 64)
+    values = torch.ones(3)
+    with NanInfTracker() as tracker:
+        masked = torch.full((3,), float("-inf"))
+        for number in range(500):
+            values = values * 1.0 + masked.exp()
+            if number == 300:
+                values = values - 1e9
+                values = values.log()
+        assert tracker._mode is not None
+        assert len(tracker._mode._results) <= 65
+    document = tracker.document()
+    assert [one["operator"] for one in document["findings"][0]["origins"]] == ["aten.log"]
+    assert document["unlooked_results"] > 0  # all that follows is bad, and too much
+
+
+def test_healthy_results_without_an_end_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.numerics.nan.mode.MOST", 64)
+    values = torch.ones(3)
+    with NanInfTracker() as tracker:
+        for _ in range(500):
+            values = values * 1.0 + torch.full((3,), float("-inf")).exp()
+    document = tracker.document()
+    assert (document["findings"], document["unlooked_results"]) == ([], 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4, 4)], ids=["infinite", "nan"])
+def test_an_infinite_input_is_named(level: Any, shape: tuple[int, int]) -> None:
+    layer = nn.Linear(shape[0], shape[1])
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]).expand(4, shape[0]))
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    batch = torch.ones(2, shape[0])
+    batch[0, 0] = float("inf")
+    with NanInfTracker(level=level) as tracker:
+        (layer(batch) * 2).sum().backward()
+        optimizer.step()
+    finding = first(tracker)
+    origin = finding["origins"][0]
+    assert (origin["operator"], origin["kind"], origin["module"]) == ("input", "inf", "Linear")
+    assert not any("finite one" in note for note in finding["notes"])
+
+
+def test_nothing_is_said_to_have_run_again_that_did_not() -> None:
+    with NanInfTracker() as tracker:
+        torch.tensor([-1.0]).sqrt()
+    assert first(tracker)["origins"][0]["operator"] == "aten.sqrt"
+    assert first(tracker)["notes"] == []
+
+
+@pytest.mark.parametrize("file", ["a file", "in a file"])
+def test_a_call_that_cannot_be_written_is_told_all_the_same(level: Any, tmp_path: Any, file: str, capfd: Any) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" if file == "a file" else tmp_path / "file" / "folder"
+    model = GPT()
+    tracker = NanInfTracker(level=level, dump_error_data=True, output_dir=folder)
+    with pytest.raises(NotFiniteError, match=r"aten\.sqrt[\s\S]*could not be written: cannot write"), tracker:
+        train(model, words("cpu"), next_word, before=plant(model, RootOfDropout()))
+    assert first(tracker)["step"] == 1
+    assert "aten.sqrt" in capfd.readouterr().err
+
+
+def test_a_large_call_is_made_smaller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.numerics.replay.LIMIT", 256)
+    values = torch.ones(64, 64)
+    values[40, 3] = -1
+    tracker = NanInfTracker(dump_error_data=True, output_dir=tmp_path)
+    with pytest.raises(NotFiniteError), tracker:
+        Root()(values)
+    (folder,) = tmp_path.iterdir()
+    assert str(folder) in first(tracker)["dump"]
+    written = read_call(folder)
+    assert sum(storage.numel() for storage in written.storages.values()) <= 256
+    assert written.document["observed"]["shrunk"]["from"] == 64 * 64 * 4
+    right, *_ = nan_inf_track_for_single_op(folder)
+    assert not right
+
+
+class Root(nn.Module):
+    """A square root."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sqrt()
+
+
+def test_a_fault_of_the_tool_is_not_one_of_the_program(level: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def broken(*_: object) -> bool:
+        raise RuntimeError("a fault of mine")
+
+    monkeypatch.setattr("torchferry.numerics.nan.tracker.bad_gradients", broken)
+    with NanInfTracker(level=level) as tracker:
+        train(GPT(), words("cpu"), next_word)
+    document = tracker.document()
+    assert "a fault of mine" in document["error"]
+    assert (document["steps"], document["findings"]) == (3, [])
+    assert "a fault of mine" in capfd.readouterr().err
+
+
+def test_what_goes_into_a_graph_is_not_looked_at(level: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No card captures here: a device that says it does, while a second step is taken."""
+    captures = False
+    for place in ("watch", "tracker"):
+        monkeypatch.setattr(f"torchferry.numerics.nan.{place}.capturing", lambda: captures)
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with NanInfTracker(level=level) as tracker:
+        for step in range(2):
+            captures = step == 1
+            if captures:
+                monkeypatch.setattr("torchferry.numerics.nan.tracker.bad_gradients", None)
+            optimizer.zero_grad()
+            (layer(torch.ones(1, 2)).sum() * (float("nan") if captures else 1)).backward()
+            optimizer.step()
+    document = tracker.document()
+    assert (document["steps"], document["findings"], document.get("error")) == (2, [], None)
+    assert document["captured"]
+
+
+def test_what_goes_into_a_graph_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = False
+    monkeypatch.setattr("torchferry.numerics.compare.mode.capturing", lambda: captures)
+    layer = nn.Linear(2, 2)
+    with torch.no_grad(), CompareWithCPU(quiet=True, every=True) as compare:
+        for step in range(3):
+            captures = step > 0
+            layer(torch.ones(1, 2))
+    document = compare.document("en")
+    assert {row["operator"]: row["count"] for row in document["operators"]}["aten.addmm"] == 1
+    assert document["skipped"]["into a captured graph, whose runs are not seen"] >= 2
+
+
+def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchferry.numerics import capturing
+
+    begun = False
+    module = types.SimpleNamespace(is_initialized=lambda: begun, is_current_stream_capturing=lambda: True)
+    monkeypatch.setattr(torch._C, "_get_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    capturing._question.cache_clear()
+    try:
+        assert not capturing.capturing()
+        begun = True
+        assert capturing.capturing()
+    finally:
+        capturing._question.cache_clear()
+
+
+def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that start their own processes say the rank only to init_process_group."""
+    for name in inside._RANKS:
+        monkeypatch.delenv(name, raising=False)
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step() -> None:
+        (layer(torch.ones(1, 2)).sum() * float("nan")).backward()
+        optimizer.step()
+
+    trackers = [
+        NanInfTracker(level="watch", enable_ranks=[rank], should_log_to_file=True, output_dir=tmp_path)
+        for rank in (0, 1)
+    ]
+    assert inside.known_rank() is None
+    store = torch.distributed.HashStore()
+    with trackers[0], trackers[1]:
+        torch.distributed.init_process_group("fake", store=store, rank=1, world_size=2)
+        try:
+            step()
+        finally:
+            assert inside.rank() == 1
+            assert [bool(tracker.document()["findings"]) for tracker in trackers] == [False, True]
+            torch.distributed.destroy_process_group()
+    assert [path.name for path in tmp_path.iterdir()] == ["nan_rank_1.log"]
+
+
+def test_distributed_and_plain_parameters_together(level: Any) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        model = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+        parallelize_module(model, mesh, {"1": ColwiseParallel(), "3": RowwiseParallel()})
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=False)
+        with NanInfTracker(level=level) as tracker:
+            for step in range(2):
+                scores = model(torch.randn(2, 8))
+                (_Worse.apply(scores) if step else scores).sum().backward()
+                optimizer.step()
+        document = tracker.document()
+        assert (document["bad_steps"], document["unread"], document.get("error")) == ([1], {}, None)
+    finally:
+        torch.distributed.destroy_process_group()

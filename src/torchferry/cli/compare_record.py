@@ -128,6 +128,8 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in one["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
+        if one.get("skipped"):
+            lines.append(say("not recorded: {names}", names=", ".join(sorted(one["skipped"]))))
     lines += [say("{process} was killed; its record goes up to its last step", process=one) for one in outcome.broken]
     for one in outcome.results:
         if one.get("error"):

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries.nan import document, lines, nothing_ran
+from torchferry.numerics.summaries.nan import document, failed, lines, nothing_ran, table
 
 
 @click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -37,7 +38,11 @@ from torchferry.numerics.summaries.nan import document, lines, nothing_ran
     help="Write the call that failed into this folder, for `torchferry replay`, and end the program.",
 )
 @click.option(
-    "-f", "--output-format", type=click.Choice(["text", "json", "html"]), default="text", help="Form of the summary."
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
+    help="Form of the summary; `csv` has a row for each call that was found.",
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -76,6 +81,7 @@ def command(
         "white_list": list(white_list),
         "stop": stop,
         "dump_error_data": dump is not None,
+        "enable_ranks": list(ranks) or None,
         "output_dir": str(dump.absolute()) if dump is not None else "",
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
@@ -86,17 +92,24 @@ def command(
     ranks_differ = agreement.tell(outcome, lang)
     result = document(outcome, command, level)
     said = "torchferry: " + "\n".join(lines(result, lang))
-    text = {"text": said, "json": json.dumps(result, indent=1, ensure_ascii=False)}.get(output_format)
-    if text is None:
-        from torchferry.numerics.pages.nan_page import render
-
-        text = render(result, lang)
-    write(text, output_file)
+    write(_written(result, said, output_format, lang), output_file)
     if output_file is not None:
         click.echo(said, err=True)
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
-    elif code == 0 and (ranks_differ or result["first"] is not None or result["unfinished"]):
+    elif code == 0 and (ranks_differ or result["first"] is not None or failed(result)):
         code = exitcodes.FINDINGS
     sys.exit(code)
+
+
+def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -> str:
+    if output_format == "json":
+        return json.dumps(result, indent=1, ensure_ascii=False)
+    if output_format == "csv":
+        return table(result)
+    if output_format == "html":
+        from torchferry.numerics.pages.nan_page import render
+
+        return render(result, lang)
+    return said

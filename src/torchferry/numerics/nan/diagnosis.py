@@ -22,11 +22,12 @@ from torchferry.numerics.nan.inspector import Call, Inspector, Origin
 from torchferry.numerics.nan.memory import RandomState, buffers_as, devices_of
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import origins
-from torchferry.numerics.nan.roots import RootCall, differentiated, leaves
+from torchferry.numerics.nan.parts import described, worst
+from torchferry.numerics.nan.roots import RootCall, leaves, taking_part
 from torchferry.numerics.nan.tape import Taped, again
 from torchferry.numerics.operators import Kind, tensors
 from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS, NAN, kind_of, statistics
+from torchferry.numerics.statistics import FINITE, KINDS, NAN
 
 
 @dataclass
@@ -37,11 +38,13 @@ class Diagnosis:
         origins: Calls where something turned bad, first first.
         made: The calls themselves, with their arguments, where they are at hand.
         notes: What could not be looked at, and why.
+        ran: Whether something ran again.
     """
 
     origins: list[Origin] = field(default_factory=list)
     made: list[Call] = field(default_factory=list)
     notes: list[Message] = field(default_factory=list)
+    ran: bool = False
 
 
 class Examiner:
@@ -70,14 +73,14 @@ class Examiner:
         for look in (
             lambda: self._parameters(optimizer, found),
             lambda: self._forwards(roots, found),
-            lambda: self._loss(tape, found),
+            lambda: self._loss(tape, losses, found),
             lambda: self._loss_backward(roots, tape, losses, found),
             lambda: self._backwards(roots, found),
         ):
             look()
             if found.origins:
                 return found
-        if found.notes:
+        if found.notes or not found.ran:
             return found
         found.notes.append(
             say(
@@ -99,7 +102,7 @@ class Examiner:
             scale: By which the loss was multiplied.
         """
         found = Diagnosis()
-        if any(kind_of(one) != FINITE for root in roots for one in root.gradients.values()):
+        if any(worst(one) != FINITE for root in roots for one in root.gradients.values()):
             return found  # the scale, or the loss: nothing is left to divide
         divided = ({number: one / scale for number, one in root.gradients.items()} for root in roots)
         self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
@@ -111,7 +114,7 @@ class Examiner:
             return
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                kind = kind_of(parameter)
+                kind = worst(parameter)
                 if kind != FINITE:
                     module, _, leaf = self._attribution.modules.parameter(parameter).rpartition(".")
                     state = optimizer.state.get(parameter, {})
@@ -121,51 +124,66 @@ class Examiner:
                             f"{type(optimizer).__name__}.step",
                             Where(OPTIMIZER, module, leaf),
                             KINDS[kind],
-                            tuple(statistics(value) for value in state.values() if isinstance(value, Tensor)),
-                            (statistics(parameter),),
+                            tuple(described(value) for value in state.values() if isinstance(value, Tensor)),
+                            (described(parameter),),
                             tuple(f"{key}={value}" for key, value in settings.items()),
                         )
                     )
                     return
 
     def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
-        if differentiated(roots):  # a forward that records gradients and that backward left out has no part in the step
-            roots = [root for root in roots if root.gradients or not root.grad]
-        for root in roots:
+        for root in taking_part(roots):
             path = self._attribution.modules.of(root.module)
-            bad = next((one for one in root.inputs if kind_of(one) == NAN), None)
-            if bad is not None:
-                found.origins.append(Origin("input", Where(FORWARD, path, ""), "nan", (), (statistics(bad),)))
+            bad = max(root.inputs, key=worst, default=None)
+            given = FINITE if bad is None else worst(bad)
+            if bad is not None and given == NAN:
+                found.origins.append(_input(bad, path))
                 return
-            if any(kind_of(one) != FINITE for one in root.outputs):
-                self._again(root, found, backward=False)
+            if any(worst(one) != FINITE for one in root.outputs):
+                again = self._again(root, found, backward=False)
                 if found.origins:
+                    if given != FINITE:
+                        found.notes.append(say("an input of {module} was infinite already", module=path))
                     return
-                found.notes.append(
-                    say("{module} gave a result that is not finite, and a finite one when it ran again", module=path)
-                )
+                if bad is not None and given != FINITE:
+                    found.origins.append(_input(bad, path))
+                    return
+                if again == FINITE:
+                    found.notes.append(
+                        say(
+                            "{module} gave a result that is not finite, and a finite one when it ran again", module=path
+                        )
+                    )
+                elif again is not None:
+                    found.notes.append(
+                        say("{module} gave a result that is not finite; the call was not found", module=path)
+                    )
 
-    def _loss(self, tape: Sequence[Taped], found: Diagnosis) -> None:
+    def _loss(
+        self, tape: Sequence[Taped], losses: Sequence[tuple[list[Tensor], list[Tensor | None]]], found: Diagnosis
+    ) -> None:
         for call in tape:
-            kind = max(map(kind_of, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
+            kind = max(map(worst, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
             if kind == FINITE or call.operator.kind in {Kind.VIEW, Kind.CONSTANT, Kind.ALLOCATE}:
                 continue
             values = [*call.args, *call.kwargs.values()]
-            if kind > max(map(kind_of, tensors(values)), default=FINITE):
+            if kind > max(map(worst, tensors(values)), default=FINITE):
                 place = call.place
                 found.origins.append(
                     Origin(
                         call.operator.name,
                         Where(FORWARD, "", ""),
                         KINDS[kind],
-                        tuple(map(statistics, tensors(values))),
-                        tuple(map(statistics, call.operator.results(call.args, call.kwargs, call.out))),
+                        tuple(map(described, tensors(values))),
+                        tuple(map(described, call.operator.results(call.args, call.kwargs, call.out))),
                         tuple(repr(one) for one in values if one is not None and not any(True for _ in tensors(one))),
                         f"{place.file}:{place.line}" if place.line else "",
                     )
                 )
                 found.made.append(Call(call.operator.overload, call.args, call.kwargs))
                 return
+        if not found.notes and any(worst(one) != FINITE for ones, _ in losses for one in ones):
+            found.notes.append(say("the loss is not finite; the call that made it so was not seen"))
 
     def _loss_backward(
         self,
@@ -174,8 +192,8 @@ class Examiner:
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
         found: Diagnosis,
     ) -> None:
-        given = [one for root in roots for one in root.gradients.values()]
-        if all(kind_of(one) == FINITE for one in given):
+        given = [one for root in taking_part(roots) for one in root.gradients.values()]
+        if all(worst(one) == FINITE for one in given):
             return
         begun = {
             id(output): output.detach().requires_grad_()
@@ -183,6 +201,7 @@ class Examiner:
             for output in root.outputs
             if output.requires_grad
         }
+        found.ran = True
         try:
             with torch.enable_grad(), self._looking(found) as inspector:
                 standing = again(tape, begun, inspector.stand_at)
@@ -211,32 +230,39 @@ class Examiner:
                 if found.origins:
                     return
 
-    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> None:
-        """Run a model's call again with its random numbers and buffers; forward, or forward and backward."""
+    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> int | None:
+        """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
+
+        Returns:
+            FINITE, INFINITE or NAN: the worst value of its results; None where it did not run to its end.
+        """
         module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
         refusal = _why_not(root)
         if refusal is not None:
             found.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
-            return
+            return None
         if root.written:
             found.notes.append(
                 say("{module} was given tensors that were written to since: it runs on what they hold now", module=path)
             )
         now = RandomState(devices_of(module, root.inputs))
         root.random.restore()
+        found.ran = True
         try:
             with buffers_as(root.buffers), root.autocast.again(), torch.set_grad_enabled(backward):
                 if not backward:
                     with self._looking(found):
-                        module(*root.args, **(root.kwargs or {}))
-                    return
-                self._forward_and_backward(root, module, found)
+                        result = module(*root.args, **(root.kwargs or {}))
+                else:
+                    result = self._forward_and_backward(root, module, found)
+                return max(map(worst, leaves(result)), default=FINITE)
         except Exception as error:  # whatever a program may raise
             found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
+            return None
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> None:
+    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> Any:
         with self._looking(found):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
@@ -249,6 +275,7 @@ class Examiner:
             if pairs and wanted:
                 # grad, not backward: what accumulates gradients, and exchanges them between ranks, stays out of it
                 torch.autograd.grad([one for one, _ in pairs], wanted, [one for _, one in pairs], allow_unused=True)
+            return result
 
     @contextlib.contextmanager
     def _looking(self, found: Diagnosis) -> Iterator[Inspector]:
@@ -265,6 +292,11 @@ class Examiner:
                 if (origin.operator, origin.where) in matter:
                     found.origins.append(origin)
                     found.made.append(call)
+
+
+def _input(tensor: Tensor, path: str) -> Origin:
+    """Return what a program gave to a model, as an origin."""
+    return Origin("input", Where(FORWARD, path, ""), KINDS[worst(tensor)], (), (described(tensor),))
 
 
 def _why_not(root: RootCall) -> Message | None:

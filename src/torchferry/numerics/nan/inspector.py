@@ -11,14 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.userlines import NOWHERE, Place, UserLines
 from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
+from torchferry.numerics.modes import WholeMode, is_higher_order
+from torchferry.numerics.nan.parts import described, parts, worst
 from torchferry.numerics.operators import Kind, Operator, argument, operator, tensors
 from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics, has_values, kind_of, statistics
+from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
+from torchferry.numerics.unseen import unseen
 
 _NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
 
@@ -69,7 +72,7 @@ class Call:
     kwargs: dict[str, Any]
 
 
-class Inspector(TorchDispatchMode):
+class Inspector(WholeMode):
     """A dispatch mode that collects origins.
 
     Attributes:
@@ -96,6 +99,8 @@ class Inspector(TorchDispatchMode):
         if types and unwrap_themselves(types):
             return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         kwargs = kwargs or {}
+        if not self.uncompiled:
+            self.keep_uncompiled()
         known = operator(func)
         where = self._attribution.where(known)
         if known.kind in _NOT_ITS_DOING or known not in self._selection or len(self.origins) >= self._most:
@@ -103,11 +108,15 @@ class Inspector(TorchDispatchMode):
         self.calls += 1
         self._follow(where)
         before = _before(known, args, kwargs)
-        out = func(*args, **kwargs)
-        kind = max((kind_of(tensor) for tensor in known.results(args, kwargs, out)), default=FINITE)
+        if is_higher_order(func):
+            out, seen = self.opened(func, args, kwargs)
+            if seen:
+                return out  # what it is made of was looked at
+        else:
+            out = func(*args, **kwargs)
+        kind = _worst(list(known.results(args, kwargs, out)))
         if kind != FINITE and (known.kind is not Kind.CONSTANT or kind == NAN):
-            given = max(map(kind_of, tensors([list(before[0]), list(before[1].values())])), default=FINITE)
-            if kind > given:
+            if kind > _worst([*before[0], *before[1].values()]):
                 self._found(known, where, kind, before, out, (args, kwargs))
         return out
 
@@ -121,13 +130,16 @@ class Inspector(TorchDispatchMode):
         after: tuple[tuple[Any, ...], dict[str, Any]],
     ) -> None:
         values = [*before[0], *before[1].values()]
+        with _disable_current_modes():
+            inputs = tuple(described(one) for one in tensors(values))
+            outputs = tuple(described(one) for one in known.results(*after, out) if parts(one))
         self.origins.append(
             Origin(
                 known.name,
                 where,
                 KINDS[kind],
-                tuple(statistics(one) for one in tensors(values)),
-                tuple(statistics(one) for one in known.results(*after, out) if has_values(one)),
+                inputs,
+                outputs,
                 tuple(repr(one) for one in values if not any(True for _ in tensors(one)) and one is not None),
                 self._line(where),
             )
@@ -157,6 +169,13 @@ class Inspector(TorchDispatchMode):
         return f"{place.file}:{place.line}" if place.line and not self._lines.in_library(place.file) else ""
 
 
+@unseen
+def _worst(values: list[Any]) -> int:
+    """Return the worst value of tensors. What is computed for it is no part of what is looked at."""
+    return max(map(worst, tensors(values)), default=FINITE)
+
+
+@unseen
 def _before(known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with copies of those that the call will write to."""
     if not known.written:

@@ -7,35 +7,49 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchferry.numerics.attribution import OPTIMIZER, Attribution
+from torchferry.numerics.attribution import OPTIMIZER, Attribution, Where
+from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.nan.origins import Result
+from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.slots import Slots
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import has_values
+from torchferry.numerics.statistics import FINITE, has_values
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
 
+MOST = 1 << 16
+"""Results of one step that are kept: then they are read, and of those that are finite nothing has to be known."""
 
-class OperatorWatch(TorchDispatchMode):
+
+class OperatorWatch(WholeMode):
     """A dispatch mode that sums each result into a slot.
 
     What optimizers do inside is left out: their parameters are looked at once, after the step.
+
+    Attributes:
+        active: Whether results are looked at.
+        untested: Results that could not be looked at, by operator.
+        dropped: Results of this step that were too many to keep.
     """
 
     def __init__(self, attribution: Attribution, selection: Selection) -> None:
         super().__init__()
         self.active = True
         self.untested: dict[str, int] = {}
+        self.dropped = 0
         self._attribution = attribution
         self._selection = selection
         self._slots: dict[torch.device, Slots] = {}
-        self._places: list[tuple[Slots, int]] = []
+        self._places: list[tuple[Slots, int] | int] = []
+        """Where the kind of each result is, or the kind itself."""
         self._results: list[Result] = []
         self._makers: dict[int, int] = {}
+        self._full = False
+        self._numbering = 0
+        """How often the results were given other numbers."""
         self._lock = threading.Lock()
 
     def __torch_dispatch__(
@@ -45,7 +59,14 @@ class OperatorWatch(TorchDispatchMode):
             return (
                 func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
             )  # it unwraps itself; what it calls inside comes here
-        out = func(*args, **kwargs) if kwargs else func(*args)
+        if not self.uncompiled:
+            self.keep_uncompiled()
+        if is_higher_order(func):
+            out, seen = self.opened(func, args, kwargs or {})
+            if seen:
+                return out  # what it is made of was looked at
+        else:
+            out = func(*args, **kwargs) if kwargs else func(*args)
         if self.active:
             known = operator(func)
             if known.kind not in _LEFT:
@@ -58,21 +79,49 @@ class OperatorWatch(TorchDispatchMode):
     def taken(self) -> tuple[list[Result], list[int]]:
         """Return the results since the last call with their kinds, and begin anew. Reads each device once."""
         with self._lock:
-            results, places = self._results, self._places
-            self._results, self._places, self._makers = [], [], {}
-            kinds = {id(slots): slots.read() for slots in self._slots.values()}
-        return results, [kinds[id(slots)][number] for slots, number in places]
+            return self._taken()
+
+    def _taken(self) -> tuple[list[Result], list[int]]:
+        results, places = self._results, self._places
+        self._results, self._places, self._makers = [], [], {}
+        self._full = False
+        kinds = {id(slots): slots.read() for slots in self._slots.values()}
+        return results, [place if isinstance(place, int) else kinds[id(place[0])][place[1]] for place in places]
+
+    def _compact(self) -> None:
+        """Forget the results that are finite, in a step that does not end: as a parent each is like none."""
+        with self._lock:
+            makers = self._makers
+            results, kinds = self._taken()
+            used = {parent for result in results for parent in result.parents}
+            kept = _needed(results, kinds, used, set(makers.values()))
+            now = {old: new for new, old in enumerate(kept)}
+            used &= now.keys()
+            for old in kept:
+                result = results[old]
+                self._results.append(result._replace(parents=tuple(now.get(parent, -1) for parent in result.parents)))
+                self._places.append(kinds[old])
+            if used:  # that something took them stays known, though it was finite
+                last = results[max(used)]
+                self._results.append(last._replace(parents=tuple(sorted(now[parent] for parent in used))))
+                self._places.append(FINITE)
+            self._makers = {key: now[number] for key, number in makers.items() if number in now}
+            self._full = len(self._results) > MOST // 2
+            self._numbering += 1
+        self._attribution.next_step()
 
     def forget(self) -> None:
         """Begin anew, and read nothing."""
         with self._lock:
             self._results, self._places, self._makers = [], [], {}
+            self._full = False
+            self.dropped = 0
             for slots in self._slots.values():
                 slots.used = 0
 
     def maker(self, tensor: Tensor) -> int:
         """Return the number of the result that a tensor holds, or -1."""
-        return self._makers.get(tensor.untyped_storage()._cdata, -1)
+        return _maker(self._makers, tensor)
 
     def _note(self, known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         where = self._attribution.where(known)
@@ -81,29 +130,44 @@ class OperatorWatch(TorchDispatchMode):
         kind = known.kind
         if kind is Kind.VIEW and not known.written:
             return  # the same storage
-        makers = self._makers
+        if len(self._results) >= MOST:
+            self._compact()
+        if self._full:
+            self.dropped += 1
+            return
+        makers, numbering = self._makers, self._numbering
         parents = []
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, Tensor):
                 parents.append(_maker(makers, value))
             elif isinstance(value, (list, tuple)):
                 parents += [_maker(makers, part) for part in value if isinstance(part, Tensor)]
+        if numbering != self._numbering:  # another thread's call made room: what these were is not known any more
+            parents = []
+        looked = kind is not Kind.ALLOCATE and kind is not Kind.RANDOM and known in self._selection
         for tensor in known.results(args, kwargs, out):
-            if kind is Kind.ALLOCATE or kind is Kind.RANDOM or not has_values(tensor) or known not in self._selection:
+            if looked and has_values(tensor):
+                self._take(known, where, tensor, parents)
+            elif looked and tensor.layout is not torch.strided and parts(tensor):
+                for part in parts(tensor) or ():
+                    self._take(known, where, part, parents)
+            else:
                 self._pass_on(known, tensor, parents)
-                continue
-            slots = self._slots.get(tensor.device)
-            if slots is None:
-                slots = self._slots[tensor.device] = Slots(tensor.device)
-            with self._lock:
-                number = len(self._results)
-                try:
-                    self._places.append((slots, slots.take(tensor)))
-                except (NotImplementedError, RuntimeError):  # a device may lack the sum of a dtype
-                    self.untested[known.name] = self.untested.get(known.name, 0) + 1
-                    continue
-                self._results.append(Result(known, where, tuple(parents)))
-            makers[tensor.untyped_storage()._cdata] = number
+
+    def _take(self, known: Operator, where: Where, tensor: Tensor, parents: list[int]) -> None:
+        """Look at a result."""
+        slots = self._slots.get(tensor.device)
+        if slots is None:
+            slots = self._slots[tensor.device] = Slots(tensor.device)
+        with self._lock:
+            try:
+                place = slots, slots.take(tensor)
+            except (NotImplementedError, RuntimeError):  # a device may lack the sum of a dtype
+                self.untested[known.name] = self.untested.get(known.name, 0) + 1
+                return
+            self._places.append(place)
+            self._results.append(Result(known, where, tuple(parents)))
+            self._makers[tensor.untyped_storage()._cdata] = len(self._results) - 1
 
     def _pass_on(self, known: Operator, tensor: Tensor, parents: list[int]) -> None:
         """A result that is not looked at is as bad as the newest of what it was made of."""
@@ -119,8 +183,19 @@ class OperatorWatch(TorchDispatchMode):
             self._makers.pop(key, None)
 
 
+def _needed(results: list[Result], kinds: list[int], used: set[int], held: set[int]) -> list[int]:
+    """Return the results that are not finite and of which something may be to come: nothing took them up to now, or
+    they are still in memory, or they led to one of these."""
+    needed: set[int] = set()
+    for number in range(len(results) - 1, -1, -1):
+        if kinds[number] != FINITE and (number not in used or number in held or number in needed):
+            needed.add(number)
+            needed.update(parent for parent in results[number].parents if parent >= 0 and kinds[parent] != FINITE)
+    return sorted(needed)
+
+
 def _maker(makers: dict[int, int], tensor: Tensor) -> int:
     try:
         return makers.get(tensor.untyped_storage()._cdata, -1)
-    except (NotImplementedError, RuntimeError):
-        return -1
+    except (NotImplementedError, RuntimeError):  # sparse, or of a subclass: it is as bad as the newest of its parts
+        return max((_maker(makers, part) for part in parts(tensor) or () if part is not tensor), default=-1)

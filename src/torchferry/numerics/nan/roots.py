@@ -29,6 +29,8 @@ class RootCall:
         buffers: Buffers with their values before the call.
         autocast: State of autocast.
         grad: Whether gradients were recorded.
+        parameter: The first parameter that gradients are computed for, or None.
+        version: How often it had been written to.
         outputs: Tensors of the result.
         gradients: What backward gave for each output, by its number.
     """
@@ -41,6 +43,8 @@ class RootCall:
     buffers: list[tuple[Tensor, Tensor]]
     autocast: Autocast
     grad: bool
+    parameter: nn.Parameter | None
+    version: int
     outputs: list[Tensor] = field(default_factory=list)
     gradients: dict[int, Tensor] = field(default_factory=dict)
 
@@ -62,6 +66,7 @@ def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
     kwargs = _kwargs()
     given = list(leaves([list(args), kwargs or {}]))
     devices = devices_of(module, given)
+    trained = next((one for one in module.parameters() if one.requires_grad and one.is_leaf), None)
     return RootCall(
         module,
         args,
@@ -71,6 +76,8 @@ def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
         buffers.keep(module),
         Autocast([device.type for device in devices]),
         torch.is_grad_enabled(),
+        trained,
+        0 if trained is None else version(trained),
     )
 
 
@@ -95,6 +102,16 @@ def _keeper(gradients: dict[int, Tensor], number: int) -> Any:
 def differentiated(calls: Sequence[RootCall]) -> list[RootCall]:
     """Return the calls that backward went through."""
     return [call for call in calls if call.gradients]
+
+
+def taking_part(calls: Sequence[RootCall]) -> list[RootCall]:
+    """Return the calls that belong to a step.
+
+    Where backward ran, a forward that records gradients and that backward left out has no part in it.
+    """
+    if not differentiated(calls):
+        return list(calls)
+    return [call for call in calls if call.gradients or not call.grad]
 
 
 def leaves(value: Any) -> Iterator[Tensor]:

@@ -42,9 +42,14 @@ class Taped(NamedTuple):
 class Tape(TorchDispatchMode):
     """A dispatch mode that stands between modules: `lay` puts it in place, `lift` takes it away.
 
+    A program that compiles what it computes between modules compiles it as it does without us: what torch then calls
+    is kept, and what it has fused is not seen.
+
     Args:
         above: The mode of ours that is active all the time, if there is one.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, above: TorchDispatchMode | None = None) -> None:
         super().__init__()
@@ -53,6 +58,21 @@ class Tape(TorchDispatchMode):
         self.full = False
         self._laid = False
         self._lines = UserLines()
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Tell torch, in versions that ask for this, that it compiles in spite of us."""
+        return True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Tell torch that it compiles in spite of us."""
+        return True
+
+    @property
+    def laid(self) -> bool:
+        """Whether calls are kept."""
+        return self._laid
 
     def lay(self) -> None:
         """Begin to keep calls of this thread, unless a mode of the program's own is active."""

@@ -9,19 +9,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from torch import Tensor, strided
+import torch
+from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.numerics.attribution import BACKWARD, SCALING, Attribution
-from torchferry.numerics.inside import rank
+from torchferry.numerics.capturing import capturing
+from torchferry.numerics.inside import asked, rank
+from torchferry.numerics.modes import is_higher_order
 from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
-from torchferry.numerics.nan.inspector import Origin
+from torchferry.numerics.nan.inspector import Call, Origin
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import Result, origins
-from torchferry.numerics.nan.roots import RootCall, differentiated
-from torchferry.numerics.nan.watch import StepMemory, bad_gradients, bad_outputs
+from torchferry.numerics.nan.parts import parts
+from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
+from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import KINDS
 from torchferry.numerics.steps import Steps
@@ -96,7 +100,8 @@ class NanInfTracker:
         if (should_log_to_file or dump_error_data) and not output_dir:
             raise UsageError(say("a log or a dump needs `output_dir`"))
         self.level = level
-        self.enabled = enabled and (enable_ranks is None or rank() in set(enable_ranks))
+        self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
+        self.enabled = enabled and asked(self._ranks)
         self._start, self._end = start_step or 0, end_step
         self._verbose = verbose
         self._folder = Path(output_dir)
@@ -119,7 +124,15 @@ class NanInfTracker:
         self._overflows: list[int] = []
         self._findings: list[dict[str, Any]] = []
         self._early: list[dict[str, Any]] = []
-        """Of forwards without gradients before the first step: programs that train try their models with any values."""
+        """Of forwards without gradients before the first step: programs that train try their models with any values.
+        Of steps without an optimizer too: it is not known before the end that there is none."""
+        self._early_bad: list[int] = []
+        self._unaided = 0
+        """Steps that ended without an optimizer of torch's, while there was none."""
+        self._unread = Unread()
+        self._unlooked = 0
+        """Calls of outermost modules that were too many to look at, where nothing else tells whether they were well."""
+        self._unlooked_results = 0
 
     def __enter__(self) -> NanInfTracker:
         if not self.enabled:
@@ -127,15 +140,14 @@ class NanInfTracker:
         if self._running:
             raise UsageError(say("this tracker is active already"))
         self._running = True
-        if self._log_to_file:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._stream = (self._folder / f"nan_rank_{rank()}.log").open("a", encoding="utf-8")
         self._attribution.start()
         self._steps.before.append(self._before_update)
         self._steps.skipped.append(self._left_out)
         self._steps.after.append(self._step_ends)
         self._steps.start()
         self._memory.when_alone = self._alone
+        self._memory.when_updated = self._without_optimizer
+        self._memory.when_capturing = self._capturing
         self._memory.start()
         self._set_active(self._steps.count)
         if self._mode is not None:
@@ -147,15 +159,15 @@ class NanInfTracker:
     ) -> None:
         if not self._running:
             return
+        self._memory.tape.lift()  # it lies above
         if self._mode is not None:
             self._mode.__exit__(kind, error, trace)
         self._running = False
         try:
             if error is None or not isinstance(error, NotFiniteError):
                 self._rest()
-            if self._early and not self._findings and not self._trained:
-                self._say("\n".join(told(self._early[0])))
         finally:
+            self._last_words()
             self._memory.stop()
             self._steps.stop()
             self._attribution.stop()
@@ -166,13 +178,22 @@ class NanInfTracker:
                 self._stream.close()
                 self._stream = None
 
+    def _last_words(self) -> None:
+        """Say what could not be said before the end."""
+        if self._early and not self._findings and not self._trained:
+            self._say("\n".join(line for one in self._early for line in told(one)))
+        if self._memory.broken:
+            error = self._memory.broken.strip().rpartition("\n")[2]
+            self._say(str(say("the tool failed, and looked at nothing from then on: {error}", error=error)))
+
     def step(self) -> None:
         """End a step: for programs that have no optimizer, or count their steps themselves."""
         if not self._running:
             return
         self._steps.by_hand = True
+        self._memory.when_updated = None
         if not self._checked:
-            self._look(None)
+            self._guarded(lambda: self._look(None))
         self._steps.end()
 
     def rest(self) -> None:
@@ -185,30 +206,40 @@ class NanInfTracker:
     def document(self) -> dict[str, Any]:
         """Return what was found, in values that JSON has."""
         broken = {"error": self._memory.broken} if self._memory.broken else {}
+        early = not self._trained
         return {
             **broken,
             "tool": "nan",
             "level": self.level,
-            "steps": self._steps.count,
+            "steps": self._number,
             "calls": self._memory.seen,
-            "bad_steps": self._bad,
+            "bad_steps": self._bad or (self._early_bad if early else []),
             "overflows": self._overflows,
             "untested": dict(self._mode.untested) if self._mode is not None else {},
-            "findings": self._findings or ([] if self._trained else self._early),
+            "unread": dict(self._unread.kinds),
+            "unlooked": self._unlooked,
+            "unlooked_results": self._unlooked_results,
+            "captured": self._memory.captured,
+            "findings": self._findings or (self._early if early else []),
         }
 
     @property
     def _trained(self) -> bool:
         return bool(self._steps.count) and not self._steps.by_hand
 
+    @property
+    def _number(self) -> int:
+        """The number of the step that is going on."""
+        return self._steps.count or self._unaided
+
     def _active(self) -> bool:
-        return self._covers(self._steps.count)
+        return self._covers(self._number)
 
     def _covers(self, step: int) -> bool:
-        return self.enabled and self._start <= step and (self._end is None or step < self._end)
+        return self.enabled and asked(self._ranks) and self._start <= step and (self._end is None or step < self._end)
 
     def _set_active(self, step: int) -> None:
-        active = self._covers(step)
+        active = self._covers(step) and not self._memory.capturing
         self._memory.paused = not active
         if self._mode is not None:
             self._mode.active = active
@@ -216,18 +247,68 @@ class NanInfTracker:
     def _before_update(self, optimizer: Optimizer) -> None:
         """The one moment of a step at which the device is waited for."""
         self._memory.tape.lift()
-        if self._active() and not self._memory.paused:
-            self._look(optimizer)
+        self._memory.when_updated = None
+        if not self._active() or self._memory.paused:
+            return
+        if capturing():
+            self._memory.captured += 1
+            return
+        self._guarded(lambda: self._look(optimizer))
+
+    def _guarded(self, look: Callable[[], None]) -> None:
+        """Look, and let a fault of this tool's own be the end of looking, never of the program."""
+        try:
+            look()
+        except NotFiniteError:
+            raise
+        except Exception:  # whatever is wrong with the tool, the program goes on
+            self._memory.give_up()
+            if self._mode is not None:
+                self._mode.active = False
+                self._mode.forget()
+
+    def _without_optimizer(self) -> None:
+        """The program is about to call a model again, after a backward whose gradients it has used by itself."""
+        if not self._active():
+            return
+        ended = self._memory.updated()
+        self._guarded(lambda: self._look(None))
+        if self._memory.off:
+            return
+        if not ended:  # too many calls to keep, in a step that goes on
+            self._memory.forget()
+            return
+        self._step_ends()
+        self._unaided += 1
+        self._set_active(self._number)
+
+    def _capturing(self) -> None:
+        """The program has begun, or ended, to capture a graph: what goes into it is not computed now."""
+        self._set_active(self._number)
 
     @unseen
     def _look(self, optimizer: Optimizer | None) -> None:
         self._checked = True
         self._in_a_row = 0
+        if self._mode is not None:
+            self._unlooked_results += self._mode.dropped
+        if optimizer is None and self._memory.when_updated is None:
+            self._unlooked += self._memory.dropped  # otherwise each was looked at when it returned
         deferred = self._deferred(optimizer)
         if deferred or (
-            bad_outputs(self._memory.roots) if optimizer is None else bad_gradients(optimizer, self._losses())
+            self._bad_results() if optimizer is None else bad_gradients(optimizer, self._losses(), self._unread)
         ):
             self._bad_step(optimizer, deferred)
+
+    def _bad_results(self) -> bool:
+        """Whether something is not finite in a step that no optimizer ends."""
+        roots = taking_part(self._memory.roots)
+        if bad_outputs(roots):
+            return True
+        if self._trained:
+            return False  # what comes after the last step of all may be scaled, and no scaler looks at it any more
+        gradients = [one for root in roots for one in (*root.gradients.values(), *_own_gradients(root))]
+        return bad_tensors(gradients, self._losses(), self._unread)
 
     def _losses(self) -> list[Tensor]:
         return [one for ones, _ in self._memory.losses for one in ones]
@@ -240,16 +321,20 @@ class NanInfTracker:
         if optimizer is not None:
             kept = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
             kept += self._losses()
-            ends = frozenset(self._mode.maker(one) for one in kept if one.layout is strided)
+            ends = frozenset(self._mode.maker(part) for one in kept for part in parts(one) or ())
         results, kinds = self._mode.taken()
         return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]
 
     def _left_out(self, optimizer: Optimizer) -> None:
         """A gradient scaler found infinities: expected, unless the forward was bad, or it goes on and on."""
+        self._memory.when_updated = None
         if not self._active():
             return
         self._memory.tape.lift()
-        self._look_at_overflow(optimizer)
+        if capturing():
+            self._memory.captured += 1
+            return
+        self._guarded(lambda: self._look_at_overflow(optimizer))
 
     @unseen
     def _look_at_overflow(self, optimizer: Optimizer) -> None:
@@ -268,25 +353,31 @@ class NanInfTracker:
                 self._bad_step(optimizer, [], diagnosis)
                 return
         if len(self._overflows) < 1000:
-            self._overflows.append(self._steps.count)
+            self._overflows.append(self._number)
 
-    @unseen
     def _alone(self, call: RootCall) -> None:
         """A forward without gradients: it is looked at when it has returned, before its arguments change."""
-        if not self._active() or not bad_outputs([call]):
+        if self._active():
+            self._guarded(lambda: self._look_alone(call))
+
+    @unseen
+    def _look_alone(self, call: RootCall) -> None:
+        if not bad_outputs([call]):
             return
         self._memory.roots.append(call)
         if not self._steps.count and not self._early:
             diagnosis = self._gone_through(None)
             finding = self._finding(diagnosis, [])
-            self._memory.roots.remove(call)
+            self._memory.roots = [one for one in self._memory.roots if one is not call]
             self._early.append(finding)
             if self._stop and any(one.operator != "input" for one in diagnosis.origins):
+                self._write(finding, diagnosis)
                 raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
     def _step_ends(self) -> None:
-        if self._verbose and self._active() and (not self._bad or self._bad[-1] != self._steps.count):
-            self._say(f"step {self._steps.count}: {say('finite')}")
+        bad = self._bad or self._early_bad
+        if self._verbose and self._active() and (not bad or bad[-1] != self._number):
+            self._say(f"step {self._number}: {say('finite')}")
         self._checked = False
         self._memory.clear()
         self._attribution.next_step()
@@ -296,21 +387,29 @@ class NanInfTracker:
 
     def _rest(self) -> None:
         """What was computed after the last step, or without any."""
-        if self._active() and (self._memory.roots or self._mode is not None) and not self._checked:
-            self._look(None)
+        if not self._active() or self._checked or not (self._memory.roots or self._mode is not None):
+            return
+        ended = self._memory.when_updated is not None and bool(differentiated(self._memory.roots))
+        self._guarded(lambda: self._look(None))
+        self._unaided += ended
 
     def _bad_step(
         self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]], diagnosis: Diagnosis | None = None
     ) -> None:
-        if len(self._bad) < 1000:
-            self._bad.append(self._steps.count)
-        if self._findings and not self._verbose:
+        early = optimizer is None and not self._steps.count and not self._steps.by_hand
+        bad, findings = (self._early_bad, self._early) if early else (self._bad, self._findings)
+        if len(bad) < 1000:
+            bad.append(self._number)
+        if findings and not self._verbose:
             return  # what follows the first bad step is its consequence
         if diagnosis is None:
             diagnosis = self._gone_through(optimizer)
         finding = self._finding(diagnosis, deferred)
-        self._findings.append(finding)
-        self._say("\n".join(told(finding, diagnosis.notes)))
+        findings.append(finding)
+        if self._stop or not early:
+            self._write(finding, diagnosis)
+        if not early:
+            self._say("\n".join(told(finding, diagnosis.notes)))
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
@@ -318,17 +417,17 @@ class NanInfTracker:
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
         if not diagnosis.origins and seen:
             diagnosis.origins = seen
-            diagnosis.notes.append(
-                say("it did not happen again when the step ran again: there is no more to say of its inputs")
-            )
-        finding = {
-            "step": self._steps.count,
+            if diagnosis.ran:
+                diagnosis.notes.append(
+                    say("it did not happen again when the step ran again: there is no more to say of its inputs")
+                )
+        if not diagnosis.origins and not diagnosis.notes and self._mode is None:
+            diagnosis.notes.append(say("no module ran that could run again; `--level operator` looks at every result"))
+        return {
+            "step": self._number,
             "origins": [one.document() for one in diagnosis.origins[:8]],
             "notes": [note.render("en") for note in diagnosis.notes],
         }
-        if self._dump and diagnosis.made:
-            finding["dump"] = str(self._written(diagnosis))
-        return finding
 
     def _gone_through(self, optimizer: Optimizer | None) -> Diagnosis:
         memory = self._memory
@@ -348,23 +447,67 @@ class NanInfTracker:
             if self._mode is not None:
                 self._mode.active = active
 
-    def _written(self, diagnosis: Diagnosis) -> Path | Message:
-        from torchferry.numerics.replay import write
+    def _write(self, finding: dict[str, Any], diagnosis: Diagnosis) -> None:
+        """Write the call of a finding for replay, where that is asked for; that it could not be is a note."""
+        if not self._dump:
+            return
+        if not diagnosis.made:
+            diagnosis.notes.append(say("no call was written: none was found that can run by itself"))
+        else:
+            try:
+                finding["dump"] = str(self._written(diagnosis))
+            except Exception as error:  # a fault here must not cost the finding
+                why = "; ".join(error.lines()) if isinstance(error, TorchferryError) else f"{error}"
+                diagnosis.notes.append(say("the call could not be written: {error}", error=why))
+        finding["notes"] = [note.render("en") for note in diagnosis.notes]
 
-        self._folder.mkdir(parents=True, exist_ok=True)
+    def _written(self, diagnosis: Diagnosis) -> Path:
+        from torchferry.numerics.replay import LIMIT, write
+
         origin, call = diagnosis.origins[0], diagnosis.made[0]
-        try:
-            return write(
-                self._folder,
-                call.overload,
-                call.args,
-                call.kwargs,
-                origin.where,
-                {"kind": origin.kind, "tool": "nan"},
-                step=self._steps.count,
-            )
-        except (TorchferryError, OSError) as error:
-            return say("the call could not be written: {error}", error=error)
+        if is_higher_order(call.overload):
+            raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
+        return write(
+            self._folder,
+            call.overload,
+            call.args,
+            call.kwargs,
+            origin.where,
+            {"kind": origin.kind, "tool": "nan"},
+            step=self._number,
+            fails=_makes_worse(call),
+            limit=LIMIT,
+        )
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream or sys.stderr, flush=True)
+        print(text, file=self._log() or sys.stderr, flush=True)
+
+    def _log(self) -> Any:
+        """Return the log, which is made when there is something to write: the rank may not be known before."""
+        if self._stream is None and self._log_to_file:
+            path = self._folder / f"nan_rank_{rank()}.log"
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._stream = path.open("a", encoding="utf-8")
+            except OSError as error:
+                self._log_to_file = False
+                self._say(str(say("cannot write {path}: {error}", path=path, error=error.strerror or error)))
+        return self._stream
+
+
+def _own_gradients(root: RootCall) -> list[Tensor]:
+    """Return the gradients that a module's parameters have now."""
+    return [one.grad for one in root.module.parameters() if one.grad is not None]
+
+
+def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
+    """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
+    from torchferry.numerics.replay import capture
+    from torchferry.numerics.replay.judging import FAIL
+    from torchferry.numerics.replay.single import finiteness
+
+    def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
+        copied = capture(call.overload, args, kwargs)
+        return any(one.status == FAIL for one in finiteness(copied, torch.device(copied.device)))
+
+    return fails

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,11 +19,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Attribution
+from torchferry.numerics.capturing import capturing
 from torchferry.numerics.nan import roots as root_calls
-from torchferry.numerics.nan.memory import Buffers
-from torchferry.numerics.nan.roots import RootCall
+from torchferry.numerics.nan.memory import Buffers, version
+from torchferry.numerics.nan.parts import described_kind, parts, worst
+from torchferry.numerics.nan.roots import RootCall, differentiated
 from torchferry.numerics.nan.tape import MOST, Tape
-from torchferry.numerics.statistics import FINITE, has_values, kind_of
+from torchferry.numerics.statistics import COMPLEX, FINITE, NARROW, kind_of
 
 MOST_ROOTS = 256
 """Calls of outermost modules that are kept of one step."""
@@ -39,7 +41,15 @@ class StepMemory:
         dropped: Calls of outermost modules that were too many to keep.
         seen: All calls of outermost modules.
         broken: Why nothing is kept any more; empty while all is well.
-        when_alone: Called with a call that records no gradients, when it has returned.
+        when_alone: Called with a call that records no gradients, when it has returned; and with one that is too many to
+            keep, in a program of which `when_updated` is to be told.
+        when_updated: Called before a call of an outermost module where backward ran before it and the program has used
+            the gradients since, which in a program without an optimizer of torch's is the end of a step; or where the
+            calls are too many to keep. None where an optimizer says it.
+        when_capturing: Called when the program has begun, or ended, to capture a graph of the device's.
+        forgotten: Calls of outermost modules of this step that were looked at and are not kept any more.
+        capturing: Whether a graph is being captured.
+        captured: Calls that went into a graph: they are neither looked at nor, when the graph runs, seen.
     """
 
     def __init__(self, attribution: Attribution, above: TorchDispatchMode | None = None) -> None:
@@ -52,10 +62,19 @@ class StepMemory:
         self.off = False
         self.broken = ""
         self.when_alone: Callable[[RootCall], None] | None = None
+        self.when_updated: Callable[[], None] | None = None
+        self.when_capturing: Callable[[], None] | None = None
+        self.forgotten = 0
+        self.capturing = False
+        self.captured = 0
         self._buffers = Buffers()
         self._running: RootCall | None = None
+        self._over = False
+        self._was_laid = False
         self._modules = attribution.modules
         self._backward: Any = None
+        self._gradient: tuple[Tensor, int, int] | None = None
+        """A parameter, and which gradient it had when backward had run: its identity and version."""
 
     def start(self) -> None:
         """Begin to keep."""
@@ -67,6 +86,7 @@ class StepMemory:
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
             memory._backward_begins(tensors, grad_tensors)
             original(tensors, grad_tensors, *args, **kwargs)
+            memory._backward_ended()
 
         torch.autograd.backward = backward
 
@@ -85,6 +105,14 @@ class StepMemory:
         self.roots = []
         self.losses = []
         self.dropped = 0
+        self.forgotten = 0
+        self._gradient = None
+
+    def forget(self) -> None:
+        """Forget the calls of a step that goes on: they were looked at."""
+        forgotten = self.forgotten + len(self.roots) + self.dropped
+        self.clear()
+        self.forgotten = forgotten
 
     def limits(self) -> list[Message]:
         """Return what of the step was too much to keep."""
@@ -97,46 +125,87 @@ class StepMemory:
                     kept=MOST_ROOTS,
                 )
             )
+        if self.forgotten:
+            said.append(
+                say(
+                    "of {calls} calls of outermost modules in this step, the last {kept} could be run again",
+                    calls=self.forgotten + len(self.roots) + self.dropped,
+                    kept=len(self.roots),
+                )
+            )
         if self.tape.full:
             said.append(say("of the calls outside of modules in this step, the first {kept} were looked at", kept=MOST))
         return said
 
     def _enters(self, module: nn.Module, args: Any) -> None:
+        self._running = None
+        self._was_laid = False
+        if self.off or torch._C._current_autograd_node() is not None:
+            return
+        captured = capturing()
+        if captured != self.capturing:
+            self.capturing = captured
+            if self.when_capturing is not None:
+                self.when_capturing()
+        self.captured += captured
+        if self.paused or captured:
+            return
+        self._was_laid = self.tape.laid
+        self.tape.lift()
+        full = len(self.roots) >= MOST_ROOTS and bool(differentiated(self.roots))
+        if self.when_updated is not None and (full or self.updated()):
+            self.when_updated()
         try:
             self._begin(module, args)
         except Exception:  # the program goes on whatever happens here
-            self._give_up()
+            self.give_up()
 
     def _begin(self, module: nn.Module, args: Any) -> None:
-        self._running = None
-        if self.paused or self.off or torch._C._current_autograd_node() is not None:
-            return
-        self.tape.lift()
         self.seen += 1
-        if len(self.roots) < MOST_ROOTS:
+        self._over = len(self.roots) >= MOST_ROOTS
+        self.dropped += self._over
+        if not self._over or self.when_updated is not None:
             self._running = root_calls.begin(module, args, self._buffers)
-        else:
-            self.dropped += 1
 
     def _leaves(self, module: nn.Module, args: Any, result: Any) -> None:
+        lay, self._was_laid = self._was_laid, False
+        try:
+            lay = self._end(module, result) or lay
+        finally:
+            if lay and not self.off:
+                # again too where it was laid before: a part that is compiled is left with the modes that it began with
+                self.tape.lay()
+
+    def _end(self, module: nn.Module, result: Any) -> bool:
+        """Note that a call ended, and return whether what follows it is to be kept."""
         call, self._running = self._running, None
         if call is None or call.module is not module or result is None:
-            return
+            return False
         try:
             root_calls.end(call, result)
         except Exception:
-            self._give_up()
-            return
-        if call.grad or self.when_alone is None:
-            self.roots.append(call)
-        else:
+            self.give_up()
+            return False
+        if self.when_alone is not None and (self._over or not call.grad):
             self.when_alone(call)
-        if call.grad:
-            self.tape.lay()
+        else:
+            self.roots.append(call)
+        return call.grad
 
-    def _give_up(self) -> None:
+    def updated(self) -> bool:
+        """Whether backward ran, and the program has used the gradients since: changed a parameter, or dropped them."""
+        for root in differentiated(self.roots):
+            if root.parameter is not None and root.version != version(root.parameter):
+                return True
+        if self._gradient is None:
+            return False
+        parameter, identity, number = self._gradient
+        gradient = parameter.grad
+        return gradient is None or (id(gradient), version(gradient)) != (identity, number)
+
+    def give_up(self) -> None:
         """Keep nothing any more, and say why: what is not looked at must not pass for well."""
-        self.broken = traceback.format_exc()
+        self.broken = self.broken or traceback.format_exc()
         self.paused = self.off = True
         self.clear()
 
@@ -148,27 +217,76 @@ class StepMemory:
         given = [None] * len(ones) if gradients is None else gradients
         self.losses.append((ones, [given] if isinstance(given, Tensor) else list(given)))
 
+    def _backward_ended(self) -> None:
+        """Note which gradient a parameter has now, for a program that uses gradients without an optimizer."""
+        if self.paused or self.when_updated is None or torch._C._current_autograd_node() is not None:
+            return
+        for root in self.roots:
+            if root.parameter is not None and root.parameter.grad is not None:
+                self._gradient = root.parameter, id(root.parameter.grad), version(root.parameter.grad)
+                return
 
-def bad_gradients(optimizer: Optimizer, losses: Sequence[Tensor]) -> bool:
+
+class Unread:
+    """Counts tensors that could not be looked at, by what they are."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+
+    def parts(self, tensor: Tensor) -> Sequence[Tensor]:
+        """Return the values of a tensor that lie here; one that cannot be read is counted."""
+        held = parts(tensor)
+        if held is None:
+            kind = described_kind(tensor)
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+            return ()
+        return held
+
+
+def bad_gradients(optimizer: Optimizer, losses: Iterable[Tensor], unread: Unread) -> bool:
     """Whether a gradient of the optimizer's parameters or a loss is not finite. Reads each device once."""
+    gradients = [
+        parameter.grad
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter.grad is not None
+    ]
+    return bad_tensors(gradients, losses, unread)
+
+
+def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread) -> bool:
+    """Whether a tensor is not finite. Reads each device once.
+
+    Args:
+        tensors: Many tensors, which are taken together.
+        few: Tensors that are summed one by one.
+        unread: Counts those that cannot be looked at.
+    """
     groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is not None and has_values(gradient):
-                groups[gradient.device, gradient.dtype].append(gradient)
+    for tensor in tensors:
+        for part in unread.parts(tensor):
+            if part.numel():
+                plain = _plain(part.detach())
+                groups[plain.device, plain.dtype].append(plain)
+    losses = [part for one in few for part in unread.parts(one)]
     totals: dict[torch.device, list[Tensor]] = defaultdict(list)
     for loss in losses:
-        if has_values(loss):
-            totals[loss.device].append(loss.detach().sum().to(torch.float32))
-    for (device, _), gradients in groups.items():
-        totals[device] += torch._foreach_norm(gradients, 2, dtype=torch.float32)
+        totals[loss.device].append(_plain(loss.detach()).sum().to(torch.float32))
+    for (device, _), ones in groups.items():
+        totals[device] += torch._foreach_norm(ones, 2, dtype=torch.float32)
     for norms in totals.values():
         if not math.isfinite(float(torch.stack(norms).sum())):
             return any(kind_of(one) != FINITE for ones in (*groups.values(), losses) for one in ones)
     return False
 
 
+def _plain(tensor: Tensor) -> Tensor:
+    """Return the values in a dtype that has all arithmetic."""
+    if tensor.dtype in COMPLEX:
+        return torch.view_as_real(tensor.resolve_conj())
+    return tensor.to(torch.float32) if tensor.dtype in NARROW else tensor
+
+
 def bad_outputs(calls: Sequence[RootCall]) -> bool:
     """Whether a result of these calls is not finite. Reads the device."""
-    return any(kind_of(one) != FINITE for call in calls for one in call.outputs)
+    return any(worst(one) != FINITE for call in calls for one in call.outputs)

@@ -9,7 +9,7 @@ from torchferry.core.messages import say
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
 from torchferry.numerics.summaries.finding import place
-from torchferry.numerics.summaries.nan import lines
+from torchferry.numerics.summaries.nan import incomplete, lines
 
 
 def render(result: dict[str, Any], lang: str) -> str:
@@ -32,7 +32,8 @@ def render(result: dict[str, Any], lang: str) -> str:
                 ],
             ),
         ]
-    return page.framed(said[0].removeprefix("[WARNING] "), result["first"] is None, body, lang)
+    well = result["first"] is None and not incomplete(result)
+    return page.framed(said[0].removeprefix("[WARNING] "), well, body, lang)
 
 
 def _findings(result: dict[str, Any]) -> Iterator[dict[str, Any]]:

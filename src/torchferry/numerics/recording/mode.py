@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.operators import Kind, Operator, operator
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.unwritten import Unwritten
@@ -44,7 +44,7 @@ class Makers:
         self._rows[storage._cdata] = (weakref.ref(storage), rows)
 
 
-class RecordingMode(TorchDispatchMode):
+class RecordingMode(WholeMode):
     """Records the results of operators while `on`.
 
     Attributes:
@@ -96,9 +96,20 @@ class RecordingMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if types and unwrap_themselves(types):
             return func(*args, **kwargs) if of_modes(types) else NotImplemented
+        if not self.uncompiled:
+            self.keep_uncompiled()
+        if is_higher_order(func):
+            return self._higher(func, args, kwargs)
         out = self._recorded(func, args, kwargs) if self.on else func(*args, **kwargs)
         if self.unwritten is not None:
             self.unwritten.see(func, args, kwargs, out)
+        return out
+
+    def _higher(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator that calls others: what it calls is recorded, and where that is not seen, it is said."""
+        out, seen = self.opened(func, args, kwargs)
+        if not seen and self.on:
+            self._skip(operator(func), "higher-order")
         return out
 
     def _recorded(self, func: Any, args: Any, kwargs: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchferry.core.messages import Message, say
@@ -12,9 +14,7 @@ from torchferry.numerics.summaries.finding import told
 
 def document(outcome: Outcome, command: Sequence[str], level: str) -> dict[str, Any]:
     """Return what was found, in values that JSON has; `first` is the earliest finding of all ranks."""
-    findings = [{"rank": one["rank"], **finding} for one in outcome.results for finding in one.get("findings", [])]
-    # of the same step, the rank that knows a call comes first: the others were given what it made
-    findings.sort(key=lambda one: (one["step"], not one["origins"], one["rank"]))
+    findings = sorted(_findings({"ranks": outcome.results}), key=_order)
     return {
         "tool": "nan",
         "level": level,
@@ -36,7 +36,9 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     elif first is None:
         steps = max((one.get("steps", 0) for one in ranks), default=0)
         shown.append(
-            say("{steps} steps, nothing that is not finite reached a loss, a gradient or a result", steps=steps)
+            say("{steps} steps, nothing that is not finite was seen, but not everything was looked at", steps=steps)
+            if incomplete(result)
+            else say("{steps} steps, nothing that is not finite reached a loss, a gradient or a result", steps=steps)
         )
     else:
         block = told(first, lang=lang)
@@ -62,7 +64,8 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
             names = ", ".join(sorted(one["untested"]))
             shown.append(say("not looked at (sparse or special tensors): {names}", names=names))
             break
-    for one in ranks:
+    shown += _unlooked(ranks)
+    for one in result["ranks"]:
         if one.get("error"):
             shown.append(say("rank {rank}: the examination failed: {error}", rank=one["rank"], error=one["error"]))
     shown += [
@@ -71,9 +74,73 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     return [one.render(lang) if isinstance(one, Message) else one for one in shown]
 
 
+_UNLOOKED = ("unread", "unlooked", "unlooked_results", "captured")
+"""What a rank did not look at, so that it must not be called well."""
+
+
+def incomplete(result: dict[str, Any]) -> bool:
+    """Whether something was not looked at that may be not finite."""
+    return any(one.get(name) for one in result["ranks"] for name in (*_UNLOOKED, "error"))
+
+
+def failed(result: dict[str, Any]) -> bool:
+    """Whether a process was lost or could not be examined to its end."""
+    return bool(result["unfinished"]) or any(one.get("error") for one in result["ranks"])
+
+
+def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
+    unread: dict[str, int] = {}
+    for one in ranks:
+        for kind, count in one.get("unread", {}).items():
+            unread[kind] = unread.get(kind, 0) + count
+    if unread:
+        yield say(
+            "not looked at: {count} gradients or losses that cannot be read here: {kinds}",
+            count=sum(unread.values()),
+            kinds=", ".join(sorted(unread)),
+        )
+    calls, results, captured = (sum(one.get(name, 0) for one in ranks) for name in _UNLOOKED[1:])
+    if calls:
+        yield say("not looked at: {count} calls of models, too many for one step", count=calls)
+    if results:
+        yield say("not looked at: {count} results of operators, too many for one step", count=results)
+    if captured:
+        yield say("captured graph: not looked at ({count} calls went into it; its runs are not seen)", count=captured)
+
+
 def nothing_ran(result: dict[str, Any]) -> bool:
     """Whether there was nothing to look at, so that nothing can be said."""
-    return not any(one.get("steps") or one.get("calls") or one.get("findings") for one in result["ranks"])
+    return not any(
+        one.get("steps") or one.get("calls") or one.get("findings") or one.get("captured") for one in result["ranks"]
+    )
+
+
+FIELDS = ("rank", "step", "kind", "operator", "module", "phase", "source", "line", "notes", "dump")
+"""Columns of the table; a finding whose call was not found has neither operator nor module."""
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row for each call of each finding as CSV, the first of all first."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for finding in sorted(_findings(result), key=_order):
+        for origin in finding["origins"] or [{}]:
+            row = {**origin, "rank": finding["rank"], "step": finding["step"], "dump": finding.get("dump")}
+            row["notes"] = "; ".join(finding["notes"])
+            writer.writerow([row.get(name) if row.get(name) is not None else "" for name in FIELDS])
+    return file.getvalue()
+
+
+def _findings(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in result["ranks"]:
+        for finding in one.get("findings", []):
+            yield {"rank": one["rank"], **finding}
+
+
+def _order(finding: dict[str, Any]) -> tuple[int, bool, int]:
+    """Put the earliest first; of the same step, the rank that knows a call: the others were given what it made."""
+    return finding["step"], not finding["origins"], finding["rank"]
 
 
 def _some(numbers: Sequence[int]) -> str:
