@@ -12,7 +12,7 @@ demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
 
 test: $(VENV)/.ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
