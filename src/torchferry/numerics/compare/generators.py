@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,18 @@ _OWN = frozenset({"aten", "prims"})
 def is_foreign(operator: Operator) -> bool:
     """Whether the reference runs code of which nothing is known: neither torch's nor a description of ours."""
     return operator.space not in _OWN and decomposition(operator) is None
+
+
+def run(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run an operator on the CPU, as a description of ours says where there is one.
+
+    Raises:
+        Untestable: it moved a generator of the program's, which is put back.
+        Exception: whatever the operator raises.
+    """
+    instead = decomposition(operator)
+    with kept() if is_foreign(operator) else contextlib.nullcontext():
+        return operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
 
 
 @contextlib.contextmanager

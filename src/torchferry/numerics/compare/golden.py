@@ -7,7 +7,6 @@ works in place are followed. What cannot be run on the CPU, communication and ra
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import Any
 
@@ -16,7 +15,6 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchferry.numerics.compare import generators, tables
-from torchferry.numerics.compare.decompositions import decomposition
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
 from torchferry.numerics.operators import Kind, Operator, argument, tensors
@@ -108,9 +106,7 @@ class Golden:
                 mask = out[1].cpu()
                 return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
             args, kwargs = tables.widened(known, args, kwargs)
-            instead = decomposition(known)
-            with generators.kept() if generators.is_foreign(known) else contextlib.nullcontext():
-                result = known.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+            result = generators.run(known, args, kwargs)
         except Exception:
             return None
         return list(known.results(args, kwargs, result))

@@ -35,6 +35,7 @@ class Log:
 
     def __init__(self, place: Callable[[], Path] | None, head: Message, verbose: bool, quiet: bool = False) -> None:
         self._place = place
+        self._path = Path()
         self._head = head
         self._verbose = verbose
         self._quiet = quiet
@@ -148,9 +149,9 @@ class Log:
             if self._place is None:
                 sys.stdout.write(text)
                 return
-            path = self._place()
             try:
                 if self._file is None:
+                    self._path = path = self._place()
                     path.parent.mkdir(parents=True, exist_ok=True)
                     self._file = path.open("a" if path in _BEGUN else "w", encoding="utf-8", buffering=1)
                     _BEGUN.add(path)
@@ -158,7 +159,7 @@ class Log:
                 self._file.write(text)
             except OSError as error:
                 self._quiet = True  # the program goes on, and so do the verdicts
-                said = say("cannot write {path}: {error}", path=path, error=error.strerror or error)
+                said = say("cannot write {path}: {error}", path=self._path, error=error.strerror or error)
                 print(f"torchferry: {said}", file=sys.stderr, flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from torchferry.core.messages import say
 from torchferry.numerics.compare import generators, tables
-from torchferry.numerics.compare.decompositions import decomposition
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
 from torchferry.numerics.operators import Operator, tensors
 
@@ -78,10 +76,8 @@ class Reference:
         if wide is not None:
             args, kwargs = tables.widened(operator, args, kwargs)
         self.args, self.kwargs = args, kwargs
-        instead = decomposition(operator)
         try:
-            with generators.kept() if generators.is_foreign(operator) else contextlib.nullcontext():
-                out = operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+            out = generators.run(operator, args, kwargs)
         except Untestable:
             raise
         except Exception as error:
