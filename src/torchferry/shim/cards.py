@@ -52,7 +52,7 @@ class Cards:
             if found:
                 self._seen = True
             elif not self._seen and not hidden(self._target) and not self._forked_too_late():
-                reason = refusing.tell(TorchferryError(self._why(path, found), _advice(self._target)))
+                reason = refusing.tell(TorchferryError(self._why(path, found), refusing.ask_the_doctor(self._target)))
                 raise RuntimeError(f"torchferry: {reason}")
             return found
 
@@ -89,7 +89,3 @@ class Cards:
         if value is None:
             return why
         return say("{why}; `{variable}` is `{value}`", why=why, variable=variable, value=value)
-
-
-def _advice(target: Target) -> Message:
-    return say("`torchferry doctor --target {name}` finds the cause", name=target.name)

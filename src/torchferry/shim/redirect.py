@@ -271,7 +271,7 @@ def _advice(target: Target, error: BaseException) -> Message:
                 name=target.name,
                 commands="".join(f"\n    {command}" for command in known.commands),
             )
-    return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
+    return refusing.ask_the_doctor(target)
 
 
 def _check_device(target: Target) -> None:
@@ -290,7 +290,7 @@ def _check_device(target: Target) -> None:
                 path=_home(target.backend.PLUGIN),
                 device=device,
             ),
-            say("`torchferry doctor --target {name}` finds the cause", name=target.name),
+            refusing.ask_the_doctor(target),
         ) from None
 
 

@@ -12,8 +12,9 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 
 MARK = "TORCHFERRY_SHIM_MARK"
 """File that says that some process has begun the redirect; the first one to begin also says what it redirects."""
@@ -75,6 +76,11 @@ def tell(error: TorchferryError) -> str:
         _left(_SUFFIX)
         print(f"torchferry: {reason}", file=sys.stderr, flush=True)
     return reason
+
+
+def ask_the_doctor(target: Target) -> Message:
+    """Return the advice for a plugin that does not work, where nothing closer is known."""
+    return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
 
 
 def in_full(error: BaseException) -> str:
