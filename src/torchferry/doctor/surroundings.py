@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchferry.core.messages import say
 from torchferry.doctor.machine import Machine
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, skipped, unverified
 
 _SIGNS = ("docker", "kubepods", "containerd", "libpod", "lxc", "isulad")
 
@@ -28,6 +31,13 @@ def surroundings(machine: Machine) -> Surroundings:
     """Look around."""
     sign = _sign(machine)
     return Surroundings(sign, _privileged(machine), _bridged(machine)) if sign else Surroundings()
+
+
+def unjudged(patient: Patient) -> Result | None:
+    """Return why what a container was given is not judged: this is none, or nobody has said what it needs."""
+    if not surroundings(patient.machine).sign:
+        return skipped(say("this is no container"))
+    return None if patient.needs.container.source else unverified(say("what a container must be given"))
 
 
 def _sign(machine: Machine) -> str:

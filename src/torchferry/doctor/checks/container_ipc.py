@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, passed, skipped, unknown, unverified, warned
-from torchferry.doctor.surroundings import surroundings
+from torchferry.doctor.result import Result, passed, unknown, warned
+from torchferry.doctor.surroundings import unjudged
 
 CODE = "container.ipc"
 RANK = 4
@@ -22,11 +22,9 @@ _HOSTS = "ipc:[4026531839]"
 def check(patient: Patient) -> Iterator[Result]:
     """Compare the namespace's number with that of the host's."""
     container = patient.needs.container
-    if not surroundings(patient.machine).sign:
-        yield skipped(say("this is no container"))
-        return
-    if not container.source:
-        yield unverified(say("what a container must be given"))
+    reason = unjudged(patient)
+    if reason is not None:
+        yield reason
         return
     if "ipc" not in container.flags:
         yield passed(say("no `--ipc=host` is needed"), source=container.source)

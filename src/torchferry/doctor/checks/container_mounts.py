@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped, unverified
-from torchferry.doctor.surroundings import surroundings
+from torchferry.doctor.result import Result, failed, passed, skipped
+from torchferry.doctor.surroundings import unjudged
 
 CODE = "container.mounts"
 RANK = 1
@@ -19,11 +19,9 @@ CARD = True
 def check(patient: Patient) -> Iterator[Result]:
     """Look for the paths; the nodes are judged by node.present."""
     container = patient.needs.container
-    if not surroundings(patient.machine).sign:
-        yield skipped(say("this is no container"))
-        return
-    if not container.source:
-        yield unverified(say("what a container must be given"))
+    reason = unjudged(patient)
+    if reason is not None:
+        yield reason
         return
     if not container.mounts:
         yield skipped(say("no path of the host is known to be needed"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, passed, skipped, unverified, warned
-from torchferry.doctor.surroundings import surroundings
+from torchferry.doctor.result import Result, passed, warned
+from torchferry.doctor.surroundings import surroundings, unjudged
 
 CODE = "container.privileges"
 RANK = 2
@@ -17,15 +17,13 @@ TITLE = Bilingual("privileges", "容器权限")
 
 def check(patient: Patient) -> Iterator[Result]:
     """Compare the capabilities with `--privileged`."""
-    around = surroundings(patient.machine)
     container = patient.needs.container
-    if not around.sign:
-        yield skipped(say("this is no container"))
-    elif not container.source:
-        yield unverified(say("what a container must be given"))
+    reason = unjudged(patient)
+    if reason is not None:
+        yield reason
     elif "privileged" not in container.flags:
         yield passed(say("no `--privileged` is needed"), source=container.source)
-    elif around.privileged:
+    elif surroundings(patient.machine).privileged:
         yield passed(say("the container is privileged"), source=container.source)
     else:
         yield warned(
