@@ -25,7 +25,7 @@ from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import Result, origins
 from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
-from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors
+from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import KINDS
 from torchferry.numerics.steps import Steps
@@ -319,8 +319,7 @@ class NanInfTracker:
             return []
         ends = None
         if optimizer is not None:
-            kept = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
-            kept += self._losses()
+            kept = gradients_of(optimizer) + self._losses()
             ends = frozenset(self._mode.maker(part) for one in kept for part in parts(one) or ())
         results, kinds = self._mode.taken()
         return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]

@@ -243,15 +243,19 @@ class Unread:
         return held
 
 
-def bad_gradients(optimizer: Optimizer, losses: Iterable[Tensor], unread: Unread) -> bool:
-    """Whether a gradient of the optimizer's parameters or a loss is not finite. Reads each device once."""
-    gradients = [
+def gradients_of(optimizer: Optimizer) -> list[Tensor]:
+    """Return the gradients that the optimizer's parameters have now."""
+    return [
         parameter.grad
         for group in optimizer.param_groups
         for parameter in group["params"]
         if parameter.grad is not None
     ]
-    return bad_tensors(gradients, losses, unread)
+
+
+def bad_gradients(optimizer: Optimizer, losses: Iterable[Tensor], unread: Unread) -> bool:
+    """Whether a gradient of the optimizer's parameters or a loss is not finite. Reads each device once."""
+    return bad_tensors(gradients_of(optimizer), losses, unread)
 
 
 def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread) -> bool:
