@@ -4,6 +4,7 @@
 
 On the simulated card (or on the CPU, with `--target cpu`), in one process and one run, with one thread. FILE is
 torch_musa's `torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa); its tracker prints to nowhere.
+msprobe's statistics of level L1, in which its users look for NaN afterwards, are measured where msprobe is installed.
 The memory of a thousand tracked steps of a small model is measured too. It says nothing about any card.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch
 from torch import nn
 
-from benchmarks.numerics.workload import gpt_step, paired, peer_module, under_peer
+from benchmarks.numerics.workload import gpt_step, msprobe, paired, peer_module, under_peer
 from torchferry import rehearsal
 from torchferry.numerics import NanInfTracker
 from torchferry.numerics.modules import ModulePaths
@@ -103,9 +106,15 @@ def main() -> None:
     ways = {"watch, always on": tracked(step, "watch"), "operator": tracked(step, "operator")}
     if options.peer is not None:
         ways["torch_musa's NanInfTracker"] = under_peer(step, peer_module(options.peer).NanInfTracker)
+    few = max(3, options.pairs // 3)
     for name, way in ways.items():
-        pairs = options.pairs if "musa" not in name else max(3, options.pairs // 3)
-        print(f"{name:28s} {paired(step, way, pairs)}", flush=True)
+        print(f"{name:28s} {paired(step, way, few if 'musa' in name else options.pairs)}", flush=True)
+    if importlib.util.find_spec("msprobe") is None:
+        print("msprobe: skipped, it is not installed (pip install mindstudio-probe)")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            ratio = paired(step, msprobe(step, Path(folder) / "dump"), few)
+        print(f"{'msprobe, statistics, L1':28s} {ratio}", flush=True)
     before, after = memory_of(1000)
     print(f"memory of 1000 tracked steps: {before} KiB before, {after} KiB after")
     sys.setrecursionlimit(10_000)

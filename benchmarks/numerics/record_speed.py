@@ -10,21 +10,17 @@ msprobe's statistics of level L1 are measured beside it where msprobe is install
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import torch
 
-from benchmarks.numerics.workload import gpt_step, paired
+from benchmarks.numerics.workload import gpt_step, msprobe, paired
 from torchferry import rehearsal
 from torchferry.numerics.recording import Recorder
 
@@ -40,32 +36,6 @@ def under(recorder: Recorder, step: Callable[[], object]) -> Callable[[], object
         step()
         recorder.step()
         recorder.stop()
-
-    return run
-
-
-def msprobe(step: Callable[[], object], folder: Path) -> Callable[[], object]:
-    """Return the step under msprobe's statistics of all calls of its list."""
-    module: Any = importlib.import_module("msprobe.pytorch")
-    settings = {
-        "task": "statistics",
-        "dump_path": str(folder),
-        "rank": [],
-        "step": [],
-        "level": "L1",
-        "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"},
-    }
-    config = folder / "config.json"
-    config.write_text(json.dumps(settings))
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-        debugger = module.PrecisionDebugger(config_path=str(config))
-
-    def run() -> None:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-            debugger.start()
-            step()
-            debugger.stop()
-            debugger.step()
 
     return run
 
@@ -99,7 +69,6 @@ def main() -> None:
         if importlib.util.find_spec("msprobe") is None:
             print("msprobe: skipped, it is not installed (pip install mindstudio-probe)")
             return
-        (folder / "msprobe").mkdir()
         few = max(6, options.pairs // 3)
         ratio = paired(step, msprobe(step, folder / "msprobe"), few)
         print(f"{'msprobe, statistics, L1':32s} {ratio}   {size(folder / 'msprobe') / 1000 / (few + 2):6.1f} kB a step")

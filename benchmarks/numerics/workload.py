@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import json
 import os
 import statistics
 import time
@@ -128,5 +129,32 @@ def under_peer(step: Callable[[], object], tool: Callable[[], Any]) -> Callable[
     def run() -> None:
         with contextlib.redirect_stdout(nowhere), tool():
             step()
+
+    return run
+
+
+def msprobe(step: Callable[[], object], folder: Path) -> Callable[[], object]:
+    """Return the step under msprobe's statistics (level L1) of all calls of its list; it makes the folder."""
+    module: Any = importlib.import_module("msprobe.pytorch")
+    settings = {
+        "task": "statistics",
+        "dump_path": str(folder),
+        "rank": [],
+        "step": [],
+        "level": "L1",
+        "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"},
+    }
+    folder.mkdir()
+    config = folder / "config.json"
+    config.write_text(json.dumps(settings))
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        debugger = module.PrecisionDebugger(config_path=str(config))
+
+    def run() -> None:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            debugger.start()
+            step()
+            debugger.stop()
+            debugger.step()
 
     return run

@@ -283,6 +283,29 @@ def test_what_cannot_be_sketched_is_counted(tmp_path: Path) -> None:
     assert {"sin", "relu"} <= {key.base for key in rows(steps(tmp_path / "r")[0]).keys}
 
 
+def test_what_goes_into_a_graph_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No card captures here: a device that says it does, for the second of three steps, and forbids every look."""
+    captures = False
+    monkeypatch.setattr("torchferry.numerics.recording.recorder.capturing", lambda: captures)
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
+    recorder = Recorder(tmp_path / "r")
+    recorder.start(by_optimizer=True)
+    for step in range(3):
+        captures = step == 1
+        with monkeypatch.context() as while_captured:
+            if captures:
+                while_captured.setattr("torchferry.numerics.recording.recorder.norm", None)
+                while_captured.setattr("torchferry.numerics.recording.recorder.StepFiles", None)
+            optimizer.zero_grad()
+            layer(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    result = recorder.stop()
+    assert result["captured"] > 2
+    assert (result["steps"], result["notes"]) == (2, [])
+    assert [step.rows() is not None for step in steps(tmp_path / "r")] == [True, True]
+
+
 def test_an_error_of_the_program_passes_through(tmp_path: Path) -> None:
     model = nn.Linear(4, 4)
 

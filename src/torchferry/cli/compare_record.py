@@ -128,6 +128,13 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in one["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
+        if one.get("captured"):
+            lines.append(
+                say(
+                    "captured graph: not recorded ({count} calls went into it; its runs are not seen)",
+                    count=one["captured"],
+                )
+            )
         if one.get("skipped"):
             lines.append(say("not recorded: {names}", names=", ".join(sorted(one["skipped"]))))
     lines += [say("{process} was killed; its record goes up to its last step", process=one) for one in outcome.broken]
@@ -136,6 +143,11 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
             why = one["error"].strip().splitlines()[-1]
             lines.append(say("process {process}: the recording failed: {error}", process=one["process"], error=why))
     if not recorded and not outcome.broken and outcome.code == 0:
+        if any(one.get("captured") for one in outcome.results):
+            raise TorchferryError(
+                say("NOTHING WAS RECORDED: all that ran went into a captured graph, whose runs are not seen"),
+                say("switch the graph off for the recording; the operators in it are the same"),
+            )
         raise TorchferryError(
             say("NOTHING WAS RECORDED: no module ran and no optimizer stepped in a process that was recorded"),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),

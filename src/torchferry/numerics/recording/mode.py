@@ -49,6 +49,8 @@ class RecordingMode(WholeMode):
 
     Attributes:
         on: Whether anything is recorded: switched for whole steps.
+        captures: Whether what is called goes into a graph of the device's: then there are no numbers yet.
+        captured: How many calls went into one while `on`.
         unwritten: Tensors that nobody has written to, as long as anybody asks.
         any_device: Whether operators on the CPU are recorded outside of modules too; in a program that uses a device
             they prepare data, image by image.
@@ -57,6 +59,8 @@ class RecordingMode(WholeMode):
     def __init__(self, attribution: Attribution, rows: Rows) -> None:
         super().__init__()
         self.on = False
+        self.captures = False
+        self.captured = 0
         self.any_device = True
         self.calls_backward = False
         self.loss: list[int] = []
@@ -100,7 +104,8 @@ class RecordingMode(WholeMode):
             self.keep_uncompiled()
         if is_higher_order(func):
             return self._higher(func, args, kwargs)
-        out = self._recorded(func, args, kwargs) if self.on else func(*args, **kwargs)
+        self.captured += self.on and self.captures
+        out = self._recorded(func, args, kwargs) if self.on and not self.captures else func(*args, **kwargs)
         if self.unwritten is not None:
             self.unwritten.see(func, args, kwargs, out)
         return out

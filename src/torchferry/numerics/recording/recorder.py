@@ -19,6 +19,7 @@ from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.attribution import Attribution, Where
+from torchferry.numerics.capturing import capturing
 from torchferry.numerics.differences import layout as names
 from torchferry.numerics.operators import Operator, tensors
 from torchferry.numerics.recording.facts import facts, world
@@ -162,6 +163,7 @@ class Recorder:
             "ended": self._store.ended.render("en") if self._store and self._store.ended else "",
             "folder": self.options.folder,
             "skipped": self._mode.skipped,
+            "captured": self._mode.captured,
             "notes": sorted(self._notes),
         }
         if self._store is not None and self._store.ended is None:
@@ -182,7 +184,7 @@ class Recorder:
     @_guarded
     def _root(self, module: nn.Module, args: Any) -> None:
         """An outermost module is about to run."""
-        if not self._running:
+        if not self._running or self._captures():
             return
         path = self._attribution.modules.of(module)
         if self._by_optimizer and path in self._ran and not self._mode.calls_backward and not torch.is_grad_enabled():
@@ -215,7 +217,7 @@ class Recorder:
 
     @_guarded
     def _before_optimizer(self, optimizer: Optimizer) -> None:
-        if not self._running or not self._begin():
+        if not self._running or self._captures() or not self._begin():
             return
         with _disable_current_modes(), torch.no_grad():
             name = self._optimizers.get(id(optimizer))
@@ -237,7 +239,7 @@ class Recorder:
 
     @_guarded
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if not self._running:
+        if not self._running or self._mode.captures:
             return
         if self._state_of == self._step and self._mode.on:
             with _disable_current_modes(), torch.no_grad():
@@ -249,7 +251,7 @@ class Recorder:
         self._how = "skipped"
 
     def _ended(self) -> None:
-        if self._running:
+        if self._running and not self._captures():  # a captured step ends nothing, and nobody may wait for the device
             self._end_step(self._how)
         self._how = "optimizer" if not self._steps.by_hand else "told"
 
@@ -280,6 +282,11 @@ class Recorder:
             self._store.end(say("an internal error: {error}", error=repr(error)))
 
     # what is noted
+
+    def _captures(self) -> bool:
+        """Ask whether what the program calls from now on goes into a graph."""
+        self._mode.captures = capturing()
+        return self._mode.captures
 
     def _begin(self) -> bool:
         """Open the rank's folder, before the first step; returns whether there is anything to write to."""
