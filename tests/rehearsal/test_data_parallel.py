@@ -46,3 +46,29 @@ def test_copies_between_devices(device: str) -> None:
     assert [part.numel() for part in parts] == [1, 3]
     assert torch.equal(comm.gather(parts, destination="cpu"), value.cpu())
     assert torch.equal(comm.gather(parts, out=torch.empty(4, device=f"{device}:1")).cpu(), value.cpu())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda comm, card: comm.scatter(torch.ones(4), []), "at least one device to scatter to"),
+        (lambda comm, card: comm.scatter(torch.ones(4), [0, 1], chunk_sizes=[4]), "devices and chunk_sizes"),
+        (lambda comm, card: comm.scatter(torch.ones(4), [0, -1]), "must not be negative: -1"),
+        (lambda comm, card: comm.scatter(torch.ones(4), out=[card(2), torch.ones(2)]), "index 1 is on cpu"),
+        (
+            lambda comm, card: comm.scatter(torch.ones(4, 2), out=[card(2, 2), card(2, 3)]),
+            r"except for dim 0: \[2, 3\]",
+        ),
+        (lambda comm, card: comm.gather([]), "at least one tensor to gather from"),
+        (lambda comm, card: comm.gather([card(2), torch.ones(2)]), "index 1 is on cpu"),
+        (lambda comm, card: comm.gather([card(2, 3), card(2, 4)]), r"except for dim 0: \[2, 4\]"),
+        (lambda comm, card: comm.gather([card(2), card(3)], out=card(4)), "has 4 entries in dim 0, not 5"),
+        (lambda comm, card: comm.broadcast(card(2), [0, -2]), "must not be negative: -2"),
+        (lambda comm, card: comm.broadcast(card(2), out=[card(2), torch.ones(2)]), "index 1 is on cpu"),
+        (lambda comm, card: comm.broadcast(card(2), out=[card(3)]), r"index 0 has shape \[3\], not \[2\]"),
+        (lambda comm, card: comm.broadcast_coalesced([torch.ones(2)], [0, 1]), r"must be on devices\[0\]: 0"),
+    ],
+)
+def test_what_a_card_refuses_is_refused(device: str, call: Any, said: str) -> None:
+    with pytest.raises(RuntimeError, match=said):
+        call(torch.nn.parallel.comm, lambda *shape: torch.ones(*shape, device=f"{device}:0"))

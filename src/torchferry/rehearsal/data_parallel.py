@@ -1,7 +1,8 @@
 """What `nn.DataParallel` needs beside torch's own Python: copies of a tensor from one device to several, and back.
 
 A CUDA build has these functions in `torch._C`; torch_npu puts its own there, and Moore Threads' build of torch calls
-those of torch_musa.
+those of torch_musa. What they refuse is refused here as well (torch/csrc/cuda/comm.cpp of torch 2.6): tensors that are
+not on a card, shapes that do not fit, devices that are not there.
 """
 
 from __future__ import annotations
@@ -27,32 +28,64 @@ def register(target: Target) -> None:
     def place(index: int) -> torch.device:
         return torch.device("cpu") if index < 0 else torch.device(device, index)
 
+    def cards(devices: Sequence[int]) -> None:
+        for index in devices:
+            _require(index >= 0, f"a device's index must not be negative: {index}")
+
+    def on_cards(tensors: Sequence[torch.Tensor], what: str) -> None:
+        for index, tensor in enumerate(tensors):
+            here = tensor.device.type == device
+            _require(here, f"{what} at index {index} is on {tensor.device}, and must be on {device}")
+
     def scatter(
         tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: list[int] | None, dim: int, streams: object
     ) -> list[torch.Tensor]:
+        _require(len(devices) > 0, "Expected at least one device to scatter to")
+        fits = not chunk_sizes or len(chunk_sizes) == len(devices)
+        _require(fits, f"Expected devices and chunk_sizes to be of same length: {devices}, {chunk_sizes}")
+        cards(devices)
         pieces = tensor.split_with_sizes(chunk_sizes, dim) if chunk_sizes else tensor.chunk(len(devices), dim)
         return [piece.to(place(index)) for piece, index in zip(pieces, devices, strict=False)]  # a batch may be short
 
     def scatter_out(tensor: torch.Tensor, out: list[torch.Tensor], dim: int, streams: object) -> list[torch.Tensor]:
+        _require(len(out) > 0, "Expected at least one output tensor to scatter to")
+        on_cards(out, "the output tensor")
+        _alike([tensor, *out], dim)
         pieces = tensor.split_with_sizes([each.size(dim) for each in out], dim)
         return [each.copy_(piece) for each, piece in zip(out, pieces, strict=True)]
 
     def gather(tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None) -> torch.Tensor:
+        _require(len(tensors) > 0, "Expected at least one tensor to gather from")
+        on_cards(tensors, "the input tensor")
+        _alike(tensors, dim)
         where = place(tensors[0].get_device() if destination_index is None else destination_index)
         return torch.cat([tensor.to(where) for tensor in tensors], dim)
 
     def gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:
+        _require(len(tensors) > 0, "Expected at least one tensor to gather from")
+        on_cards(tensors, "the input tensor")
+        _alike([*tensors, out], dim)
+        length = sum(tensor.size(dim) for tensor in tensors)
+        _require(length == out.size(dim), f"the out tensor has {out.size(dim)} entries in dim {dim}, not {length}")
         return out.copy_(torch.cat([tensor.to(out.device) for tensor in tensors], dim))
 
     def broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
+        cards(devices)
         return [tensor.to(place(index)) for index in devices]
 
     def broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        on_cards(out, "the output tensor")
+        for index, each in enumerate(out):
+            same = each.shape == tensor.shape
+            _require(same, f"the output tensor at index {index} has shape {list(each.shape)}, not {list(tensor.shape)}")
         return [each.copy_(tensor) for each in out]
 
     def broadcast_coalesced(
         tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
     ) -> list[list[torch.Tensor]]:
+        cards(devices)
+        there = all(tensor.get_device() == devices[0] for tensor in tensors)
+        _require(there, f"All tensors must be on devices[0]: {devices[0]}")
         return [[tensor.to(place(index)) for tensor in tensors] for index in devices]
 
     functions: tuple[Callable[..., Any], ...] = (
@@ -60,6 +93,19 @@ def register(target: Target) -> None:
     )  # fmt: skip
     for function in functions:
         setattr(torch._C, f"_{function.__name__}", _noted(function, kind) if kind else function)
+
+
+def _require(holds: bool, said: str) -> None:
+    if not holds:
+        raise RuntimeError(f"{said} [rehearsal]")
+
+
+def _alike(tensors: Sequence[torch.Tensor], dim: int) -> None:
+    """Require shapes that differ in one dimension alone."""
+    shapes = [[length for at, length in enumerate(each.shape) if at != dim % max(1, each.dim())] for each in tensors]
+    for index, (shape, tensor) in enumerate(zip(shapes, tensors, strict=True)):
+        fits = shape == shapes[0] and tensor.dim() == tensors[0].dim()
+        _require(fits, f"shapes must be the same except for dim {dim}: {list(tensor.shape)} at index {index}")
 
 
 def _noted(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
