@@ -20,7 +20,7 @@ import argparse
 import contextlib
 import io
 import json
-import os
+import logging
 import re
 import sys
 import tempfile
@@ -151,12 +151,12 @@ def images(size: int = 16) -> Tensor:
 
 def yolov5(folder: Path) -> Model:
     """Return YOLOv5's smallest model with its loss, from a copy of its repository."""
-    os.environ["YOLOv5_VERBOSE"] = "false"  # noqa: SIM112 - its name
     sys.path.insert(0, str(folder))
     import yaml  # type: ignore[import-untyped]
     from models.yolo import DetectionModel  # type: ignore[import-not-found]
     from utils.loss import ComputeLoss  # type: ignore[import-not-found]
 
+    logging.getLogger("yolov5").setLevel(logging.ERROR)
     settings = yaml.safe_load((folder / "data/hyps/hyp.scratch-low.yaml").read_text(encoding="utf-8"))
 
     def make() -> nn.Module:

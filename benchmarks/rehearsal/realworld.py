@@ -22,6 +22,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -197,11 +198,12 @@ def _findings(summary: dict[str, Any]) -> str:
 
 
 def _last(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    said = [re.sub(r"^\[rank\d+\]: ", "", line) for line in (done.stdout + "\n" + done.stderr).splitlines()]
+    lines = [line for line in said if line.strip()]
     errors = [
         line.strip()
         for line in lines
-        if "Error" in line and not line.startswith((" ", "torchferry", "[rank")) and "ChildFailed" not in line
+        if "Error" in line and not line.startswith((" ", "torchferry", "raise ")) and "ChildFailed" not in line
     ]
     return (errors or lines or [f"exit code {done.returncode}"])[-1][:200]
 

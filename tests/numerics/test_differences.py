@@ -161,6 +161,9 @@ def test_an_error_in_a_part_of_a_layer_is_found_in_the_layer(tmp_path: Path) -> 
         ({0: (2.0, 2.0), 5: (1e-3, 1.2e-3)}, None),  # learnt: what is left is rounding
         ({0: (2.0, 2.0), 5: (1e-3, 2e-3)}, 5),
         ({0: (1e-3, 1.2e-3)}, 0),
+        ({step: (1.0, 1.03 if step == 3 else 1.0) for step in range(9)}, None),  # one step says little
+        ({step: (1.0, 1.2 if step == 3 else 1.0) for step in range(9)}, 3),
+        ({step: (1.0, 1.03 if step > 5 else 1.0) for step in range(9)}, 6),
         ({0: (2.0, 2.0), 5: (float("nan"), 1.0)}, 5),
         ({0: (2.0, 2.0), 5: (float("nan"), float("nan"))}, None),
         ({0: (0.0, 0.0)}, None),

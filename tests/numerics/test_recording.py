@@ -17,10 +17,11 @@ from torch import nn
 
 from tests.numerics.recorded import Told, record
 from torchferry.core.errors import TorchferryError
+from torchferry.numerics.differences.layout import SAMPLE, WIDTH
 from torchferry.numerics.differences.record import Rows, Step, read_record
 from torchferry.numerics.recording import Recorder
 from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.sketching import SAMPLE, WIDTH, Sketches
+from torchferry.numerics.recording.sketching import Sketches
 
 pytestmark = pytest.mark.rehearsal
 

@@ -98,12 +98,25 @@ REFUSED = {
 _ITSELF = "NOTHING RAN ON THE DEVICE"
 """accelerate chooses the device, and does not know the card: it takes the CPU, and the rehearsal says so."""
 
+_MIXED = "Expected all tensors to be on the same device"
+"""accelerate takes the card, and the Trainer of transformers, which does not know it, the CPU."""
+
+_NO_GENERATOR = "Cannot get XLA generator"
+"""The program asks for a generator on the card."""
+
 PORTABLE = {
-    **{(name, target): _ITSELF for name in ("trainer", "trainer 2 ranks") for target in ("gcu", "ptex")},
+    **{
+        (name, target): _ITSELF
+        for name in ("trainer", "trainer alone", "trainer 2 ranks")
+        for target in ("gcu", "ptex")
+    },
     **{(name, target): _ITSELF for name in ("accelerated", "accelerated 2 ranks") for target in ("gcu", "ptex")},
-    ("accelerated bfloat16", "gcu"): _ITSELF,
-    ("trainer bfloat16", "gcu"): "Your setup doesn't support bf16/gpu",
-    ("trainer bfloat16", "ptex"): "Your setup doesn't support bf16/gpu",
+    **{("accelerated bfloat16", target): _ITSELF for target in ("gcu", "ptex")},
+    **{("trainer bfloat16", target): "Your setup doesn't support bf16/gpu" for target in ("sdaa", "gcu", "ptex")},
+    **{(name, "sdaa"): _MIXED for name in ("trainer", "trainer alone")},
+    ("accelerated 2 ranks", "sdaa"): "device sdaa:0 is invalid",  # safetensors loads to a fixed list of devices
+    **{(f"HiDream-E1 {dtype}", "ptex"): _NO_GENERATOR for dtype in ("float32", "bfloat16")},
+    **{(name, "ptex"): _NO_GENERATOR for name in ("timm_models", "diffusion")},
     ("nanoGPT", "ptex"): "Cannot access accelerator device",  # torch pins memory for its own accelerators alone
     ("examples distributed/tensor_parallelism", "ptex"): "Default process group has not been initialized",
     ("examples distributed/FSDP2", "ptex"): "Invalid device string: 'xla:0:",  # its devices have a number
@@ -204,7 +217,6 @@ def _libraries() -> list[Case]:
     itself: dict[str, Any] = {"reference": (), "on_the_cpu": "--cpu"}
     bert, small = ("transformers", "accelerate"), ("accelerate",)
     told = {"environment": (("ACCELERATE_TORCH_DEVICE", "sdaa:0"),), **itself}
-    mixed = "Expected all tensors to be on the same device"
     models = "main.py resnet18 mobilenetv3_small_050 vit_tiny_patch16_224 convnext_atto"
     diffusion: Any = ("main.py --out {out}", "diffusers", "transformers")
     boxes = {
@@ -215,7 +227,7 @@ def _libraries() -> list[Case]:
     }  # fmt: skip
     return [
         *(_own("trainer", target, train, *bert, **itself) for target in ("npu", "musa")),
-        _own("trainer alone", "sdaa", train, *bert, fails=mixed, **itself),
+        _own("trainer alone", "sdaa", train, *bert, fails=_MIXED, **itself),
         _own("trainer told", "sdaa", train, *bert, **told),
         _own("trainer bfloat16", "npu", train + " --bf16", *bert, tolerance=2e-2, **itself),
         _own("trainer 2 ranks", "npu", train, *bert, ranks=2, **itself),

@@ -29,7 +29,11 @@ from torchferry.numerics.differences.stepwise import Past, Suspect, suspect
 from torchferry.numerics.differences.whole import Exact, exact
 
 LOSS = 2e-2
-"""Relative difference of the losses of a step beyond which two runs are not the same, however slowly they parted."""
+"""Mean relative difference of the losses of the last third of the steps beyond which two runs are not the same, however
+slowly they parted: the rule of `compare curves`. One step says little, as training makes rounding grow."""
+
+_SPIKE = 5
+"""How many times that difference a single step may have."""
 
 _LEARNT = 1e-2
 """A loss is not taken for smaller than this part of the largest before it: what is left of one that has been learnt is
@@ -170,6 +174,7 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
     others = {step.number: step for step in b.steps}
     past = Past()
     held: Weights = {}
+    known: set[tuple[object, ...]] = set()
     last_state: updates.State | None = None
     told: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
@@ -192,7 +197,7 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
         held |= matrices(rows_a)
         found = errors(rows_a, rows_b, aligned.pairs, held)
         limits = envelope.limits(a.number, step.number, rows_a, aligned, allowed(rows_a, aligned.pairs, past.coarsest))
-        inner = decomposed.parts(rows_a, rows_b, aligned, found, limits, rename)
+        inner = decomposed.parts(rows_a, rows_b, aligned, found, limits, rename, known)
         by_name = aligned
         if inner:
             aligned, found, limits = aligned.without(inner), found.without(inner), np.delete(limits, inner)
@@ -391,12 +396,16 @@ def _explain(result: Comparison) -> None:
 def parted(losses: dict[int, tuple[float, float]]) -> int | None:
     """Return the first step whose two losses are too far apart for two runs that are the same, or None."""
     largest = 0.0
+    apart: dict[int, float] = {}
     for step, (one, two) in losses.items():
-        largest = max([largest, *(abs(loss) for loss in (one, two) if np.isfinite(loss))])
-        apart = abs(one - two) / max(abs(one), abs(two), _LEARNT * largest, 1e-30)
-        if apart > LOSS or np.isfinite(one) != np.isfinite(two):
-            return step
-    return None
+        if not np.isfinite([one, two]).all():
+            apart[step] = 0.0 if np.isfinite(one) == np.isfinite(two) else np.inf
+            continue
+        largest = max(largest, abs(one), abs(two))
+        apart[step] = abs(one - two) / max(abs(one), abs(two), _LEARNT * largest, 1e-30)
+    last = list(apart.values())[-max(1, len(apart) // 3) :]
+    limit = LOSS if last and np.mean(last) > LOSS else _SPIKE * LOSS
+    return next((step for step, value in apart.items() if value > limit), None)
 
 
 def _once(result: Comparison, message: Message) -> None:

@@ -12,14 +12,23 @@ from torchferry.numerics.differences.alignment import Alignment, group
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import Errors
 from torchferry.numerics.differences.record import Rows
-from torchferry.numerics.differences.stepwise import JUMP
+from torchferry.numerics.differences.stepwise import JUMP, occurrences
 
 
-def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, rename: dict[str, str]) -> list[int]:
+def parts(
+    a: Rows,
+    b: Rows,
+    aligned: Alignment,
+    found: Errors,
+    limits: Array,
+    rename: dict[str, str],
+    known: set[tuple[object, ...]],
+) -> list[int]:
     """Return the places of pairs that are off without consequence, in modules whose operators differ.
 
     A pair is one where each result that was made of it, in or after its module, is in order before one outside of its
-    module is off. An error of an operator reaches those; a part of another sum does not.
+    module is off. An error of an operator reaches those; a part of another sum does not. What is a part in one step is
+    one in all that follow, when what the layers give may be too far apart to show it.
 
     Args:
         a: The reference.
@@ -28,6 +37,7 @@ def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, re
         found: Their errors.
         limits: What each may differ by.
         rename: Outermost modules of `b` that have another name in `a`.
+        known: Marks of the parts of earlier steps, to which those of this one are added.
     """
     differing = {group(a.keys[row], {}) for row in aligned.only_a} | {
         group(b.keys[row], rename) for row in aligned.only_b
@@ -37,12 +47,17 @@ def parts(a: Rows, b: Rows, aligned: Alignment, found: Errors, limits: Array, re
         return []
     place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
     made_of = _made_of(a)
+    marks = occurrences(a)
     chosen = []
-    for place in off.tolist():
+    for place in reversed(off.tolist()):  # what is made of a part may be one itself, and tells nothing then
         row = aligned.pairs[place][0]
-        if group(a.keys[row], {}) in differing and _recovers(row, a, made_of, place_of, found, limits):
+        if group(a.keys[row], {}) not in differing:
+            continue
+        if marks[row] in known or _recovers(row, a, made_of, place_of, found, limits):
+            known.add(marks[row])
             chosen.append(place)
-    return chosen
+            del place_of[row]
+    return chosen[::-1]
 
 
 def _recovers(

@@ -87,6 +87,7 @@ def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]], weights: Weights | No
             np.sqrt(np.square(np.where(both, sketch_a, 0.0)).sum(1)),
             np.sqrt(np.square(np.where(both, sketch_b, 0.0)).sum(1)),
         )
+        size = np.maximum(size, np.maximum(a.least[index[:, 0]], b.least[index[:, 1]]))
         size = np.maximum(size, _scales(a, index[:, 0], weights or {}))
         relative = np.where(distance > 0, distance / np.maximum(size, np.finfo(np.float32).tiny), 0.0)
         relative = np.maximum(relative, _leaning(a, b, index, size))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 FORMAT = "torchferry record"
-VERSION = 1
+VERSION = 2
 
 RECORD = "record.json"
 BEGIN = "begin.json"
@@ -24,12 +24,16 @@ END = "end.json"
 RANK = "rank-"
 
 SKETCH, SUM, SHAPE, ARGUMENTS = "sketch", "sum", "shape", "arguments"
-"""Tensors of a step: float32 [rows, 64] and [rows]; int32 [rows], places in the lists of the step's metadata."""
+"""Tensors of a step: float32 [rows, 61] and [rows]; int32 [rows], places in the lists of the step's metadata."""
 
 KEY, INPUTS, INPUTS_OF = "key", "inputs", "inputs_of"
 """Tensors of a layout: int32 [rows], places in the list of keys of its metadata; the rows whose results a row used."""
 
-WIDTH = 64
+WIDTH = 61
+"""Numbers in a sketch: the estimate of a distance is right within a tenth, in most cases."""
+
+SAMPLE = 1 << 16
+"""Elements, from the first on, whose sum is kept: it tells an error with one sign from rounding."""
 
 GRADIENT, PARAMETER, BUFFER, STATE, OUTPUT = "gradient", "parameter", "buffer", "optimizer state", "output"
 """Phases of rows that are no results of operators."""

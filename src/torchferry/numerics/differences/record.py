@@ -33,7 +33,7 @@ class Rows:
         shapes: Its shape.
         arguments: What its operator was told.
         inputs: The rows that each used.
-        sketch: float64 [rows, 64].
+        sketch: float64 [rows, 61].
         sums: float64 [rows].
     """
 
@@ -46,9 +46,16 @@ class Rows:
 
     @cached_property
     def norms(self) -> Array:
-        """The norm of each row's tensor, as the sketch estimates it; exact below 64 elements."""
-        norms: Array = np.sqrt(np.square(self.sketch).sum(1))
+        """The norm of each row's tensor, as the sketch estimates it; exact below 61 elements."""
+        norms: Array = np.fmax(np.sqrt(np.square(self.sketch).sum(1)), self.least)
         return norms
+
+    @cached_property
+    def least(self) -> Array:
+        """What each norm is at least, by its sum and length: of equal numbers a sketch may show little."""
+        lengths = [min(float(np.prod(shape, dtype=np.float64)), names.SAMPLE) for shape in self.shapes]
+        least: Array = np.abs(self.sums) / np.sqrt(np.maximum(lengths, 1.0))
+        return np.where(np.isfinite(least), least, 0.0)
 
 
 @dataclass(frozen=True)

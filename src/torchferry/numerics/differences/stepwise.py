@@ -37,6 +37,9 @@ _GATES = frozenset(
 """Operators that pass a number on or not: of inputs that are off by `e`, about that part falls on the other side, and
 its root is what the result is off by."""
 
+_FLIPPED = 4.0
+"""How many times that root: the two largest of the 25 numbers in a pooling window are closer than two of two."""
+
 _STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
 
 
@@ -61,7 +64,7 @@ class Past:
 
     Attributes:
         rows: The largest error of each row so far.
-        modules: The error of the parameters of each module, when they were last recorded,
+        modules: The error of the parameters of each module, all in one, when they were last recorded,
         of_step: and when that was.
         step: The step that was compared before.
         coarsest: The largest limit so far: what went through float16 is no better afterwards.
@@ -76,18 +79,27 @@ class Past:
     def add(self, step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array) -> None:
         """Take in a step that was compared."""
         marks = occurrences(a)
-        modules: dict[str, float] = {}
+        held: dict[str, list[tuple[float, float]]] = {}
         for (row, _), error in zip(aligned.pairs, found.relative.tolist(), strict=True):
             if not np.isfinite(error):
                 continue
             self.rows[marks[row]] = max(self.rows.get(marks[row], 0.0), error)
             if a.keys[row].phase == names.PARAMETER:
-                module = a.keys[row].module.rpartition(".")[0]
-                modules[module] = max(modules.get(module, 0.0), error)
-        if modules:
-            self.modules, self.of_step = modules, step
+                held.setdefault(a.keys[row].module.rpartition(".")[0], []).append((error, float(a.norms[row])))
+        if held:
+            self.modules, self.of_step = {module: _together(parts) for module, parts in held.items()}, step
         self.coarsest = max(self.coarsest, float(limits.max(initial=0.0)))
         self.step = step
+
+
+def _together(parts: list[tuple[float, float]]) -> float:
+    """Return the error of several tensors, each with its own and its norm, as that of one.
+
+    A bias that has no effect, as that of keys has none in attention, is rounding alone and soon another in each run; it
+    excuses nothing in a module whose weights are the same.
+    """
+    size = math.hypot(*(norm for _, norm in parts))
+    return math.hypot(*(error * norm for error, norm in parts)) / size if size else 0.0
 
 
 def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array, past: Past) -> Suspect | None:
@@ -114,7 +126,7 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
             continue
         used = a.inputs[row]
         came_in = max((effective[one] for one in used), default=0.0) if used else (0.0 if state else highest)
-        if past.rows:
+        if past.rows and marks[row] not in past.rows:
             came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
         if not state:
             highest = max(highest, error)
@@ -124,7 +136,7 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
         factor = JUMP if came_in <= limits[place] else AMPLIFIED
         explained = factor * came_in
         if a.keys[row].base in _GATES:
-            explained = max(explained, 2 * math.sqrt(came_in))
+            explained = max(explained, _FLIPPED * math.sqrt(came_in))
         if error > explained or (np.isinf(error) and not np.isinf(came_in)):
             return Suspect(place, came_in, False)
         if gradual is None and not past.rows and error > GRADUAL * limits[place]:

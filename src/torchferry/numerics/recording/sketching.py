@@ -1,9 +1,10 @@
-"""What is kept of a tensor: a sketch of 64 numbers, from which the distance of two tensors is estimated without them.
+"""What is kept of a tensor: a sketch of 61 numbers, from which the distance of two tensors is estimated without them.
 
-The tensor is read as rows of 64 numbers, each row gets a sign, and the rows are added. The squared distance of two such
+The tensor is read as rows of 61 numbers, each row gets a sign, and the rows are added. The squared distance of two such
 sketches is on average the squared distance of the tensors, whatever device made them, since the signs are computed from
-their position by integers (splitmix64). One product on the device writes the sketch into a buffer that is read once a
-step; nothing waits for the device.
+their position by integers (splitmix64). 61 is a prime because rows that are the same cancel: a batch of equal samples
+has a period, such as 32 features, and rows of 64 would repeat it. One product on the device writes the sketch into a
+buffer that is read once a step; nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -13,14 +14,11 @@ import math
 import torch
 from torch import Tensor
 
-WIDTH = 64
-"""Numbers in a sketch: the estimate of a distance is right within a tenth, in most cases."""
+from torchferry.numerics.differences.layout import SAMPLE, WIDTH
 
 _ROWS = 1 << 16
 """Rows that one product takes; longer tensors are added block by block, each with a sign of its own."""
 
-SAMPLE = 1 << 16
-"""Elements, from the first on, whose sum is kept: it tells an error with one sign from rounding."""
 
 _COARSE = 1e-5
 """Relative error of the product on the probe from which on it is taken for one in reduced precision."""
@@ -82,7 +80,7 @@ class Sketches:
     def put(self, tensor: Tensor) -> int:
         """Sketch a tensor of floating-point or complex numbers, and return where it will be found.
 
-        Of one with fewer than 64 elements the values themselves are kept, without their sum.
+        Of one with fewer than 61 elements the values themselves are kept, without their sum.
         """
         place = self.count
         self.count = place + 1

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.differences.layout import Key
+from torchferry.numerics.differences.layout import WIDTH, Key
 from torchferry.numerics.recording.rows import Rows
-from torchferry.numerics.recording.sketching import WIDTH
 
 
 def require() -> Any:
