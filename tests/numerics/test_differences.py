@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ import numpy as np
 import torch
 
 from tests.numerics.recorded import Told, compared, record
-from torchferry.numerics.differences import report_data, report_text
+from torchferry.numerics.differences import decomposed, report_data, report_text
 from torchferry.numerics.differences.alignment import Alignment
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.differences.comparison import Comparison, compare, parted
@@ -129,6 +131,59 @@ def test_gates_make_small_errors_larger(operator: str, came_in: float, error: fl
     limits = np.full(2, ALLOWED["bfloat16"])
     place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), off, limits, Past())
     assert (place is not None) is found
+
+
+def made(operators: list[tuple[str, str, str]], inputs: list[tuple[int, ...]], errors: list[float]) -> Any:
+    """Return rows of bfloat16, aligned with those of another run, and what they are off, and may be."""
+    keys = [Key(phase, module, name, "", 0, "bfloat16", False) for phase, module, name in operators]
+    count = len(keys)
+    rows = Rows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
+    pairs = [(row, row) for row in range(count)]
+    off = Errors(np.asarray(pairs), np.asarray(errors), np.zeros(count, bool))
+    return rows, Alignment(pairs, [], []), off, np.full(count, ALLOWED["bfloat16"])
+
+
+@pytest.mark.parametrize(("many", "error", "found"), [(4, 0.2, True), (60, 0.2, False), (60, 0.6, True)])
+def test_errors_of_many_operators_add_up(many: int, error: float, found: bool) -> None:
+    grown = np.geomspace(7e-3, error, many).tolist()
+    layers = [("forward", f"m.{row}", "aten.convolution") for row in range(many)]
+    rows, aligned, off, limits = made(layers, [(row - 1,) if row else () for row in range(many)], grown)
+    place = suspect(0, rows, aligned, off, limits, Past())
+    assert (place is not None and place.gradual) is found
+
+
+@pytest.mark.parametrize(
+    ("errors", "inner"),
+    [
+        ([0.7, 0.001, 0.8, 0.001, 0.9], [0, 2]),  # each layer in parts, of which one feeds the next
+        ([0.7, 0.3, 0.8, 0.001, 0.9], [2]),  # a norm behind the first is off
+    ],
+)
+def test_parts_that_feed_parts(errors: list[float], inner: list[int]) -> None:
+    operators = [
+        ("forward", "m.first", "aten.convolution"), ("forward", "m.norm", "aten.native_batch_norm"),
+        ("forward", "m.second", "aten.convolution"), ("forward", "m.last", "aten.mean"),
+        ("backward", "m.norm", "aten.native_batch_norm_backward"),
+    ]  # fmt: skip
+    rows, aligned, off, limits = made(operators, [(), (0,), (0, 1), (2,), (0,)], errors)
+    further = [Key("forward", module, "aten.add", "", 0, "bfloat16", False) for module in ("m.first", "m.second")]
+    other = replace(rows, keys=[*rows.keys, *further])
+    aligned = Alignment(aligned.pairs, [], [5, 6])
+    known: set[tuple[object, ...]] = set()
+    assert decomposed.parts(rows, other, aligned, off, limits, {}, known) == inner
+    later = replace(off, relative=np.full(5, 0.9))
+    assert decomposed.parts(rows, other, aligned, later, limits, {}, known) == inner
+
+
+def test_a_bias_without_effect_excuses_nothing_in_its_module() -> None:
+    rows, aligned, off, limits = made(
+        [("parameter", f"m.{name}", "") for name in ("weight", "bias")], [(), ()], [1e-5, 0.9]
+    )
+    past = Past()
+    rows.sketch[1] *= 1e-3
+    rows.sums[1] *= 1e-3
+    past.add(0, rows, aligned, off, limits)
+    assert past.modules["m"] == pytest.approx(9e-4, rel=0.1)
 
 
 def test_a_product_that_cancels_is_measured_by_its_terms() -> None:

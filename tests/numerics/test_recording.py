@@ -123,6 +123,15 @@ def test_distances_are_estimated_from_sketches(shape: tuple[int, ...], dtype: to
         assert float(sums[first]) == pytest.approx(float(a.reshape(-1)[:SAMPLE].float().sum()), rel=1e-3, abs=1e-2)
 
 
+@pytest.mark.parametrize("wide", [16, 32, 64, 96, 128, 256, 512])
+@pytest.mark.parametrize("many", [2, 4, 8, 32])
+def test_equal_samples_do_not_cancel_in_a_sketch(many: int, wide: int) -> None:
+    sketches = Sketches(torch.device("cpu"))
+    sample = torch.randn(wide, generator=torch.Generator().manual_seed(0)).repeat(many, 1)
+    place = sketches.put(sample)
+    assert sketches.read()[0].view(-1, WIDTH)[place].norm() == pytest.approx(float(sample.norm()), rel=0.5)
+
+
 def test_sketches_without_products_are_the_same() -> None:
     sketches = Sketches(torch.device("cpu"))
     tensor = torch.randn(5000, 64)

@@ -27,7 +27,8 @@ def parts(
     """Return the places of pairs that are off without consequence, in modules whose operators differ.
 
     A pair is one where each result that was made of it, in or after its module, is in order before one outside of its
-    module is off. An error of an operator reaches those; a part of another sum does not. What is a part in one step is
+    module is off. An error of an operator reaches those; a part of another sum does not. Of a forward result only what
+    forward made of it counts: in backward the errors of everything come together. What is a part in one step is
     one in all that follow, when what the layers give may be too far apart to show it.
 
     Args:
@@ -80,6 +81,8 @@ def _recovers(
         if one in seen:
             continue
         seen.add(one)
+        if a.keys[one].phase == "backward" and a.keys[row].phase != "backward":
+            continue
         place = place_of.get(one)
         if place is not None and not np.isnan(found.relative[place]):
             if found.relative[place] <= max(limits[place], enough):

@@ -20,7 +20,8 @@ AMPLIFIED = 64.0
 """The same where what came in is beyond its limit already: sums whose terms cancel make such errors larger."""
 
 GRADUAL = 16.0
-"""How many times what one operator may be off an error may grow to through many, each of which was in order."""
+"""How many times what one operator may be off an error may grow to through many, each of which was in order; through
+more than these, to the sum of what they may be off."""
 
 _GATES = frozenset(
     {
@@ -115,6 +116,7 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
     """
     effective = _effective(a, aligned, found)
     marks = occurrences(a)
+    summed = [] if past.rows else _summed(a, aligned, limits, effective)
     growth = JUMP * max(1, step - past.step)
     since = max(1, step - past.of_step)
     gradual: Suspect | None = None
@@ -134,14 +136,33 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
         if not beyond or (state and past.rows):
             continue
         factor = JUMP if came_in <= limits[place] else AMPLIFIED
-        explained = factor * came_in
-        if a.keys[row].base in _GATES:
-            explained = max(explained, _FLIPPED * math.sqrt(came_in))
+        explained = max(factor * came_in, _flipped(a, row, came_in))
         if error > explained or (np.isinf(error) and not np.isinf(came_in)):
             return Suspect(place, came_in, False)
-        if gradual is None and not past.rows and error > GRADUAL * limits[place]:
+        if gradual is None and not past.rows and error > max(GRADUAL * limits[place], summed[row]):
             gradual = Suspect(place, came_in, True)
     return gradual
+
+
+def _flipped(a: Rows, row: int, came_in: float) -> float:
+    """Return what a row may be off because numbers fell on the other side of a gate."""
+    return _FLIPPED * math.sqrt(came_in) if a.keys[row].base in _GATES else 0.0
+
+
+def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
+    """Return for each row of the reference what all operators up to it may be off together."""
+    own = {row: float(limits[place]) for place, (row, _) in enumerate(aligned.pairs)}
+    summed: list[float] = []
+    highest = 0.0
+    for row, used in enumerate(a.inputs):
+        if a.keys[row].phase in _STATES:
+            summed.append(0.0)
+            continue
+        before = max((summed[one] for one in used), default=0.0) if used else highest
+        came_in = max((effective[one] for one in used), default=0.0)
+        summed.append(max(before + own.get(row, 0.0), _flipped(a, row, came_in)))
+        highest = max(highest, summed[-1])
+    return summed
 
 
 def occurrences(rows: Rows) -> list[tuple[object, ...]]:
