@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Literal
 
 import torch
-from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -25,6 +24,7 @@ from torchferry.numerics.compare import draws
 from torchferry.numerics.compare.blocks import block_of
 from torchferry.numerics.compare.generators import is_foreign
 from torchferry.numerics.compare.golden import Golden
+from torchferry.numerics.compare.keeping import keep
 from torchferry.numerics.compare.ledger import Ledger, Row
 from torchferry.numerics.compare.log import Log, log_name
 from torchferry.numerics.compare.mode import CompareMode, Plan
@@ -405,28 +405,8 @@ class CompareWithCPU:
 
     def _keep(self, call: Call, verdict: Verdict) -> Message:
         """Write the call, and return where it is, or why it is not."""
-        from torchferry.numerics.replay import capture, judge, write
-
-        overload = call.operator.overload
-
-        def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
-            smaller = capture(overload, args, kwargs, device=call.device)
-            return any(one.status == Status.FAIL.value for one in judge(smaller, call.device, self.standard))
-
-        note = {"status": verdict.status.value, "reason": str(verdict.reason or ""), "step": call.step}
         try:
-            args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
-            path = write(
-                self._directory,
-                overload,
-                args,
-                kwargs,
-                call.where,
-                note,
-                step=call.step,
-                device=call.device,
-                fails=None if self.standard == "given" else fails,
-            )
+            path = keep(self._directory, call, verdict, self.standard)
         except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now
             return say("the call could not be written: {error}", error=error)
         self.written.append(path)
@@ -464,31 +444,3 @@ def _compiles() -> bool:
     frames = sys.modules.get("torch._dynamo.eval_frame")
     backends = getattr(frames, "cached_backends", {})  # None stands for what only forbids compiling
     return any(backend is not None for backend in backends.values())
-
-
-class ModuleInfo:
-    """The place of a module, for programs that import it beside `open_module_tracker`: reports have its path.
-
-    Args:
-        name: Of the module.
-        father: The module that holds it.
-    """
-
-    def __init__(self, name: str, father: ModuleInfo | None = None) -> None:
-        self.name = name
-        self.father = father
-
-    def name_with_prefix(self) -> str:
-        """Return `GPT/Block/Linear`."""
-        before = self.father.name_with_prefix() if self.father is not None else ""
-        return f"{before}/{self.name}" if before else self.name
-
-
-def open_module_tracker(model: nn.Module) -> None:
-    """Accept a model, for programs that did so: the modules are known without it, and no hook is set on them.
-
-    Raises:
-        UsageError: it is no model.
-    """
-    if not isinstance(model, nn.Module):
-        raise UsageError(say("`open_module_tracker` takes a model, not {kind}", kind=type(model).__name__))

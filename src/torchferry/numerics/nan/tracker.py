@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
@@ -17,10 +15,11 @@ from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
 from torchferry.numerics.attribution import BACKWARD, SCALING, Attribution
 from torchferry.numerics.capturing import capturing
-from torchferry.numerics.inside import asked, rank
-from torchferry.numerics.modes import is_higher_order
+from torchferry.numerics.inside import asked
 from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
-from torchferry.numerics.nan.inspector import Call, Origin
+from torchferry.numerics.nan.dumping import dumped
+from torchferry.numerics.nan.inspector import Origin
+from torchferry.numerics.nan.log import Log
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import Result, origins
 from torchferry.numerics.nan.parts import parts
@@ -105,10 +104,9 @@ class NanInfTracker:
         self._start, self._end = start_step or 0, end_step
         self._verbose = verbose
         self._folder = Path(output_dir)
-        self._dump = dump_error_data
+        self._dumps = dump_error_data
         self._stop = stop or dump_error_data
-        self._log_to_file = should_log_to_file
-        self._stream: Any = None
+        self._log = Log(self._folder if should_log_to_file else None)
         self._attribution = Attribution()
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
@@ -174,17 +172,15 @@ class NanInfTracker:
             self._steps.before.clear()
             self._steps.skipped.clear()
             self._steps.after.clear()
-            if self._stream is not None:
-                self._stream.close()
-                self._stream = None
+            self._log.close()
 
     def _last_words(self) -> None:
         """Say what could not be said before the end."""
         if self._early and not self._findings and not self._trained:
-            self._say("\n".join(line for one in self._early for line in told(one)))
+            self._log.say("\n".join(line for one in self._early for line in told(one)))
         if self._memory.broken:
             error = self._memory.broken.strip().rpartition("\n")[2]
-            self._say(str(say("the tool failed, and looked at nothing from then on: {error}", error=error)))
+            self._log.say(str(say("the tool failed, and looked at nothing from then on: {error}", error=error)))
 
     def step(self) -> None:
         """End a step: for programs that have no optimizer, or count their steps themselves."""
@@ -370,13 +366,13 @@ class NanInfTracker:
             self._memory.roots = [one for one in self._memory.roots if one is not call]
             self._early.append(finding)
             if self._stop and any(one.operator != "input" for one in diagnosis.origins):
-                self._write(finding, diagnosis)
+                self._dump(finding, diagnosis)
                 raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
     def _step_ends(self) -> None:
         bad = self._bad or self._early_bad
         if self._verbose and self._active() and (not bad or bad[-1] != self._number):
-            self._say(f"step {self._number}: {say('finite')}")
+            self._log.say(f"step {self._number}: {say('finite')}")
         self._checked = False
         self._memory.clear()
         self._attribution.next_step()
@@ -406,9 +402,9 @@ class NanInfTracker:
         finding = self._finding(diagnosis, deferred)
         findings.append(finding)
         if self._stop or not early:
-            self._write(finding, diagnosis)
+            self._dump(finding, diagnosis)
         if not early:
-            self._say("\n".join(told(finding, diagnosis.notes)))
+            self._log.say("\n".join(told(finding, diagnosis.notes)))
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)))
 
@@ -446,67 +442,18 @@ class NanInfTracker:
             if self._mode is not None:
                 self._mode.active = active
 
-    def _write(self, finding: dict[str, Any], diagnosis: Diagnosis) -> None:
+    def _dump(self, finding: dict[str, Any], diagnosis: Diagnosis) -> None:
         """Write the call of a finding for replay, where that is asked for; that it could not be is a note."""
-        if not self._dump:
+        if not self._dumps:
             return
-        if not diagnosis.made:
-            diagnosis.notes.append(say("no call was written: none was found that can run by itself"))
-        else:
-            try:
-                finding["dump"] = str(self._written(diagnosis))
-            except Exception as error:  # a fault here must not cost the finding
-                why = "; ".join(error.lines()) if isinstance(error, TorchferryError) else f"{error}"
-                diagnosis.notes.append(say("the call could not be written: {error}", error=why))
+        try:
+            finding["dump"] = str(dumped(self._folder, diagnosis, self._number))
+        except Exception as error:  # a fault here must not cost the finding
+            why = "; ".join(error.lines()) if isinstance(error, TorchferryError) else f"{error}"
+            diagnosis.notes.append(say("the call could not be written: {error}", error=why))
         finding["notes"] = [note.render("en") for note in diagnosis.notes]
-
-    def _written(self, diagnosis: Diagnosis) -> Path:
-        from torchferry.numerics.replay import LIMIT, write
-
-        origin, call = diagnosis.origins[0], diagnosis.made[0]
-        if is_higher_order(call.overload):
-            raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
-        return write(
-            self._folder,
-            call.overload,
-            call.args,
-            call.kwargs,
-            origin.where,
-            {"kind": origin.kind, "tool": "nan"},
-            step=self._number,
-            fails=_makes_worse(call),
-            limit=LIMIT,
-        )
-
-    def _say(self, text: str) -> None:
-        print(text, file=self._log() or sys.stderr, flush=True)
-
-    def _log(self) -> Any:
-        """Return the log, which is made when there is something to write: the rank may not be known before."""
-        if self._stream is None and self._log_to_file:
-            path = self._folder / f"nan_rank_{rank()}.log"
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._stream = path.open("a", encoding="utf-8")
-            except OSError as error:
-                self._log_to_file = False
-                self._say(str(say("cannot write {path}: {error}", path=path, error=error.strerror or error)))
-        return self._stream
 
 
 def _own_gradients(root: RootCall) -> list[Tensor]:
     """Return the gradients that a module's parameters have now."""
     return [one.grad for one in root.module.parameters() if one.grad is not None]
-
-
-def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
-    """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
-    from torchferry.numerics.replay import capture
-    from torchferry.numerics.replay.judging import FAIL
-    from torchferry.numerics.replay.single import finiteness
-
-    def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
-        copied = capture(call.overload, args, kwargs)
-        return any(one.status == FAIL for one in finiteness(copied, torch.device(copied.device)))
-
-    return fails
