@@ -7,7 +7,8 @@ differ in rounding alone: *again* in nothing, *kernels* has its second run witho
 and convolution of the second run is computed in two halves that are added. In float32, and under autocast to bfloat16
 and float16, of N steps each. A faulty pair has *kernels* as well, and an operator that is wrong from the eleventh step
 on: noise of three sizes in forward, and of 1 % in backward. It is *found* when the runs are different, and not before
-that step, and *named* when the first difference is there in a module that calls the operator. It says nothing about any
+that step, and *named* when the first difference is there in a module that calls the operator. Each pair is judged by
+the limits of its dtype, and by `--envelope`, a third record of the first run with `--perturb`. It says nothing about a
 card.
 """
 
@@ -107,12 +108,14 @@ class Judge:
         self.device = session.backend.DEVICE_TYPE
         self._runs = 0
 
-    def record(self, dtype: torch.dtype, around: Any, fault: tuple[str, float] | None = None) -> Path:
+    def record(
+        self, dtype: torch.dtype, around: Any, fault: tuple[str, float] | None = None, perturb: bool = False
+    ) -> Path:
         """Train and record; a fault is planted when its step comes."""
         self._runs += 1
         folder, native = self.folder / f"{self.name}-{self._runs}", self.session.native
         train = prepared(self.model, self.device, self.steps, dtype)
-        recorder, done = Recorder(folder, first=self.steps), Counter[str]()
+        recorder, done = Recorder(folder, first=self.steps, perturb=perturb), Counter[str]()
 
         def stepped(*_: object) -> None:
             done["steps"] += 1
@@ -143,37 +146,45 @@ class Judge:
         attribution.stop()
         return seen.modules
 
-    def judge(self, dtype: torch.dtype) -> Counter[str]:
+    def judge(self, dtype: torch.dtype) -> dict[str, Counter[str]]:
         """Judge all pairs in a dtype, and print a line for each."""
-        score, plain = Counter[str](), self.record(dtype, contextlib.nullcontext())
+        scores = {one: Counter[str]() for one in STANDARDS}
+        plain = self.record(dtype, contextlib.nullcontext())
+        spread = self.record(dtype, contextlib.nullcontext(), perturb=True)
         for way, around in HEALTHY.items():
-            found = compared(plain, self.record(dtype, around()))
-            score.update(healthy=1, alarms=not found.same)
-            self.say(dtype, way, "the same" if found.same else "different", found)
+            other = self.record(dtype, around())
+            for standard, found in compared(plain, other, spread).items():
+                scores[standard].update(healthy=1, alarms=not found.same)
+                self.say(dtype, way, standard, "the same" if found.same else "different", found)
         modules = self.callers(dtype)
         forward, backward = self.model.forward, self.model.backward
         for base, scale in ((forward, 1e-1), (forward, 1e-2), (forward, 1e-3), (backward, 1e-2)):
-            around = HEALTHY["kernels"]()
-            found = compared(plain, self.record(dtype, around, (base, scale)))
-            first = found.first
-            seen = not found.same and (first is None or first.step >= WRONG_FROM)
-            named = first is not None and first.step == WRONG_FROM and first.module in modules[base]
-            score.update(faults=1, found=seen, named=named)
-            self.say(dtype, f"{base} {scale:g}", f"{'found' if seen else 'MISSED'}{' named' if named else ''}", found)
-        return score
+            other = self.record(dtype, HEALTHY["kernels"](), (base, scale))
+            for standard, found in compared(plain, other, spread).items():
+                first = found.first
+                seen = not found.same and (first is None or first.step >= WRONG_FROM)
+                named = first is not None and first.step == WRONG_FROM and first.module in modules[base]
+                scores[standard].update(faults=1, found=seen, named=named)
+                verdict = f"{'found' if seen else 'MISSED'}{' named' if named else ''}"
+                self.say(dtype, f"{base} {scale:g}", standard, verdict, found)
+        return scores
 
-    def say(self, dtype: torch.dtype, what: str, verdict: str, found: Comparison) -> None:
+    def say(self, dtype: torch.dtype, what: str, standard: str, verdict: str, found: Comparison) -> None:
         """Print what came of a pair."""
         first = found.first
         where = "" if first is None else f"step {first.step} {first.phase} {first.module} {first.operator}"
         limits = "" if first is None else f"{first.error:.1e} > {first.limit:.1e}"
         kind = str(dtype).removeprefix("torch.")
-        print(f"{self.name:9s} {kind:9s} {what:40s} {verdict:13s} {where} {limits}".rstrip(), flush=True)
+        print(f"{self.name:9s} {kind:9s} {what:40s} {standard:10s} {verdict:13s} {where} {limits}".rstrip(), flush=True)
 
 
-def compared(a: Path, b: Path) -> Comparison:
-    """Lay two records beside each other."""
-    return compare(read_record(a), read_record(b))
+STANDARDS = ("by dtype", "envelope")
+
+
+def compared(a: Path, b: Path, spread: Path) -> dict[str, Comparison]:
+    """Lay two records beside each other, by each standard."""
+    first, second = read_record(a), read_record(b)
+    return dict(zip(STANDARDS, (compare(first, second), compare(first, second, read_record(spread))), strict=True))
 
 
 def main() -> None:
@@ -187,7 +198,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     session = rehearsal.enable(TARGET, devices=1)
-    total: dict[str, Counter[str]] = {name: Counter() for name in options.dtypes}
+    total = {(dtype, standard): Counter[str]() for dtype in options.dtypes for standard in STANDARDS}
     for name in options.models:
         if name == YOLO and options.yolov5 is None:
             print(f"{YOLO} skipped: give a copy of its repository with --yolov5", flush=True)
@@ -195,13 +206,13 @@ def main() -> None:
         model = yolov5(options.yolov5) if name == YOLO else MODELS[name]
         for dtype in options.dtypes:
             with tempfile.TemporaryDirectory() as folder:
-                total[dtype].update(
-                    Judge(name, model, session, Path(folder), options.steps).judge(getattr(torch, dtype))
-                )
-    print("\ndtype      healthy  false alarms  faults  found  named")
-    for dtype, score in total.items():
+                judge = Judge(name, model, session, Path(folder), options.steps)
+                for standard, score in judge.judge(getattr(torch, dtype)).items():
+                    total[dtype, standard].update(score)
+    print("\ndtype     standard    healthy  false alarms  faults  found  named")
+    for (dtype, standard), score in total.items():
         row = (score["healthy"], score["alarms"], score["faults"], score["found"], score["named"])
-        print("{:9s} {:8d} {:13d} {:7d} {:6d} {:6d}".format(dtype, *row))
+        print("{:9s} {:10s} {:8d} {:13d} {:7d} {:6d} {:6d}".format(dtype, standard, *row))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -166,7 +167,7 @@ def _run(before: list[str], case: Case, root: Path, into: Path, *more: str) -> s
     record += [str(CASES / case.driver)] if case.driver else []
     python = [sys.executable]
     if case.ranks:
-        python += ["-m", "torch.distributed.run", "--nproc_per_node", str(case.ranks), "--master_port", "29641"]
+        python += ["-m", "torch.distributed.run", "--nproc_per_node", str(case.ranks), "--master_port", str(_free_port())]
     command = [*python, *record, *words]
     done = subprocess.run(
         [*before, *command], cwd=root / case.cwd.format(**places), env=environment, capture_output=True, text=True,
@@ -174,6 +175,13 @@ def _run(before: list[str], case: Case, root: Path, into: Path, *more: str) -> s
     )  # fmt: skip
     (into / "output.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     return done
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def _environment() -> dict[str, str]:

@@ -229,6 +229,13 @@ def test_where_losses_part(losses: dict[int, tuple[float, float]], step: int | N
     assert parted(losses) == step
 
 
+def test_losses_may_be_as_far_apart_as_the_references_own() -> None:
+    losses = dict.fromkeys(range(9), (1.0, 1.05))
+    assert parted(losses, dict.fromkeys(range(9), (1.0, 1.03))) is None
+    assert parted(losses, dict.fromkeys(range(9), (1.0, 1.01))) == 0
+    assert parted({**losses, 4: (1.0, 1.5)}, dict.fromkeys(range(9), (1.0, 1.03))) == 4
+
+
 def test_an_error_behind_other_operators_is_found_where_they_end(tmp_path: Path) -> None:
     a = record(tmp_path / "a", DRY)
     b = record(tmp_path / "b", DRY._replace(fused=False, gelu=1e-2))

@@ -375,7 +375,17 @@ assert torch_gcu.optimizer_step(optimizer, [loss], model=model, mode=torch_gcu.J
 assert not torch.equal(before, model.weight)
 assert len(torch_gcu.fetch_gradients(optimizer)) == 2 and torch_gcu.collect_buffers(model) == []
 """
-    assert Process("ptex", tmp_path).run([first("ptex"), step, lazy]) == ["ok"] * 3
+    generator = """
+try:
+    torch.Generator(device="xla")
+    raise SystemExit("it has a generator")
+except NotImplementedError as error:
+    assert "has no generator of its own" in str(error)
+assert torch.Generator().manual_seed(1).initial_seed() == 1
+"""
+    process = Process("ptex", tmp_path)
+    assert process.run([first("ptex"), step, lazy, generator]) == ["ok"] * 4
+    assert ("missing-api", "torch.Generator") in process.seen
 
 
 GROUP = """

@@ -101,7 +101,7 @@ _ITSELF = "NOTHING RAN ON THE DEVICE"
 _MIXED = "Expected all tensors to be on the same device"
 """accelerate takes the card, and the Trainer of transformers, which does not know it, the CPU."""
 
-_NO_GENERATOR = "Cannot get XLA generator"
+_NO_GENERATOR = "has no generator of its own"
 """The program asks for a generator on the card."""
 
 PORTABLE = {

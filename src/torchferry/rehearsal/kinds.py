@@ -17,6 +17,7 @@ NATIVE = {
     12: "collective",
     13: "fork",
     14: "sharing",
+    15: "missing-api",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -39,7 +40,6 @@ DTYPES = {
 
 KINDS = (
     *NATIVE.values(),
-    "missing-api",
     "unverified-api",
     "not-rehearsed",
     "cuda-remnant",

@@ -83,8 +83,7 @@ def _groups(rows: Rows, rename: dict[str, str]) -> dict[tuple[str, str], list[in
 
 
 def _word(key: Key) -> tuple[str, str, int]:
-    source = key.source.split(".")
-    return key.base, (source[1] if len(source) > 1 else source[0]).rstrip("_"), key.result
+    return key.base, key.source_base, key.result
 
 
 def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -35,6 +35,12 @@ slowly they parted: the rule of `compare curves`. One step says little, as train
 _SPIKE = 5
 """How many times that difference a single step may have."""
 
+_OWN = 3.0
+"""How many times the difference of two runs of the reference those of others may have."""
+
+Losses = dict[int, tuple[float, float]]
+"""The losses of two runs, by step."""
+
 _LEARNT = 1e-2
 """A loss is not taken for smaller than this part of the largest before it: what is left of one that has been learnt is
 rounding, in bfloat16 above all."""
@@ -125,7 +131,7 @@ class Comparison:
     only_b: int = 0
     modules: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     steps: dict[int, float] = field(default_factory=dict)
-    losses: dict[int, tuple[float, float]] = field(default_factory=dict)
+    losses: Losses = field(default_factory=dict)
     left_out: list[Message] = field(default_factory=list)
 
     @property
@@ -166,7 +172,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     for one, two in shared:
         _rank(result, one, two, rename, same_world, envelope)
     _losses(result)
-    _explain(result)
+    _explain(result, _lost(a, reference) if reference is not None else {})
     return result
 
 
@@ -277,10 +283,13 @@ def _count(result: Comparison, step: int, rows: Rows, aligned: Alignment, found:
 
 
 def _losses(result: Comparison) -> None:
-    """Compare the losses of each step, the mean of all ranks, and stop where they part."""
-    of_a, of_b = _loss_by_step(result.a), _loss_by_step(result.b)
-    for step in sorted(of_a.keys() & of_b.keys()):
-        result.losses[step] = (of_a[step], of_b[step])
+    """Lay the losses of each step side by side."""
+    result.losses = _lost(result.a, result.b)
+
+
+def _lost(a: Record, b: Record) -> Losses:
+    of_a, of_b = _loss_by_step(a), _loss_by_step(b)
+    return {step: (of_a[step], of_b[step]) for step in sorted(of_a.keys() & of_b.keys())}
 
 
 def _loss_by_step(record: Record) -> dict[int, float]:
@@ -329,7 +338,7 @@ def _scaled(step: int, a: Rows, b: Rows, aligned: Alignment, told: set[str]) -> 
         )
 
 
-def _explain(result: Comparison) -> None:
+def _explain(result: Comparison, own: Losses) -> None:
     """Promote what the numbers confirm, name what only they show, and put the strongest first."""
     first = result.first
     if first is not None:
@@ -367,7 +376,7 @@ def _explain(result: Comparison) -> None:
                 say("an operator draws its dropout mask inside"),
             )
         )
-    step = parted(result.losses) if result.first is None else None
+    step = parted(result.losses, own) if result.first is None else None
     if step is not None:
         one, two = result.losses[step]
         result.causes.append(
@@ -393,8 +402,22 @@ def _explain(result: Comparison) -> None:
     result.causes.sort(key=lambda cause: order.get(cause.grade, 2))
 
 
-def parted(losses: dict[int, tuple[float, float]]) -> int | None:
-    """Return the first step whose two losses are too far apart for two runs that are the same, or None."""
+def parted(losses: Losses, own: Losses | None = None) -> int | None:
+    """Return the first step whose two losses are too far apart for two runs that are the same, or None.
+
+    Args:
+        losses: Of the two runs.
+        own: Of two runs of the reference: what is far for them is not far for others.
+    """
+    apart, usual = _apart(losses), _apart(own or {})
+    limit = max(LOSS, _OWN * _last(usual))
+    if not _last(apart) > limit:
+        limit = max(_SPIKE * LOSS, _OWN * max((one for one in usual.values() if np.isfinite(one)), default=0.0))
+    return next((step for step, value in apart.items() if value > limit), None)
+
+
+def _apart(losses: Losses) -> dict[int, float]:
+    """Return the relative difference of each step."""
     largest = 0.0
     apart: dict[int, float] = {}
     for step, (one, two) in losses.items():
@@ -403,9 +426,13 @@ def parted(losses: dict[int, tuple[float, float]]) -> int | None:
             continue
         largest = max(largest, abs(one), abs(two))
         apart[step] = abs(one - two) / max(abs(one), abs(two), _LEARNT * largest, 1e-30)
+    return apart
+
+
+def _last(apart: dict[int, float]) -> float:
+    """Return the mean of the last third."""
     last = list(apart.values())[-max(1, len(apart) // 3) :]
-    limit = LOSS if last and np.mean(last) > LOSS else _SPIKE * LOSS
-    return next((step for step, value in apart.items() if value > limit), None)
+    return float(np.mean(last)) if last else 0.0
 
 
 def _once(result: Comparison, message: Message) -> None:

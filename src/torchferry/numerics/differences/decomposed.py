@@ -12,7 +12,10 @@ from torchferry.numerics.differences.alignment import Alignment, group
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import Errors
 from torchferry.numerics.differences.record import Rows
-from torchferry.numerics.differences.stepwise import JUMP, occurrences
+from torchferry.numerics.differences.stepwise import occurrences
+
+_BETTER = 4.0
+"""A result whose error is this much smaller did not get it from the row: a half of a sum is off by about its size."""
 
 
 def parts(
@@ -74,7 +77,7 @@ def _recovers(
     Or so much better than the row that the row did not make it so: then the result itself is what is to be judged.
     """
     own = group(a.keys[row], {})
-    enough = found.relative[place_of[row]] / JUMP
+    enough = found.relative[place_of[row]] / _BETTER
     waiting, seen, in_order = list(made_of.get(row, ())), set(), False
     while waiting:
         one = waiting.pop()

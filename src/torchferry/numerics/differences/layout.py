@@ -63,5 +63,14 @@ class Key(NamedTuple):
     @property
     def base(self) -> str:
         """The operator without what varies between devices: `add` for `aten.add_.Tensor`."""
-        parts = self.operator.split(".")
-        return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_") or self.operator
+        return _base(self.operator)
+
+    @property
+    def source_base(self) -> str:
+        """The same of what is differentiated; empty in forward."""
+        return _base(self.source)
+
+
+def _base(operator: str) -> str:
+    parts = operator.split(".")
+    return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_") or operator

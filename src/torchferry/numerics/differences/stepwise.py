@@ -38,6 +38,9 @@ _GATES = frozenset(
 """Operators that pass a number on or not: of inputs that are off by `e`, about that part falls on the other side, and
 its root is what the result is off by."""
 
+_CHOOSING = frozenset({"abs", "amax", "amin", "clamp", "clamp_max", "clamp_min", "max", "maximum", "min", "minimum"})
+"""Operators whose backward is such a gate, made of others."""
+
 _FLIPPED = 4.0
 """How many times that root: the two largest of the 25 numbers in a pooling window are closer than two of two."""
 
@@ -146,7 +149,8 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
 
 def _flipped(a: Rows, row: int, came_in: float) -> float:
     """Return what a row may be off because numbers fell on the other side of a gate."""
-    return _FLIPPED * math.sqrt(came_in) if a.keys[row].base in _GATES else 0.0
+    key = a.keys[row]
+    return _FLIPPED * math.sqrt(came_in) if key.base in _GATES or key.source_base in _CHOOSING else 0.0
 
 
 def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:

@@ -175,6 +175,22 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   }
 };
 
+#if __has_include(<ATen/detail/XLAHooksInterface.h>)
+// PyTorch asks these for a generator of XLA's device type, and speaks of torch_xla where nobody has registered any.
+class XlaHooks final : public at::XLAHooksInterface {
+ public:
+  static void install() {
+    at::XLAHooksRegistry()->Register("torch_xla::detail::XLAHooks",
+                                     [](auto&&...) { return std::make_unique<XlaHooks>(); });
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex) const override {
+    emit(Event::kMissingApi, "torch.Generator");
+    TORCH_CHECK_NOT_IMPLEMENTED(false, settings().title,
+                                " has no generator of its own; use one on the CPU, or seed the device [rehearsal]");
+  }
+};
+#endif
+
 // Times for the profiler's device columns: how long the host took. The sum of it says nothing about a card.
 class ProfilerTimes final : public torch::profiler::impl::ProfilerStubs {
  public:

@@ -248,6 +248,11 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
       at::RegisterPrivateUse1HooksInterface(new ferry::Hooks);
       torch::profiler::impl::registerPrivateUse1Methods(new ferry::ProfilerTimes);
     }
+#if __has_include(<ATen/detail/XLAHooksInterface.h>)
+    if (xla) {
+      ferry::XlaHooks::install();
+    }
+#endif
     at::setHostAllocator(s.type, ferry::PinnedAllocator::instance());
     pthread_atfork(nullptr, nullptr, &ferry::child_after_fork);
     return ferry::register_operators();

@@ -58,6 +58,7 @@ enum class Event : int {
   kCollective = 12,
   kForked = 13,
   kShared = 14,
+  kMissingApi = 15,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);
