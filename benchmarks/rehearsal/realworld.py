@@ -167,7 +167,8 @@ def _run(before: list[str], case: Case, root: Path, into: Path, *more: str) -> s
     record += [str(CASES / case.driver)] if case.driver else []
     python = [sys.executable]
     if case.ranks:
-        python += ["-m", "torch.distributed.run", "--nproc_per_node", str(case.ranks), "--master_port", str(_free_port())]
+        python += ["-m", "torch.distributed.run", "--nproc_per_node", str(case.ranks)]
+        python += ["--master_port", str(_free_port())]
     command = [*python, *record, *words]
     done = subprocess.run(
         [*before, *command], cwd=root / case.cwd.format(**places), env=environment, capture_output=True, text=True,
