@@ -762,6 +762,19 @@ def test_threads() -> None:
     assert complaints(tool.document()) == []
 
 
+def test_no_thread_is_left_when_python_ends() -> None:
+    """Python would stop it inside of torch, which aborts the process."""
+    layer = nn.Linear(64, 64)
+    tool = CompareWithCPU(every=True, quiet=True)
+    for _ in range(2):  # and it begins again
+        with tool:
+            for _ in range(20):
+                layer(torch.ones(8, 64))
+        assert not [one for one in threading.enumerate() if one.name == "torchferry-compare"]
+    rows = {row["operator"]: row["count"] for row in tool.document()["operators"]}
+    assert rows["aten.addmm"] == 40
+
+
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     with CompareWithCPU(verbose=True, should_log_to_file=True, output_dir=tmp_path / "file" / "folder") as tool:

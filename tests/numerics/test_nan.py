@@ -709,6 +709,40 @@ def test_a_fault_of_the_tool_is_not_one_of_the_program(level: Any, monkeypatch: 
     assert "a fault of mine" in capfd.readouterr().err
 
 
+class MakesMask(nn.Module):
+    """Makes a mask of infinities, as torch's own transformers do, which find that they do not need it."""
+
+    def __init__(self, spoil: str = "") -> None:
+        super().__init__()
+        self.layer, self.spoil = nn.Linear(4, 4), spoil
+
+    def forward(self, x: Tensor) -> Any:
+        mask = torch.log(torch.tril(torch.ones(4, 4)))
+        self.aside = torch.log(x * 0) if self.spoil == "aside" else x
+        x = self.layer(x)
+        if self.spoil == "result":
+            x = x + mask
+        self.kept = torch.sqrt(-x.abs() - 1) if self.spoil == "kept" else x
+        return None if self.spoil == "kept" else x
+
+
+@pytest.mark.parametrize(
+    ("spoil", "operator"), [("", None), ("aside", "aten.log"), ("result", "aten.log"), ("kept", "aten.sqrt")]
+)
+def test_what_a_module_makes_and_does_not_give(level: Any, spoil: str, operator: str | None) -> None:
+    model = MakesMask(spoil)
+    with torch.no_grad(), NanInfTracker(level=level) as tracker:
+        for _ in range(3):
+            given = model(torch.ones(4, 4))
+            if spoil == "aside":
+                given = given + model.aside
+    found = [origin["operator"] for finding in tracker.document()["findings"] for origin in finding["origins"]]
+    if level == "operator":
+        assert operator in found if operator else not found
+    else:
+        assert not found or spoil == "result"  # it looks at what modules give
+
+
 def test_what_goes_into_a_graph_is_not_looked_at(level: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No card captures here: a device that says it does, while a second step is taken."""
     captures = False

@@ -215,6 +215,7 @@ class CompareWithCPU:
             if kind is None:
                 raise
         finally:
+            self._worker.close()
             self._log.close()
 
     def step(self) -> None:

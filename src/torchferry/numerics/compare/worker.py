@@ -75,6 +75,19 @@ class Worker(Generic[Work]):
                 self._changed.wait()
         self._raise()
 
+    def close(self) -> None:
+        """End the thread, which must not live when Python ends: it would be stopped inside of torch, and abort all.
+
+        What waits is dropped; work that is handed in later begins another thread.
+        """
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._waiting.clear()
+            self._size = 0
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
     def forget(self) -> None:
         """Drop what waits, in a fork: its thread is its parent's."""
         self._changed = threading.Condition()
@@ -89,17 +102,20 @@ class Worker(Generic[Work]):
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting:
+                while not self._waiting and self._thread is threading.current_thread():
                     self._changed.wait()
+                if self._thread is not threading.current_thread():
+                    return
                 work = self._waiting.popleft()
                 self._busy = True
+            size = work.size
             try:
                 self._do(work)
             except BaseException as error:
                 with self._changed:
                     self._error = error
+            del work  # its tensors go before anybody hears that it is done
             with self._changed:
                 self._busy = False
-                self._size -= work.size
+                self._size = max(0, self._size - size)
                 self._changed.notify_all()
-            del work

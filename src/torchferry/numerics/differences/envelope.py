@@ -6,16 +6,16 @@ import numpy as np
 
 from torchferry.numerics.differences.alignment import Alignment, align
 from torchferry.numerics.differences.container import Array
-from torchferry.numerics.differences.errors import errors
+from torchferry.numerics.differences.errors import ALLOWED, errors
 from torchferry.numerics.differences.record import Record, Rows
 from torchferry.numerics.differences.stepwise import occurrences
 
 _TIMES = 8.0
 """How many times the reference's own distance a row may be off (TTrace, arXiv 2506.09280, perturbs for it)."""
 
-_LEAST = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _ROUNDING = 2.0**-20
-"""The least that a row of float32 may be off: a sketch is itself rounded."""
+"""The least that a row of float32 may be off: a sketch is itself rounded. What went through a coarser dtype may be off
+by that dtype's limit at least, as its cast may swallow what the second record was perturbed by."""
 
 
 class Envelope:
@@ -45,7 +45,7 @@ class Envelope:
         highest = 0.0
         for place, (row, _) in enumerate(aligned.pairs):
             highest = max(highest, spread.get(marks[row], 0.0))
-            least = _LEAST.get(rows.keys[row].dtype, _ROUNDING)
+            least = by_dtype[place] if by_dtype[place] > ALLOWED["float32"] else _ROUNDING
             limits[place] = max(_TIMES * spread.get(marks[row], highest), least)
         found_limits: Array = limits
         return found_limits

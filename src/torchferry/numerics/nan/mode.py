@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -33,6 +34,8 @@ class OperatorWatch(WholeMode):
         active: Whether results are looked at.
         untested: Results that could not be looked at, by operator.
         dropped: Results of this step that were too many to keep.
+        given: Results that are what calls of outermost modules gave which are not kept.
+        gives: Whether each of these calls gave something.
     """
 
     def __init__(self, attribution: Attribution, selection: Selection) -> None:
@@ -40,6 +43,8 @@ class OperatorWatch(WholeMode):
         self.active = True
         self.untested: dict[str, int] = {}
         self.dropped = 0
+        self.given: set[int] = set()
+        self.gives = True
         self._attribution = attribution
         self._selection = selection
         self._slots: dict[torch.device, Slots] = {}
@@ -76,6 +81,13 @@ class OperatorWatch(WholeMode):
                     self.untested[known.name] = self.untested.get(known.name, 0) + 1
         return out
 
+    def gave(self, outputs: Iterable[Tensor]) -> None:
+        """Note what an outermost module gave, whose call is not kept."""
+        with self._lock:
+            makers = {self.maker(one) for one in outputs}
+            self.given |= makers
+            self.gives = self.gives and bool(makers)
+
     def taken(self) -> tuple[list[Result], list[int]]:
         """Return the results since the last call with their kinds, and begin anew. Reads each device once."""
         with self._lock:
@@ -83,7 +95,7 @@ class OperatorWatch(WholeMode):
 
     def _taken(self) -> tuple[list[Result], list[int]]:
         results, places = self._results, self._places
-        self._results, self._places, self._makers = [], [], {}
+        self._results, self._places, self._makers, self.given = [], [], {}, set()
         self._full = False
         kinds = {id(slots): slots.read() for slots in self._slots.values()}
         return results, [place if isinstance(place, int) else kinds[id(place[0])][place[1]] for place in places]
@@ -91,7 +103,7 @@ class OperatorWatch(WholeMode):
     def _compact(self) -> None:
         """Forget the results that are finite, in a step that does not end: as a parent each is like none."""
         with self._lock:
-            makers = self._makers
+            makers, given = self._makers, self.given
             results, kinds = self._taken()
             used = {parent for result in results for parent in result.parents}
             kept = _needed(results, kinds, used, set(makers.values()))
@@ -105,6 +117,7 @@ class OperatorWatch(WholeMode):
                 last = results[max(used)]
                 self._results.append(last._replace(parents=tuple(sorted(now[parent] for parent in used))))
                 self._places.append(FINITE)
+            self.given = {now[number] for number in given if number in now}
             self._makers = {key: now[number] for key, number in makers.items() if number in now}
             self._full = len(self._results) > MOST // 2
             self._numbering += 1
@@ -113,8 +126,9 @@ class OperatorWatch(WholeMode):
     def forget(self) -> None:
         """Begin anew, and read nothing."""
         with self._lock:
-            self._results, self._places, self._makers = [], [], {}
+            self._results, self._places, self._makers, self.given = [], [], {}, set()
             self._full = False
+            self.gives = True
             self.dropped = 0
             for slots in self._slots.values():
                 slots.used = 0

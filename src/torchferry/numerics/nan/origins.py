@@ -7,7 +7,7 @@ an exponential makes finite again does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from torchferry.numerics.attribution import Where
@@ -29,7 +29,7 @@ class Result(NamedTuple):
     parents: tuple[int, ...]
 
 
-def origins(results: Sequence[Result], kinds: Sequence[int], ends: frozenset[int] | None = None) -> list[int]:
+def origins(results: Sequence[Result], kinds: Sequence[int], ends: Set[int] | None = None) -> list[int]:
     """Return the numbers of the origins that matter, in the order of the calls.
 
     Args:
@@ -37,15 +37,11 @@ def origins(results: Sequence[Result], kinds: Sequence[int], ends: frozenset[int
         kinds: FINITE, INFINITE or NAN for each.
         ends: Results that the step is for, such as gradients; without them, those that nothing took.
     """
-    bad = [number for number, kind in enumerate(kinds) if kind != FINITE]
+    bad = {number for number, kind in enumerate(kinds) if kind != FINITE}
     if not bad:
         return []
-    taken: set[int] = set()
-    for result in results:
-        taken.update(result.parents)
-    wanted = {number for number in bad if (number not in taken if ends is None else number in ends)}
     reached: set[int] = set()
-    waiting = list(wanted)
+    waiting = list(bad & (untaken(results) if ends is None else ends))
     while waiting:
         number = waiting.pop()
         if number in reached:
@@ -53,6 +49,14 @@ def origins(results: Sequence[Result], kinds: Sequence[int], ends: frozenset[int
         reached.add(number)
         waiting += [parent for parent in results[number].parents if parent >= 0 and kinds[parent] != FINITE]
     return [number for number in sorted(reached) if _is_origin(results[number], kinds[number], kinds)]
+
+
+def untaken(results: Sequence[Result]) -> set[int]:
+    """Return the numbers of the results that no call took."""
+    left = set(range(len(results)))
+    for result in results:
+        left.difference_update(result.parents)
+    return left
 
 
 def _is_origin(result: Result, kind: int, kinds: Sequence[int]) -> bool:

@@ -21,7 +21,7 @@ from torchferry.numerics.nan.dumping import dumped
 from torchferry.numerics.nan.inspector import Origin
 from torchferry.numerics.nan.log import Log
 from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.origins import Result, origins
+from torchferry.numerics.nan.origins import Result, origins, untaken
 from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
@@ -303,7 +303,7 @@ class NanInfTracker:
             return True
         if self._trained:
             return False  # what comes after the last step of all may be scaled, and no scaler looks at it any more
-        gradients = [one for root in roots for one in (*root.gradients.values(), *_own_gradients(root))]
+        gradients = [one for root in roots for one in _gradients(root)]
         return bad_tensors(gradients, self._losses(), self._unread)
 
     def _losses(self) -> list[Tensor]:
@@ -313,11 +313,15 @@ class NanInfTracker:
         """Return the origins that the slots know of, with their kinds."""
         if self._mode is None:
             return []
-        ends = None
-        if optimizer is not None:
-            kept = gradients_of(optimizer) + self._losses()
-            ends = frozenset(self._mode.maker(part) for one in kept for part in parts(one) or ())
+        roots = [] if optimizer is not None else taking_part(self._memory.roots)
+        kept = gradients_of(optimizer) if optimizer is not None else [one for root in roots for one in _given_by(root)]
+        ends = {self._mode.maker(part) for one in (*kept, *self._losses()) for part in parts(one) or ()}
+        given, gives = self._mode.given, self._mode.gives
         results, kinds = self._mode.taken()
+        if optimizer is None:  # what a module makes and does not give, such as a mask that is not needed, is no end
+            ends |= given
+            known = (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
+            ends |= {number for number in untaken(results) if not (known and results[number].where.module)}
         return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]
 
     def _left_out(self, optimizer: Optimizer) -> None:
@@ -353,6 +357,8 @@ class NanInfTracker:
     def _alone(self, call: RootCall) -> None:
         """A forward without gradients: it is looked at when it has returned, before its arguments change."""
         if self._active():
+            if self._mode is not None:
+                self._mode.gave(part for one in call.outputs for part in parts(one) or ())
             self._guarded(lambda: self._look_alone(call))
 
     @unseen
@@ -454,6 +460,11 @@ class NanInfTracker:
         finding["notes"] = [note.render("en") for note in diagnosis.notes]
 
 
-def _own_gradients(root: RootCall) -> list[Tensor]:
-    """Return the gradients that a module's parameters have now."""
-    return [one.grad for one in root.module.parameters() if one.grad is not None]
+def _gradients(root: RootCall) -> list[Tensor]:
+    """Return the gradients of a call's results, and those that the module's parameters have now."""
+    return [*root.gradients.values(), *(one.grad for one in root.module.parameters() if one.grad is not None)]
+
+
+def _given_by(root: RootCall) -> list[Tensor]:
+    """Return what a call is for."""
+    return [*root.outputs, *_gradients(root)]
