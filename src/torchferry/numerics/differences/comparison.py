@@ -171,8 +171,8 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     envelope = Envelope(reference)
     for one, two in shared:
         _rank(result, one, two, rename, same_world, envelope)
-    _losses(result)
-    _explain(result, _lost(a, reference) if reference is not None else {})
+    result.losses = _losses(a, b)
+    _explain(result, _losses(a, reference) if reference is not None else {})
     return result
 
 
@@ -282,12 +282,8 @@ def _count(result: Comparison, step: int, rows: Rows, aligned: Alignment, found:
             result.steps[step] = max(result.steps.get(step, 0.0), error)
 
 
-def _losses(result: Comparison) -> None:
+def _losses(a: Record, b: Record) -> Losses:
     """Lay the losses of each step side by side."""
-    result.losses = _lost(result.a, result.b)
-
-
-def _lost(a: Record, b: Record) -> Losses:
     of_a, of_b = _loss_by_step(a), _loss_by_step(b)
     return {step: (of_a[step], of_b[step]) for step in sorted(of_a.keys() & of_b.keys())}
 
