@@ -20,7 +20,7 @@ from torch.nn import functional  # noqa: E402
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, words  # noqa: E402
 from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
-from torchferry.numerics import CompareWithCPU  # noqa: E402
+from torchferry.numerics import CompareWithCPU, inside  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
 from torchferry.numerics.compare.reduced import rounded  # noqa: E402
 from torchferry.numerics.summaries.standards import NAMES  # noqa: E402
@@ -760,6 +760,25 @@ def test_threads() -> None:
         work()
         other.join()
     assert complaints(tool.document()) == []
+
+
+def test_a_rank_that_is_known_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that start their own processes say the rank only to init_process_group."""
+    for name in inside._RANKS:
+        monkeypatch.delenv(name, raising=False)
+    layer = nn.Linear(2, 2)
+    tools = [CompareWithCPU(quiet=True, every=True, enable_ranks=[rank]) for rank in (0, 1)]
+    with tools[0], tools[1]:
+        layer(torch.ones(1, 2))
+        torch.distributed.init_process_group("fake", store=torch.distributed.HashStore(), rank=1, world_size=2)
+        try:
+            for _ in range(3):
+                layer(torch.ones(1, 2))
+        finally:
+            torch.distributed.destroy_process_group()
+    compared = [{row["operator"]: row["count"] for row in tool.document()["operators"]} for tool in tools]
+    assert not compared[0]
+    assert compared[1]["aten.addmm"] == 4
 
 
 def test_no_thread_is_left_when_python_ends() -> None:

@@ -305,7 +305,8 @@ def test_25_names_cost_the_same_at_any_depth() -> None:
     assert seconds(80) < 20 * seconds(8) + 0.5  # a doubling for each level would take longer than the universe
 
 
-def test_26_nothing_is_kept_for_calls() -> None:
+def test_26_nothing_is_kept_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
     one = torch.ones(4)
 
     def calls(tool: CompareWithCPU) -> int:

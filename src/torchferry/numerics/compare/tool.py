@@ -33,7 +33,7 @@ from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.status import Status, Verdict, worst
 from torchferry.numerics.compare.verdict import Call, Judge
 from torchferry.numerics.compare.worker import Worker
-from torchferry.numerics.inside import rank
+from torchferry.numerics.inside import asked, rank
 from torchferry.numerics.operators import Operator, operator
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.summaries.standards import SOURCES, STANDARDS
@@ -148,6 +148,8 @@ class CompareWithCPU:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
         targets = target_op if target_op is not None else target_list
         self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
+        self._another = False
+        """Whether the rank turned out to be none that was asked for, after the comparison began."""
         self.enabled = enabled
         self.standard = standard
         self.tolerances = (atol, rtol)
@@ -183,7 +185,7 @@ class CompareWithCPU:
     # --- life ---
 
     def __enter__(self) -> CompareWithCPU:
-        if self._ranks is not None and rank() not in self._ranks:  # asked here: the group may be younger than the tool
+        if not asked(self._ranks):  # asked here: the group may be younger than the tool
             self.enabled = False
         if not self.enabled:
             return self
@@ -217,6 +219,8 @@ class CompareWithCPU:
         finally:
             self._worker.close()
             self._log.close()
+        if self._another:
+            self.ledger = Ledger()
 
     def step(self) -> None:
         """Say that a step of training has ended.
@@ -247,7 +251,7 @@ class CompareWithCPU:
     @property
     def active(self) -> bool:
         """Whether calls are compared in this step."""
-        return self._start <= self.step_cnt and (self._end is None or self.step_cnt < self._end)
+        return not self._another and self._start <= self.step_cnt and (self._end is None or self.step_cnt < self._end)
 
     @property
     def failed(self) -> bool:
@@ -264,6 +268,9 @@ class CompareWithCPU:
             self.attribution.next_step()
 
     def _root(self, *_: Any) -> None:
+        if not self._another and not asked(self._ranks):  # the rank is known by now
+            self._another = True
+            self._pull()
         if self.active and threading.get_ident() != self._thread:
             self.ledger.elsewhere += 1
 
