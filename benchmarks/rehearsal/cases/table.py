@@ -195,6 +195,10 @@ def _distributed() -> list[Case]:
         Edit("multigpu_torchrun.py", ".to(self.gpu_id)", '.to("cpu")'),
         Edit("multigpu_torchrun.py", "device_ids=[self.gpu_id]", "device_ids=None"),
     )
+    # The program leaves the parameters of its blocks as they lie in memory, and a DTensor draws otherwise on a card.
+    waves = "part.copy_((torch.arange(part.numel(), device=part.device) * 0.37).sin().reshape(part.shape) * 0.05)"
+    made = f"[{waves} for part in (one.data.to_local() for one in model.parameters())]"
+    blocks = (Edit("example.py", "model.reset_parameters()", made),)
     return [
         _example("distributed/ddp", "npu", "example.py", ranks=2, reference=toy),
         _example("distributed/ddp", "gcu", "example.py", ranks=2, reference=toy),
@@ -202,7 +206,12 @@ def _distributed() -> list[Case]:
         _example("distributed/ddp-tutorial-series", "sdaa", "multigpu_torchrun.py 1 1", ranks=2, reference=series),
         _example("distributed/tensor_parallelism", "npu", "tensor_parallel_example.py", ranks=2),
         _example(
-            "distributed/FSDP2", "npu", "example.py", ranks=2, reference=(Edit("example.py", ", device_id=device", ""),)
+            "distributed/FSDP2",
+            "npu",
+            "example.py",
+            ranks=2,
+            edits=blocks,
+            reference=(Edit("example.py", ", device_id=device", ""),),
         ),
     ]
 
