@@ -123,6 +123,15 @@ PORTABLE = {
 }
 """The same of a program in portable style."""
 
+ANOTHER_WAY = frozenset(
+    {
+        *(f"examples {name}" for name in ("mnist", "mnist_forward_forward", "siamese_network")),
+        *(f"examples distributed/{name}" for name in ("ddp", "ddp-tutorial-series", "tensor_parallelism", "FSDP2")),
+    }
+)
+"""Programs that go another way where there is no card, as they should: they shuffle no data there, or end. Their original
+is run as if the CPU were one."""
+
 VISION = ("torchvision",)
 
 
