@@ -125,12 +125,13 @@ PORTABLE = {
 
 ANOTHER_WAY = frozenset(
     {
+        "timm train.py AMP float16",
         *(f"examples {name}" for name in ("mnist", "mnist_forward_forward", "siamese_network")),
         *(f"examples distributed/{name}" for name in ("ddp", "ddp-tutorial-series", "tensor_parallelism", "FSDP2")),
     }
 )
-"""Programs that go another way where there is no card, as they should: they shuffle no data there, or end. Their original
-is run as if the CPU were one."""
+"""Programs that go another way where there is no card, as they should: they shuffle no data there, scale no loss, or end.
+Their original is run as if the CPU were one."""
 
 VISION = ("torchvision",)
 
