@@ -192,10 +192,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
 def test_no_line_takes_more_than_linear_time(tmp_path: Path, text: str) -> None:
-    taken = []
-    for share in (4, 1):
+    def seconds(share: int) -> float:
         path = written(tmp_path, f"loss {text[: len(text) // share]} loss\n")
         start = time.process_time()
         read(path, Wanted(every=True, form="text"))
-        taken.append(time.process_time() - start)
+        return time.process_time() - start
+
+    taken = [min(seconds(share) for _ in range(3)) for share in (4, 1)]  # collecting garbage may fall into one
     assert taken[1] < max(0.5, 10 * taken[0]), taken

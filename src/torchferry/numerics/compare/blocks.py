@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.fetching import Fetched
 from torchferry.numerics.compare.snapshot import Place, Snapshot
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 _LARGE = 1 << 22
 """Multiplications from which on a product is cut."""

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.standards import name_of, short
 from torchferry.numerics.compare.status import Measures, Status, Verdict
 from torchferry.numerics.compare.tolerances import TINY, unit
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 _DEVIATIONS = 5.0
 _FEW = 30

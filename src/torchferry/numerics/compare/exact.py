@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import say
 from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.layout import judge_layout
 from torchferry.numerics.compare.measuring import first_off
 from torchferry.numerics.compare.status import Measures, Status, Verdict
 from torchferry.numerics.operators import Kind
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 _SHOWN = 20
 

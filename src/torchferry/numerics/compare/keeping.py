@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.status import Status, Verdict
-from torchferry.numerics.compare.verdict import Call
 
 
 def keep(folder: Path, call: Call, verdict: Verdict, standard: str) -> Path:

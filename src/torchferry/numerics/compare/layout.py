@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.snapshot import Place, Untestable, replaced
 from torchferry.numerics.compare.status import Status
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 
 def judge_layout(call: Call, number: int, right: Tensor, same: Callable[[], Tensor]) -> tuple[Status, Message] | None:

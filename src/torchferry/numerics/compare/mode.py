@@ -15,11 +15,11 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Where
 from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.call import Call, Result
 from torchferry.numerics.compare.fetching import Fetched, fetch
 from torchferry.numerics.compare.parts import Parts, applies
 from torchferry.numerics.compare.sampling import Kindred, key_of
 from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
-from torchferry.numerics.compare.verdict import Call, Result
 from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.operators import Kind, Operator, argument, tensors
 from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves

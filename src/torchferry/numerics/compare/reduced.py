@@ -5,17 +5,13 @@ It is proven, not assumed: the reference is run on inputs so rounded, and must c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from torchferry.numerics.compare import measuring, tolerances
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.snapshot import Untestable
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 _KEPT = (10, 11, 7)
 """Explicit bits of the mantissa: TF32, HF32, bfloat16."""

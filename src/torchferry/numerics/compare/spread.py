@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from torchferry.numerics.compare import tables
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.reference import Reference
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
 from torchferry.numerics.compare.tolerances import unit
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.verdict import Call
 
 _DEVIATIONS = 4 / math.sqrt(6)
 """Rounding a partial sum s is off by unit * |s| / root(3), root mean square. Of n terms of random sign, the squares of

@@ -22,6 +22,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Attribution, Where
 from torchferry.numerics.compare import draws
 from torchferry.numerics.compare.blocks import block_of
+from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.generators import is_foreign
 from torchferry.numerics.compare.golden import Golden
 from torchferry.numerics.compare.keeping import keep
@@ -31,7 +32,7 @@ from torchferry.numerics.compare.mode import CompareMode, Plan
 from torchferry.numerics.compare.sampling import FIRSTS, Kindred, Sampler
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.status import Status, Verdict, worst
-from torchferry.numerics.compare.verdict import Call, Judge
+from torchferry.numerics.compare.verdict import Judge
 from torchferry.numerics.compare.worker import Worker
 from torchferry.numerics.inside import asked, rank
 from torchferry.numerics.operators import Operator, operator

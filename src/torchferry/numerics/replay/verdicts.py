@@ -9,13 +9,14 @@ from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import OUTSIDE
+from torchferry.numerics.compare import call as compared
 from torchferry.numerics.compare import draws, tables
-from torchferry.numerics.compare import verdict as compared
 from torchferry.numerics.compare.fetching import fetch
 from torchferry.numerics.compare.parts import applies
 from torchferry.numerics.compare.snapshot import Untestable, take
 from torchferry.numerics.compare.standards import JUDGES, short
 from torchferry.numerics.compare.status import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import Judge
 from torchferry.numerics.operators import Kind, argument, operator, tensors
 from torchferry.numerics.replay.building import Builder, Done
 from torchferry.numerics.replay.judging import UNTESTED, Judgement, judged
@@ -62,7 +63,7 @@ def verdicts(call: Call, device: torch.device, done: Done, standard: str) -> lis
         if known.draws(args, kwargs):
             found = [draws.judge(comparable)]
         else:
-            found = compared.Judge(standard).verdicts(comparable)
+            found = Judge(standard).verdicts(comparable)
     except Untestable as error:
         return [Judgement(UNTESTED, say("all results"), error.reason)]
     one_each = len(found) == len(done.made)
