@@ -186,7 +186,14 @@ def _free_port() -> int:
 
 
 def _environment() -> dict[str, str]:
-    own = {"OMP_NUM_THREADS": "1", "WANDB_MODE": "disabled", "MPLBACKEND": "agg", "GLOO_SOCKET_IFNAME": "lo"}
+    # deepspeed reads what the toolkit's set_env.sh sets
+    own = {
+        "ASCEND_HOME_PATH": "/usr/local/Ascend/ascend-toolkit/latest",
+        "OMP_NUM_THREADS": "1",
+        "WANDB_MODE": "disabled",
+        "MPLBACKEND": "agg",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     return {**os.environ, **own, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
 
 
