@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch
 
 from benchmarks.rehearsal.cases.table import ANOTHER_WAY, PORTABLE, REFUSED, Case, Edit, cases
+from torchferry.rehearsal.kinds import FAILS_ON_CARD
 
 CASES = Path(__file__).with_name("cases")
 RECORD = CASES / "record.py"
@@ -127,7 +128,10 @@ def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = Fals
     if difference > case.tolerance:
         raise DifferentError(f"differs by {difference:.1e}; {verdict}")
     where = where or (f"{sum(summary['operators'].values())} ops" if on_card else "on the CPU")
-    return Outcome(difference, verdict, (first, second), values, where)
+    refused = any(
+        event["kind"] in FAILS_ON_CARD and event["file"] != str(RECORD) for event in summary.get("events", ())
+    )
+    return Outcome(difference, verdict, (first, second), values, "would fail" if refused else where)
 
 
 def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:

@@ -79,6 +79,8 @@ class Case:
 
 
 REFUSED = {
+    ("examples imagenet", "gcu"): "has no `torch.nn.parallel.DataParallel`",
+    ("examples imagenet", "ptex"): "DataParallel exists in ptex but is not rehearsed",
     ("nanoGPT", "ptex"): "has no `torch.cuda.is_bf16_supported`",
     ("lightning_fit", "ptex"): "has no `torch.cuda.get_rng_state_all`",
     ("trainer", "ptex"): "`fused=True` requires all the params",  # torch: its fused optimizers know no xla
