@@ -79,6 +79,8 @@ class Case:
 
 
 REFUSED = {
+    ("examples distributed/tensor_parallelism", "ptex"): "Default process group has not been initialized",
+    ("examples distributed/FSDP2", "ptex"): "unexpected keyword argument 'device_id'",
     ("examples imagenet", "gcu"): "has no `torch.nn.parallel.DataParallel`",
     ("examples imagenet", "ptex"): "DataParallel exists in ptex but is not rehearsed",
     ("nanoGPT", "ptex"): "has no `torch.cuda.is_bf16_supported`",
