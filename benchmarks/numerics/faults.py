@@ -225,30 +225,30 @@ def prepared(model: Model, device: str, steps: int, dtype: torch.dtype) -> Train
 
 
 class Calls(TorchDispatchMode):
-    """The first call of each operator: its module and phase."""
+    """The calls of each operator: their modules and phases, in order, each once."""
 
     def __init__(self, attribution: Attribution) -> None:
         super().__init__()
-        self.first: dict[str, tuple[str, str]] = {}
+        self.places: dict[str, dict[tuple[str, str], None]] = {}
         self._attribution = attribution
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         known = operator(func)
         where = self._attribution.where(known)
-        self.first.setdefault(known.base, (where.module, where.phase))
+        self.places.setdefault(known.base, {})[where.module, where.phase] = None
         return func(*args, **(kwargs or {}))
 
 
-def truth(model: Model, device: str) -> dict[str, tuple[str, str]]:
-    """Return the first call of each operator in a healthy run."""
-    train = prepared(model, device, 2, model.dtype)
+def truth(model: Model, device: str, dtype: torch.dtype) -> dict[str, list[tuple[str, str]]]:
+    """Return module and phase of the calls of each operator in a healthy run, the first one first."""
+    train = prepared(model, device, 2, dtype)
     attribution = Attribution()
     attribution.start()
     calls = Calls(attribution)
     with calls:
         train()
     attribution.stop()
-    return calls.first
+    return {base: list(places) for base, places in calls.places.items()}
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ def judge(name: str, model: Model, options: argparse.Namespace, session: Session
         (one, two) = peers(options.peer)
         comparisons[one[0]], trackers[two[0]] = one[1], two[1]
     scores: Scores = {tool: Counter() for tool in (*comparisons, *trackers)}
-    calls = truth(model, device)
+    calls = truth(model, device, model.dtype)
     faults = [
         *((model.forward, "noise", scale) for scale in (1e-1, 1e-2, 1e-3)),
         (model.backward, "noise", 1e-2),
@@ -363,7 +363,7 @@ def judge(name: str, model: Model, options: argparse.Namespace, session: Session
             *others, report = gathered(use(prepared(model, device, 2, model.dtype)), model.ranks)
             found = any(said == base for said, _ in report.said)
             wrong = next(one for one in calls if one in PRODUCTS) if kind == "rounding" else base
-            first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0]), (wrong, "")}
+            first = bool(report.said) and report.said[0] in {(wrong, calls[wrong][0][0]), (wrong, "")}
             alarms = [said for other in others for said, _ in other.said]
             scores[tool].update(planted=1, found=found, first=first, alarms=len(alarms))
             what = f"{kind} {scale:g}" if scale else kind

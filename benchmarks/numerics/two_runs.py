@@ -29,14 +29,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.numerics.faults import MODELS, TARGET, Model, plant, prepared, yolov5
+from benchmarks.numerics.faults import MODELS, TARGET, Model, plant, prepared, truth, yolov5
 from torchferry import rehearsal
-from torchferry.numerics.attribution import Attribution
 from torchferry.numerics.differences.comparison import Comparison, compare
 from torchferry.numerics.differences.record import read_record
-from torchferry.numerics.operators import operator
 from torchferry.numerics.recording import Recorder
 from torchferry.rehearsal.session import Session
 
@@ -86,20 +83,6 @@ HEALTHY: dict[str, Callable[[], Any]] = {
 }
 
 
-class Callers(TorchDispatchMode):
-    """The modules that call each operator, in a phase."""
-
-    def __init__(self, attribution: Attribution) -> None:
-        super().__init__()
-        self.modules: dict[str, set[str]] = {}
-        self._attribution = attribution
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        known = operator(func)
-        self.modules.setdefault(known.base, set()).add(self._attribution.where(known).module)
-        return func(*args, **(kwargs or {}))
-
-
 class Judge:
     """Records pairs of runs of one model and lays them beside each other."""
 
@@ -135,17 +118,6 @@ class Judge:
         assert result["steps"] == self.steps, result
         return folder
 
-    def callers(self, dtype: torch.dtype) -> dict[str, set[str]]:
-        """Return the modules that call each operator."""
-        train = prepared(self.model, self.device, 1, dtype)
-        attribution = Attribution()
-        seen = Callers(attribution)
-        attribution.start()
-        with seen:
-            train()
-        attribution.stop()
-        return seen.modules
-
     def judge(self, dtype: torch.dtype) -> dict[str, Counter[str]]:
         """Judge all pairs in a dtype, and print a line for each."""
         scores = {one: Counter[str]() for one in STANDARDS}
@@ -156,14 +128,14 @@ class Judge:
             for standard, found in compared(plain, other, spread).items():
                 scores[standard].update(healthy=1, alarms=not found.same)
                 self.say(dtype, way, standard, "the same" if found.same else "different", found)
-        modules = self.callers(dtype)
+        calls = truth(self.model, self.device, dtype)
         forward, backward = self.model.forward, self.model.backward
         for base, scale in ((forward, 1e-1), (forward, 1e-2), (forward, 1e-3), (backward, 1e-2)):
             other = self.record(dtype, HEALTHY["kernels"](), (base, scale))
             for standard, found in compared(plain, other, spread).items():
                 first = found.first
                 seen = not found.same and (first is None or first.step >= WRONG_FROM)
-                named = first is not None and first.step == WRONG_FROM and first.module in modules[base]
+                named = first is not None and first.step == WRONG_FROM and first.module in dict(calls[base])
                 scores[standard].update(faults=1, found=seen, named=named)
                 verdict = f"{'found' if seen else 'MISSED'}{' named' if named else ''}"
                 self.say(dtype, f"{base} {scale:g}", standard, verdict, found)

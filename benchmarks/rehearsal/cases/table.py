@@ -78,6 +78,9 @@ class Case:
     unchanged_alone: bool = False
 
 
+_NO_GENERATOR = "has no generator of its own"
+"""The program asks for a generator on the card."""
+
 REFUSED = {
     ("examples distributed/tensor_parallelism", "ptex"): "Default process group has not been initialized",
     ("examples distributed/FSDP2", "ptex"): "unexpected keyword argument 'device_id'",
@@ -94,8 +97,8 @@ REFUSED = {
     ("accelerated 2 ranks", "ptex"): "has no `torch.distributed.all_gather_into_tensor`",
     ("accelerated 2 ranks", "sdaa"): "device sdaa:0 is invalid",  # safetensors loads to a fixed list of devices
     ("deepspeed_zero", "ptex"): "has no `torch.compile`",
-    ("timm_models", "ptex"): "has no generator of its own",
-    ("diffusion", "ptex"): "has no generator of its own",
+    ("timm_models", "ptex"): _NO_GENERATOR,
+    ("diffusion", "ptex"): _NO_GENERATOR,
 }
 """What an unchanged program rightly says at its end, by its name and target."""
 
@@ -104,9 +107,6 @@ _ITSELF = "NOTHING RAN ON THE DEVICE"
 
 _MIXED = "Expected all tensors to be on the same device"
 """accelerate takes the card, and the Trainer of transformers, which does not know it, the CPU."""
-
-_NO_GENERATOR = "has no generator of its own"
-"""The program asks for a generator on the card."""
 
 PORTABLE = {
     **{

@@ -57,8 +57,10 @@ def asked(ranks: Collection[int] | None) -> bool:
 
     A process whose rank nobody has said yet may be; it is to be asked again.
     """
+    if ranks is None:
+        return True
     known = known_rank()
-    return ranks is None or known is None or known in ranks
+    return known is None or known in ranks
 
 
 def autoload() -> None:

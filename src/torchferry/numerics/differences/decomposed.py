@@ -12,7 +12,6 @@ from torchferry.numerics.differences.alignment import Alignment, group
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import Errors
 from torchferry.numerics.differences.record import Rows
-from torchferry.numerics.differences.stepwise import occurrences
 
 _BETTER = 4.0
 """A result whose error is this much smaller did not get it from the row: a half of a sum is off by about its size."""
@@ -51,7 +50,7 @@ def parts(
         return []
     place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
     made_of = _made_of(a)
-    marks = occurrences(a)
+    marks = a.marks
     chosen = []
     for place in reversed(off.tolist()):  # what is made of a part may be one itself, and tells nothing then
         row = aligned.pairs[place][0]

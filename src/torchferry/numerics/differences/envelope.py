@@ -8,7 +8,6 @@ from torchferry.numerics.differences.alignment import Alignment, align
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import ALLOWED, errors
 from torchferry.numerics.differences.record import Record, Rows
-from torchferry.numerics.differences.stepwise import occurrences
 
 _TIMES = 8.0
 """How many times the reference's own distance a row may be off (TTrace, arXiv 2506.09280, perturbs for it)."""
@@ -35,7 +34,7 @@ class Envelope:
         found = errors(rows, again, own.pairs)
         if not np.nan_to_num(found.relative).any():
             return by_dtype  # it repeats itself bit for bit, which says nothing of another device
-        marks = occurrences(rows)
+        marks = rows.marks
         spread = {
             marks[row]: error
             for (row, _), error in zip(own.pairs, found.relative.tolist(), strict=True)

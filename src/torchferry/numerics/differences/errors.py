@@ -92,15 +92,10 @@ def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]], weights: Weights | No
         relative = np.where(distance > 0, distance / np.maximum(size, np.finfo(np.float32).tiny), 0.0)
         relative = np.maximum(relative, _leaning(a, b, index, size))
     relative[(finite_a != finite_b).any(1)] = np.inf
-    lengths_a = np.asarray([_length(a.shapes[row]) for row in index[:, 0]])
-    lengths_b = np.asarray([_length(b.shapes[row]) for row in index[:, 1]])
+    lengths_a, lengths_b = a.lengths[index[:, 0]], b.lengths[index[:, 1]]
     relative[lengths_a != lengths_b] = np.nan
     same = ((sketch_a == sketch_b) | (np.isnan(sketch_a) & np.isnan(sketch_b))).all(1) & (lengths_a == lengths_b)
     return Errors(index, relative, same)
-
-
-def _length(shape: tuple[int, ...]) -> float:
-    return float(np.prod(shape, dtype=np.float64))
 
 
 def _leaning(a: Rows, b: Rows, index: Array, size: Array) -> Array:
@@ -109,8 +104,8 @@ def _leaning(a: Rows, b: Rows, index: Array, size: Array) -> Array:
     A sum of `n` numbers is itself rounded, by about the root of `n`; only what is far beyond that counts, and it is
     brought to the measure of a distance: an error of `e` everywhere is a distance of `e` times the root of `n`.
     """
-    lengths = np.asarray([min(_length(a.shapes[row]), 2.0**16) for row in index[:, 0]])
-    whole = np.asarray([max(_length(a.shapes[row]), 1.0) for row in index[:, 0]])
+    whole = np.maximum(a.lengths[index[:, 0]], 1.0)
+    lengths = np.minimum(a.lengths[index[:, 0]], names.SAMPLE)
     part = size * np.sqrt(np.maximum(lengths, 1) / whole)
     apart = np.abs(a.sums[index[:, 0]] - b.sums[index[:, 1]]) / np.maximum(part, np.finfo(np.float32).tiny)
     apart = np.where(np.isfinite(apart), apart, 0.0)
@@ -134,8 +129,8 @@ def _scales(rows: Rows, index: Array, weights: Weights) -> Array:
         if base in ("sum", "add", "sub", "rsub"):
             found[place] = max(norms)
         elif base in ("mm", "bmm", "addmm", "baddbmm") and len(used) >= 2:
-            lengths = [_length(rows.shapes[one]) for one in used]
-            inner = np.sqrt(max(1.0, lengths[-1] * lengths[-2] / max(1.0, _length(rows.shapes[row]))))
+            lengths = [float(rows.lengths[one]) for one in used]
+            inner = np.sqrt(max(1.0, lengths[-1] * lengths[-2] / max(1.0, float(rows.lengths[row]))))
             found[place] = norms[-1] * norms[-2] / np.sqrt(inner)
         elif base in ("mm", "addmm") and rows.shapes[used[0]] and rows.shapes[row]:
             sides = rows.shapes[used[0]][-1], rows.shapes[row][-1]

@@ -53,9 +53,23 @@ class Rows:
     @cached_property
     def least(self) -> Array:
         """What each norm is at least, by its sum and length: of equal numbers a sketch may show little."""
-        lengths = [min(float(np.prod(shape, dtype=np.float64)), names.SAMPLE) for shape in self.shapes]
-        least: Array = np.abs(self.sums) / np.sqrt(np.maximum(lengths, 1.0))
+        least: Array = np.abs(self.sums) / np.sqrt(np.clip(self.lengths, 1.0, names.SAMPLE))
         return np.where(np.isfinite(least), least, 0.0)
+
+    @cached_property
+    def lengths(self) -> Array:
+        """How many elements each row's tensor has."""
+        return np.asarray([float(np.prod(shape, dtype=np.float64)) for shape in self.shapes])
+
+    @cached_property
+    def marks(self) -> list[tuple[object, ...]]:
+        """A mark for each row that is the same in each step: what it is, and the how many-th of its kind."""
+        seen: dict[object, int] = {}
+        marks: list[tuple[object, ...]] = []
+        for key in self.keys:
+            number = seen[key] = seen.get(key, -1) + 1
+            marks.append((key._replace(dtype=""), number))
+        return marks
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Past:
 
     def add(self, step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array) -> None:
         """Take in a step that was compared."""
-        marks = occurrences(a)
+        marks = a.marks
         held: dict[str, list[tuple[float, float]]] = {}
         for (row, _), error in zip(aligned.pairs, found.relative.tolist(), strict=True):
             if not np.isfinite(error):
@@ -118,7 +118,7 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
         past: What earlier steps showed.
     """
     effective = _effective(a, aligned, found)
-    marks = occurrences(a)
+    marks = a.marks
     summed = [] if past.rows else _summed(a, aligned, limits, effective)
     growth = JUMP * max(1, step - past.step)
     since = max(1, step - past.of_step)
@@ -167,16 +167,6 @@ def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) 
         summed.append(max(before + own.get(row, 0.0), _flipped(a, row, came_in)))
         highest = max(highest, summed[-1])
     return summed
-
-
-def occurrences(rows: Rows) -> list[tuple[object, ...]]:
-    """Return for each row a mark that is the same in each step: what it is, and the how many-th of its kind."""
-    seen: dict[object, int] = {}
-    marks: list[tuple[object, ...]] = []
-    for key in rows.keys:
-        number = seen[key] = seen.get(key, -1) + 1
-        marks.append((key._replace(dtype=""), number))
-    return marks
 
 
 def _effective(a: Rows, aligned: Alignment, found: Errors) -> list[float]:

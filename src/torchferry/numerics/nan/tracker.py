@@ -26,7 +26,7 @@ from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
 from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import KINDS
+from torchferry.numerics.statistics import FINITE, KINDS
 from torchferry.numerics.steps import Steps
 from torchferry.numerics.summaries.finding import told
 from torchferry.numerics.unseen import unseen
@@ -318,6 +318,8 @@ class NanInfTracker:
         ends = {self._mode.maker(part) for one in (*kept, *self._losses()) for part in parts(one) or ()}
         given, gives = self._mode.given, self._mode.gives
         results, kinds = self._mode.taken()
+        if all(kind == FINITE for kind in kinds):
+            return []
         if optimizer is None:  # what a module makes and does not give, such as a mask that is not needed, is no end
             ends |= given
             known = (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
