@@ -168,7 +168,8 @@ def _targets(file: PythonFile, top: ast.AST) -> list[ast.expr]:
         found += parent.targets
     elif isinstance(parent, (ast.AnnAssign, ast.AugAssign)) and top is parent.value:
         found.append(parent.target)
-    found += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
+    if file.named_expressions:
+        found += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
     return found
 
 

@@ -35,7 +35,7 @@ from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
-from torchferry.source.suppress import Suppression, suppressions
+from torchferry.source.suppress import Suppression, Suppressions, suppressions
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
@@ -212,14 +212,19 @@ class Engine:
             found = [covered(finding) for finding in found]
         if self.target.module:
             found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
-        comments = suppressions(context.source)
+        comments = Suppressions(suppressions(context.source))
         staying: dict[str, Message] = {}
         if isinstance(context, PythonContext) and found and not in_force:  # a redirected condition stays true
             found, staying = bind(context, found, self._binding)
+        used = {
+            comment
+            for finding in found
+            for comment in comments.covering(finding.code, finding.location.line, finding.location.end_line)
+        }
         unused = [
             UnusedSuppression().at(context, comment)
-            for comment in comments
-            if not _covers_any(comment, found) and not _is_of_run(comment)
+            for comment in comments.all
+            if comment not in used and not _is_of_run(comment)
         ]
         return tuple(sorted(settle_groups(found + unused, comments, self.selection, staying), key=_order))
 
@@ -283,10 +288,6 @@ def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> lis
         if insertion is not None:
             edits.append(insertion)
     return list(dict.fromkeys(edits))
-
-
-def _covers_any(comment: Suppression, findings: list[Finding]) -> bool:
-    return any(comment.covers(finding.code, finding.location.line, finding.location.end_line) for finding in findings)
 
 
 def _is_of_run(comment: Suppression) -> bool:

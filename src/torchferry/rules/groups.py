@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.examined import Selection
-from torchferry.source.suppress import Suppression
+from torchferry.source.suppress import Suppressions
 
 _WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}
 
 
 def settle_groups(
     findings: list[Finding],
-    comments: list[Suppression],
+    comments: Suppressions,
     selection: Selection,
     staying: Mapping[str, Message] = MappingProxyType({}),
 ) -> list[Finding]:
@@ -31,8 +33,8 @@ def settle_groups(
     wanted: list[Finding] = []
     for finding in findings:
         place = finding.location
-        kept = not selection.wants(finding.code, place.path) or any(
-            comment.covers(finding.code, place.line, place.end_line) for comment in comments
+        kept = not selection.wants(finding.code, place.path) or bool(
+            comments.covering(finding.code, place.line, place.end_line)
         )
         if not kept:
             wanted.append(finding)
@@ -49,16 +51,18 @@ def settle_groups(
 
 def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
     """Block the groups that need a blocked one, until there are no more."""
-    while True:
-        more = {
-            finding.group: blocked[need]
-            for finding in findings
-            for need in finding.needs
-            if finding.group and finding.group not in blocked and need in blocked
-        }
-        if not more:
-            return
-        blocked |= more
+    dependents: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.group:
+            for need in finding.needs:
+                dependents.setdefault(need, []).append(finding.group)
+    waiting = deque(blocked)
+    while waiting:
+        need = waiting.popleft()
+        for group in dependents.get(need, ()):
+            if group not in blocked:
+                blocked[group] = blocked[need]
+                waiting.append(group)
 
 
 def _blocking(finding: Finding, kept: bool) -> Message:
@@ -95,14 +99,26 @@ def _because(finding: Finding, reason: Message) -> Message:
 
 def without_overlaps(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings whose edits do not touch one another; the rest is found again in the next pass."""
-    taken: list[Edit] = []
+    taken: list[Edit] = []  # in order of position, as are their ends, since they do not overlap
+    ends: list[int] = []
     chosen = []
     for finding in findings:
-        if all(_apart(edit, other) or edit == other for edit in finding.edits for other in taken):
-            taken += finding.edits
-            chosen.append(finding)
+        if any(_overlaps(edit, taken, ends) for edit in finding.edits):
+            continue
+        for edit in finding.edits:
+            index = bisect_left(taken, edit)
+            if index == len(taken) or taken[index] != edit:
+                taken.insert(index, edit)
+                ends.insert(index, edit.end)
+        chosen.append(finding)
     return chosen
 
 
-def _apart(one: Edit, other: Edit) -> bool:
-    return one.end <= other.start or other.end <= one.start
+def _overlaps(edit: Edit, taken: list[Edit], ends: list[int]) -> bool:
+    """Whether an edit touches the text of another one that is not the same."""
+    index = bisect_right(ends, edit.start)
+    while index < len(taken) and taken[index].start < edit.end:
+        if taken[index] != edit:
+            return True
+        index += 1
+    return False

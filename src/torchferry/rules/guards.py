@@ -21,7 +21,6 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.keeping import kept
-from torchferry.source.python import PythonFile
 
 
 class Bound(NamedTuple):
@@ -55,6 +54,7 @@ class _Guards:
         self.staying: dict[str, Message] = {}
         self._parents: dict[str, str] = {}  # group -> a group that it was united with
         self._needs: dict[str, set[str]] = {}  # group -> groups of conditions that it was made from
+        self._needs_of: dict[str, list[str]] = {}  # the same, by what a group is united with
         self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost first
         self._guarded: dict[str, list[ast.AST]] = {}
         self._named: set[str] = set()  # groups of conditions that are kept under a name
@@ -62,7 +62,7 @@ class _Guards:
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(found):
-            node = node_at(self.file, _span(context, finding))
+            node = self.file.node_at(*_span(context, finding))
             if node is not None:
                 bound = finding.code in binding or context.names.qualified(node) in cuda.questions()
                 if bound or finding.edits:
@@ -83,6 +83,8 @@ class _Guards:
         for condition in {condition.top: condition for _, condition in conditions}.values():
             self._roots.setdefault(condition.top, []).insert(0, self._conditions[condition.top])
         self._stay({index for index, _ in conditions})
+        for name, of in self._needs.items():
+            self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
         findings = [self._grouped(index, finding) for index, finding in enumerate(self.found)]
         self._leave_idle({index for index, _ in conditions}, findings)
         return Bound(_with_imports(findings), {self._group(name): why for name, why in self.staying.items()})
@@ -191,11 +193,13 @@ class _Guards:
 
     def _leave_idle(self, asking: set[int], findings: list[Finding]) -> None:
         """Let conditions stay that guard nothing but calls which do nothing without CUDA."""
+        guarded: dict[str, list[ast.AST]] = {}
+        for name, nodes in self._guarded.items():
+            guarded.setdefault(self._group(name), []).extend(nodes)
+        named = {self._group(name) for name in self._named}
         for index in asking:
             group = findings[index].group
-            nodes = [node for name, nodes in self._guarded.items() if self._group(name) == group for node in nodes]
-            named = any(self._group(name) == group for name in self._named)
-            if nodes and not named and all(map(self._is_idle, nodes)):
+            if group in guarded and group not in named and all(map(self._is_idle, guarded[group])):
                 self.staying.setdefault(group, say("what it guards does nothing without CUDA"))
 
     def _is_idle(self, node: ast.AST) -> bool:
@@ -230,41 +234,13 @@ class _Guards:
             chain = chain[1:]  # its test asks for nothing of CUDA's: the condition around it decides
         needs = [*finding.needs, *(chain[1:] if binds else chain)]
         for group in chain:
-            needs += (
-                self._group(need) for name, of in self._needs.items() if self._group(name) == group for need in of
-            )
+            needs += map(self._group, self._needs_of.get(group, ()))
         first = chain[0] if binds else finding.group
         return finding._replace(group=first, needs=tuple(dict.fromkeys(need for need in needs if need != first)))
 
 
 _DEPTH = 8
 """How many names are followed from one to the next."""
-
-
-def node_at(file: PythonFile, span: tuple[int, int]) -> ast.AST | None:
-    """Return the innermost node that holds a span of offsets, or None where the file has none."""
-    node: ast.AST = file.tree
-    while True:
-        inner = next((child for child in _children(node) if _holds(file, child, span)), None)
-        if inner is None:
-            return None if node is file.tree else node
-        node = inner
-
-
-def _children(node: ast.AST) -> Iterable[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
-            yield child
-        else:  # arguments, comprehensions, cases: their parts have places, they themselves have none to rely on
-            yield from _children(child)
-
-
-def _holds(file: PythonFile, node: ast.AST, span: tuple[int, int]) -> bool:
-    try:
-        start, end = file.span(node)
-    except ValueError:
-        return False
-    return start <= span[0] and span[1] <= end
 
 
 def _span(context: PythonContext, finding: Finding) -> tuple[int, int]:

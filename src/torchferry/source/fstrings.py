@@ -9,148 +9,125 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
+import warnings
 from typing import NamedTuple
 
 from torchferry.source.text import SourceText
 
-_EXACT = sys.version_info >= (3, 12)
 _PREFIX = re.compile(r"[rRbBuUfFtT]{0,3}(?:'''|\"\"\"|'|\")")
+_DEBUG = re.compile(r"\s*[}:!]")
 _BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
 
 
-class Field(NamedTuple):
-    """One replacement field: offsets of the braces, of the expression in them, and fields of its format."""
+class _Field(NamedTuple):
+    """One replacement field: offsets of its braces, of the expression and the format in it, and the format's fields."""
 
     start: int
     end: int
     expression: tuple[int, int]
-    nested: tuple[Field, ...]
+    format_spec: tuple[int, int]
+    nested: tuple[_Field, ...]
 
 
-class FString:
-    """An f-string (with the plain strings joined to it) and where its parts stand in the file.
+def spans_in_fstring(joined: ast.JoinedStr, text: str, offset: int) -> dict[ast.AST, tuple[int, int]]:
+    """Return where the parts of an f-string stand in the file, on any Python.
 
-    Attributes:
-        joined: The node.
-        text: Its source text, quotes and prefixes included.
+    The span of a literal part is the raw text between its neighbours. Parts whose expression cannot be read by
+    itself are left out.
+
+    Args:
+        joined: The node of an outermost f-string.
+        text: Its source text (with the plain strings joined to it), quotes and prefixes included.
         offset: Offset of `text` in the file.
-    """
-
-    def __init__(self, joined: ast.JoinedStr, text: str, offset: int) -> None:
-        self.joined = joined
-        self.text = text
-        self.offset = offset
-        self._fields: list[Field] | None = None
-
-    @property
-    def fields(self) -> list[Field]:
-        """The replacement fields in order, offsets counted in `text`.
-
-        Raises:
-            ValueError: the fields found in the text are not those of the node.
-        """
-        if self._fields is None:
-            found = _Scanner(self.text).fields()
-            values = [value for value in self.joined.values if isinstance(value, ast.FormattedValue)]
-            if len(found) != len(values):
-                raise ValueError("the parts of an f-string could not be told apart")
-            self._fields = found
-        return self._fields
-
-    def literal(self, constant: ast.Constant) -> tuple[int, int]:
-        """Return the span in the file of the raw text that holds a literal part: between its neighbours."""
-        index = self.joined.values.index(constant)
-        before = sum(isinstance(value, ast.FormattedValue) for value in self.joined.values[:index])
-        start = self.fields[before - 1].end if before else 0
-        end = self.fields[before].start if before < len(self.fields) else len(self.text)
-        return self.offset + start, self.offset + end
-
-
-class _Step(NamedTuple):
-    """How to get from a node to one of its children."""
-
-    field: str
-    place: int | None
-
-
-def locate_in_fstring(fstring: FString, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> tuple[int, int]:
-    """Return the span in the file of a node inside an f-string, on any Python.
 
     Raises:
-        ValueError: the node could not be found in the text.
+        ValueError: the replacement fields found in the text are not those of the node.
     """
-    steps: list[_Step] = []
-    while node is not fstring.joined:
-        parent = parents[node]
-        steps.append(_step(parent, node))
-        node = parent
-    return _follow(fstring, steps[::-1])
+    spans: dict[ast.AST, tuple[int, int]] = {}
+    waiting = [(joined, text, offset)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the file has been parsed: what Python warns of is no news
+        while waiting:
+            node, own_text, start = waiting.pop()
+            try:
+                fields = _Scanner(own_text).fields()
+            except IndexError:
+                raise ValueError("an f-string has no end") from None
+            inner = _place_parts(node, fields, (0, len(own_text)), own_text, start, spans)
+            waiting += ((nested, own_text[first:last], start + first) for nested, (first, last) in inner)
+    return spans
 
 
-def _step(parent: ast.AST, child: ast.AST) -> _Step:
-    for name, value in ast.iter_fields(parent):
-        if value is child:
-            return _Step(name, None)
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                if item is child:
-                    return _Step(name, index)
-    raise ValueError("node is not a child of its parent")
+_Nested = list[tuple[ast.JoinedStr, tuple[int, int]]]
+"""F-strings inside the expressions of another, with their spans in its text."""
 
 
-def _take(node: ast.AST, step: _Step) -> ast.AST:
-    value = getattr(node, step.field)
-    child = value if step.place is None else value[step.place]
-    assert isinstance(child, ast.AST)
-    return child
+def _place_parts(
+    joined: ast.JoinedStr,
+    fields: list[_Field],
+    within: tuple[int, int],
+    text: str,
+    offset: int,
+    spans: dict[ast.AST, tuple[int, int]],
+) -> _Nested:
+    """Add the parts of an f-string, or of a format specification, to `spans`; return the f-strings inside of it.
+
+    Raises:
+        ValueError: `fields` are not those of the node.
+    """
+    if len(fields) != sum(isinstance(value, ast.FormattedValue) for value in joined.values):
+        raise ValueError("the parts of an f-string could not be told apart")
+    nested: _Nested = []
+    following = iter(fields)
+    at = within[0]
+    field = next(following, None)
+    for value in joined.values:
+        if not isinstance(value, ast.FormattedValue):
+            spans[value] = (offset + at, offset + (within[1] if field is None else field.start))
+            continue
+        assert field is not None
+        spans[value] = (offset + field.start, offset + field.end)
+        nested += _place_expression(value.value, field.expression, text, offset, spans)
+        spec = value.format_spec
+        if isinstance(spec, ast.JoinedStr):
+            spans[spec] = (offset + field.format_spec[0], offset + field.format_spec[1])
+            nested += _place_parts(spec, list(field.nested), field.format_spec, text, offset, spans)
+        at = field.end
+        field = next(following, None)
+    return nested
 
 
-def _follow(fstring: FString, steps: list[_Step]) -> tuple[int, int]:
-    node: ast.AST = fstring.joined
-    fields: tuple[Field, ...] = tuple(fstring.fields)
-    position = 0
-    while True:
-        # `node` is a JoinedStr whose fields are `fields`; the next two steps choose one of them.
-        choice = steps[position].place
-        assert isinstance(node, ast.JoinedStr)
-        assert choice is not None
-        formatted = node.values[choice]
-        if not isinstance(formatted, ast.FormattedValue) or position + 1 == len(steps):
-            raise ValueError("a literal part has no position of its own")
-        chosen = fields[sum(isinstance(value, ast.FormattedValue) for value in node.values[:choice])]
-        if steps[position + 1].field != "format_spec":
-            break
-        assert formatted.format_spec is not None
-        node, fields, position = formatted.format_spec, chosen.nested, position + 2
-        if position == len(steps):
-            raise ValueError("a format specification has no position of its own")
-    return _in_expression(fstring, chosen, steps[position + 2 :])
-
-
-def _in_expression(fstring: FString, field: Field, steps: list[_Step]) -> tuple[int, int]:
-    start, end = field.expression
-    wrapped = SourceText(f"({fstring.text[start:end]})")
+def _place_expression(
+    expression: ast.expr, within: tuple[int, int], text: str, offset: int, spans: dict[ast.AST, tuple[int, int]]
+) -> _Nested:
+    """Add an expression of a field, and what it is made of, to `spans`, from a reading of its text by itself."""
+    start, end = within
+    wrapped = SourceText(f"({text[start:end]})")
     try:
-        node: ast.AST = ast.parse(wrapped.text, mode="eval").body
-    except SyntaxError:
-        raise ValueError("the expression in an f-string could not be read") from None
-    origin = fstring.offset + start - 1  # one parenthesis was added
-    for index, step in enumerate(steps):
-        if isinstance(node, ast.JoinedStr):
-            first, last = _span(wrapped, node)
-            inner = FString(node, wrapped.text[first:last], origin + first)
-            return _follow(inner, steps[index:])
-        node = _take(node, step)
-    first, last = _span(wrapped, node)
-    return origin + first, origin + last
-
-
-def _span(source: SourceText, node: ast.AST) -> tuple[int, int]:
-    return (
-        source.offset(node.lineno, node.col_offset),  # type: ignore[attr-defined]
-        source.offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
-    )
+        read = ast.parse(wrapped.text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    placed: dict[ast.AST, tuple[int, int]] = {}
+    nested: _Nested = []
+    waiting: list[tuple[ast.AST, ast.AST]] = [(expression, read)]
+    while waiting:
+        node, twin = waiting.pop()
+        children, of_twin = list(ast.iter_child_nodes(node)), list(ast.iter_child_nodes(twin))
+        if node.__class__ is not twin.__class__ or len(children) != len(of_twin):
+            return []
+        if isinstance(twin, (ast.expr, ast.keyword, ast.arg)):
+            assert twin.end_lineno is not None
+            assert twin.end_col_offset is not None
+            # One parenthesis was added; a tuple without any would otherwise take it for its own.
+            first = max(start, start - 1 + wrapped.offset(twin.lineno, twin.col_offset))
+            last = min(end, start - 1 + wrapped.offset(twin.end_lineno, twin.end_col_offset))
+            placed[node] = (offset + first, offset + last)
+            if isinstance(node, ast.JoinedStr):
+                nested.append((node, (first, last)))
+                continue
+        waiting += zip(children, of_twin, strict=True)
+    spans |= placed
+    return nested
 
 
 class _Scanner:
@@ -159,8 +136,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def fields(self) -> list[Field]:
-        found: list[Field] = []
+    def fields(self) -> list[_Field]:
+        found: list[_Field] = []
         at = 0
         while at < len(self.text):
             match = _PREFIX.match(self.text, at)
@@ -171,7 +148,7 @@ class _Scanner:
             at = between.end() if between else at
         return found
 
-    def _string(self, at: int, opening: str, found: list[Field] | None) -> int:
+    def _string(self, at: int, opening: str, found: list[_Field] | None) -> int:
         """Scan one string from behind its opening quote; return the offset behind its closing quote."""
         quote = opening.lstrip("rRbBuUfFtT")
         prefix = opening[: -len(quote)].lower()
@@ -199,11 +176,11 @@ class _Scanner:
                 at += 1
         raise ValueError("an f-string has no end")
 
-    def _field(self, start: int) -> Field:
+    def _field(self, start: int) -> _Field:
         text = self.text
         at = self._expression_end(start + 1)
         expression = (start + 1, at)
-        nested: list[Field] = []
+        nested: list[_Field] = []
         if text[at] == "=":
             at += 1
             while text[at].isspace():
@@ -212,8 +189,10 @@ class _Scanner:
             at += 2
             while text[at].isspace():
                 at += 1
+        spec = at
         if text[at] == ":":
             at += 1
+            spec = at
             while text[at] != "}":
                 if text[at] == "{":
                     nested.append(self._field(at))
@@ -222,7 +201,7 @@ class _Scanner:
                     at += 1
         if text[at] != "}":
             raise ValueError("a field of an f-string has no end")
-        return Field(start, at + 1, expression, tuple(nested))
+        return _Field(start, at + 1, expression, (spec, at), tuple(nested))
 
     def _expression_end(self, at: int) -> int:
         """Return where the expression of a field ends: at `}`, `:`, `!r` or a debugging `=`."""
@@ -243,12 +222,7 @@ class _Scanner:
             elif depth == 0 and (
                 char == ":"
                 or (char == "!" and text[at + 1] != "=")
-                or (
-                    char == "="
-                    and text[at + 1] != "="
-                    and text[at - 1] not in "=!<>"
-                    and text[at + 1 :].lstrip()[:1] in ("}", ":", "!")
-                )
+                or (char == "=" and text[at + 1] != "=" and text[at - 1] not in "=!<>" and _DEBUG.match(text, at + 1))
             ):
                 return at
             elif char == "#":

@@ -54,6 +54,7 @@ class Names:
         self._origins: dict[ast.AST, str | None] = {}
         self._references: dict[str, list[Reference]] = {}
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
+        self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
 
     # --- bindings ---
 
@@ -82,14 +83,15 @@ class Names:
 
     def uses(self, identifier: str, scope: ast.AST) -> list[ast.Name]:
         """Return the loads of the variable `identifier` that `scope` binds."""
-        loads = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
-        if scope is self.file.tree and len(self._scopes(identifier)) == 1:
-            return loads  # no other scope binds the name, so every use is of this one
-        return [
-            name
-            for name in self.file.names.get(identifier, ())
-            if isinstance(name.ctx, ast.Load) and self.variable_scope(identifier, self.file.scope(name)) is scope
-        ]
+        found = self._uses.get((identifier, scope))
+        if found is None:
+            found = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
+            if scope is not self.file.tree or len(self._scopes(identifier)) > 1:
+                found = [
+                    name for name in found if self.variable_scope(identifier, self.file.scope(name)) is scope
+                ]  # else no other scope binds the name, so every use is of this one
+            self._uses[identifier, scope] = found
+        return found
 
     def _scopes(self, identifier: str) -> dict[ast.AST, list[ast.AST]]:
         """Return the nodes that bind `identifier`, by the scope that they bind it in."""

@@ -7,13 +7,17 @@ is freed as soon as the file is dropped, without the garbage collector.
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
 import warnings
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from torchferry.core.finding import Location
 from torchferry.core.messages import Message, say
-from torchferry.source.fstrings import FString, locate_in_fstring
+from torchferry.source.fstrings import spans_in_fstring
 from torchferry.source.text import SourceText
 
 SCOPES = (
@@ -63,6 +67,7 @@ class PythonFile:
         imports: Import statements.
         functions: Function definitions.
         classes: Class definitions.
+        named_expressions: Assignments inside expressions (`:=`).
     """
 
     def __init__(self, path: str, source: SourceText, tree: ast.Module | None = None) -> None:
@@ -79,10 +84,17 @@ class PythonFile:
         self.imports: list[ast.Import | ast.ImportFrom] = []
         self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         self.classes: list[ast.ClassDef] = []
+        self.named_expressions: list[ast.NamedExpr] = []
+        self._fstrings: list[ast.JoinedStr] = []
         self._index()
         for table in (self.names, self.attributes, self.keywords, self.arguments, self.binders):
             table.default_factory = None  # from here on, asking for a name must not add it
-        self._fstrings: dict[ast.AST, FString] = {}
+        self._outermost: dict[ast.AST, ast.JoinedStr] | None = None
+        self._spans: dict[ast.JoinedStr, dict[ast.AST, tuple[int, int]]] = {}
+        self._children: dict[ast.AST, tuple[list[int], list[_Placed]]] = {}
+        self._path: list[_Placed] = []
+        self._keys: dict[ast.Dict, dict[ast.AST, ast.expr | None]] = {}
+        self._item_reads: dict[str, list[ast.Subscript]] | None = None
 
     def _index(self) -> None:
         parents, names, attributes, strings = self.parents, self.names, self.attributes, self.strings
@@ -120,6 +132,22 @@ class PythonFile:
             register = _REGISTER.get(kind)
             if register is not None:
                 register(self, node)
+
+    def keys_of(self, dictionary: ast.Dict) -> dict[ast.AST, ast.expr | None]:
+        """Return the key of each value in a dictionary display; None for what is unpacked with `**`."""
+        if dictionary not in self._keys:
+            self._keys[dictionary] = dict(zip(dictionary.values, dictionary.keys, strict=True))
+        return self._keys[dictionary]
+
+    def item_reads(self, key: str) -> list[ast.Subscript]:
+        """Return where an item is read by this string: `config["device"]`, whatever `config` is."""
+        if self._item_reads is None:
+            self._item_reads = {}
+            for constant in self.strings:
+                parent = self.parents.get(constant)
+                if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
+                    self._item_reads.setdefault(str(constant.value), []).append(parent)
+        return self._item_reads.get(key, [])
 
     def scope(self, node: ast.AST) -> ast.AST:
         """Return the scope whose names `node` sees: a function, lambda, class, comprehension or the module.
@@ -163,11 +191,23 @@ class PythonFile:
         Raises:
             ValueError: the node lies in an f-string whose parts could not be told apart.
         """
-        if not _EXACT_FSTRINGS:
+        if not _EXACT_FSTRINGS and self._fstrings:
             joined = self.fstring_of(node)
             if joined is not None and joined is not node:
-                return locate_in_fstring(self.fstring(joined), node, self.parents)
+                return self._span_in(joined, node)
         return self._own_span(node)
+
+    def literal_span(self, constant: ast.Constant) -> tuple[int, int]:
+        """Return the span of a string constant: with its quotes, or the raw text of a literal part of an f-string.
+
+        Raises:
+            ValueError: the constant lies in an f-string whose parts could not be told apart.
+        """
+        if self._fstrings and isinstance(self.parents.get(constant), ast.JoinedStr):
+            joined = self.fstring_of(constant)
+            assert joined is not None
+            return self._span_in(joined, constant)
+        return self.span(constant)
 
     def _own_span(self, node: ast.AST) -> tuple[int, int]:
         offset = self.source.offset
@@ -176,23 +216,61 @@ class PythonFile:
             offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
         )
 
+    def _span_in(self, joined: ast.JoinedStr, node: ast.AST) -> tuple[int, int]:
+        spans = self._spans.get(joined)
+        if spans is None:
+            start, end = self._own_span(joined)
+            try:
+                spans = spans_in_fstring(joined, self.source.text[start:end], start)
+            except ValueError:
+                spans = {}
+            self._spans[joined] = spans
+        if node not in spans:
+            raise ValueError("the parts of an f-string could not be told apart")
+        return spans[node]
+
     def fstring_of(self, node: ast.AST) -> ast.JoinedStr | None:
         """Return the outermost f-string that holds `node` (or is it), or None."""
-        found = None
-        current: ast.AST | None = node
-        while current is not None and not isinstance(current, ast.stmt):
-            if isinstance(current, ast.JoinedStr):
-                found = current
-            current = self.parents.get(current)
-        return found
+        if not self._fstrings:
+            return None
+        if self._outermost is None:
+            self._outermost = {}
+            for joined in self._fstrings:  # an outer one comes before those in it
+                if joined not in self._outermost:
+                    self._outermost.update((part, joined) for part in ast.walk(joined))
+        return self._outermost.get(node)
 
-    def fstring(self, joined: ast.JoinedStr) -> FString:
-        """Return the parts of an outermost f-string, as they stand in the text."""
-        found = self._fstrings.get(joined)
-        if found is None:
-            start, end = self._own_span(joined)
-            found = self._fstrings[joined] = FString(joined, self.source.text[start:end], start)
-        return found
+    def node_at(self, start: int, end: int) -> ast.AST | None:
+        """Return the innermost node that holds a span of offsets, or None where the file has none.
+
+        Questions in order of position are the cheapest: each goes on from the answer before.
+        """
+        path = self._path
+        while path and not (path[-1].start <= start and end <= path[-1].end):
+            path.pop()
+        while (inner := self._child_at(path[-1].node if path else self.tree, start, end)) is not None:
+            path.append(inner)
+        return path[-1].node if path else None
+
+    def _child_at(self, node: ast.AST, start: int, end: int) -> _Placed | None:
+        """Return the child of a node that holds a span. Children do not overlap: at most one does."""
+        known = self._children.get(node)
+        if known is None:
+            placed = sorted(self._placed_children(node), key=_Placed.begins)
+            known = self._children[node] = ([child.start for child in placed], placed)
+        starts, children = known
+        index = bisect_right(starts, start) - 1
+        return children[index] if index >= 0 and end <= children[index].end else None
+
+    def _placed_children(self, node: ast.AST) -> Iterator[_Placed]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
+                continue  # a literal part is what the f-string says, not a node beside its fields
+            if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
+                with contextlib.suppress(ValueError):  # in an f-string that could not be read
+                    yield _Placed(*self.span(child), child)
+            else:  # arguments, comprehensions, cases: their parts have places, they themselves have none to rely on
+                yield from self._placed_children(child)
 
     def text(self, node: ast.AST) -> str:
         """Return the source text of a node."""
@@ -202,6 +280,18 @@ class PythonFile:
     def location(self, start: int, end: int) -> Location:
         """Return the location of a span of offsets."""
         return Location(self.path, *self.source.position(start), *self.source.position(end))
+
+
+class _Placed(NamedTuple):
+    """A node and the span of offsets that it takes."""
+
+    start: int
+    end: int
+    node: ast.AST
+
+    def begins(self) -> int:
+        """Return where it begins."""
+        return self.start
 
 
 def parse(text: str) -> ast.Module:
@@ -322,6 +412,16 @@ def _register_outer(file: PythonFile, node: ast.AST) -> None:
         file.binders[name].append(node)
 
 
+def _register_named_expression(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.NamedExpr)
+    file.named_expressions.append(node)
+
+
+def _register_fstring(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.JoinedStr)
+    file._fstrings.append(node)
+
+
 _REGISTER = {
     ast.FunctionDef: _register_function,
     ast.AsyncFunctionDef: _register_function,
@@ -334,6 +434,8 @@ _REGISTER = {
     ast.MatchAs: _register_named,
     ast.MatchStar: _register_named,
     ast.MatchMapping: _register_named,
+    ast.NamedExpr: _register_named_expression,
+    ast.JoinedStr: _register_fstring,
     ast.Global: _register_outer,
     ast.Nonlocal: _register_outer,
 }

@@ -7,6 +7,8 @@ Such a comment speaks for its own line, or for the next one when it stands on a 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from torchferry.source.text import SourceText
@@ -21,21 +23,35 @@ class Suppression(NamedTuple):
 
     Attributes:
         line: The line that it speaks for; 0 for the whole file.
-        codes: Codes, or families such as `DEV`, that it names; empty for all.
         start: Offset of the comment.
         end: Offset of its end.
+        codes: Codes, or families such as `DEV`, that it names; empty for all.
     """
 
     line: int
-    codes: frozenset[str]
     start: int
     end: int
+    codes: frozenset[str]
 
     def covers(self, code: str, first: int, last: int) -> bool:
         """Whether it speaks for a finding of `code` on lines `first` to `last`."""
         if self.line and not first <= self.line <= last:
             return False
         return not self.codes or any(code.startswith(prefix) for prefix in self.codes)
+
+
+class Suppressions:
+    """The suppressing comments of a file, to be asked for those that speak for a place."""
+
+    def __init__(self, comments: Iterable[Suppression]) -> None:
+        self.all = sorted(comments)
+        self._lines = [comment.line for comment in self.all]  # those for the whole file come first, with line 0
+
+    def covering(self, code: str, first: int, last: int) -> list[Suppression]:
+        """Return the comments that speak for a finding of `code` on lines `first` to `last`."""
+        of_file = self.all[: bisect_right(self._lines, 0)]
+        of_lines = self.all[bisect_left(self._lines, max(first, 1)) : bisect_right(self._lines, last)]
+        return [comment for comment in (*of_file, *of_lines) if comment.covers(code, first, last)]
 
 
 def suppressions(source: SourceText) -> list[Suppression]:
@@ -51,5 +67,5 @@ def suppressions(source: SourceText) -> list[Suppression]:
             line = 0
         elif not text[match.start() - column + 1 : match.start()].strip():
             line += 1
-        found.append(Suppression(line, codes, match.start(), match.end()))
+        found.append(Suppression(line, match.start(), match.end(), codes))
     return found

@@ -6,12 +6,14 @@ import codecs
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from torchferry.core.finding import Edit
 from torchferry.core.messages import Message, say
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
 _BLANK = re.compile(rb"^[ \t\f]*(?:[#\r\n]|$)")
+_WIDE = re.compile(r"[^\x00-\x7f]")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _WIDE_BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -30,6 +32,30 @@ class UndecodableError(Exception):
         self.message = message
 
 
+class _WideCharacters(NamedTuple):
+    """The characters of one line that take more than one byte in UTF-8.
+
+    Attributes:
+        columns: For each, the column behind it, in bytes.
+        surplus: For each, how many bytes more than characters the line has up to that column.
+    """
+
+    columns: list[int]
+    surplus: list[int]
+
+    @staticmethod
+    def of(text: str, start: int, end: int) -> _WideCharacters:
+        """Return those of a line."""
+        columns: list[int] = []
+        surplus: list[int] = []
+        more = 0
+        for match in _WIDE.finditer(text, start, end):
+            more += len(match.group().encode("utf-8", "surrogatepass")) - 1
+            columns.append(match.end() - start + more)
+            surplus.append(more)
+        return _WideCharacters(columns, surplus)
+
+
 class SourceText:
     """Decoded text, the encoding that gives the same bytes back, and the offsets of its lines.
 
@@ -42,6 +68,7 @@ class SourceText:
         self.encoding = encoding
         self.bom = bom
         self._starts: list[int] | None = None
+        self._wide: dict[int, _WideCharacters] = {}
         self._ascii = text.isascii()
 
     def encode(self, text: str) -> bytes:
@@ -82,12 +109,12 @@ class SourceText:
         start = self.starts[line - 1]
         if self._ascii:
             return start + utf8_column
-        end = self.starts[line] if line < len(self.starts) else len(self.text)
-        head = self.text[start : min(start + utf8_column, end)]
-        if head.isascii():
-            return start + utf8_column
-        # At most `utf8_column` characters can hold that many bytes, so the slice is long enough.
-        return start + len(head.encode("utf-8")[:utf8_column].decode("utf-8", "ignore"))
+        wide = self._wide.get(line)
+        if wide is None:
+            end = self.starts[line] if line < len(self.starts) else len(self.text)
+            wide = self._wide[line] = _WideCharacters.of(self.text, start, end)
+        index = bisect_right(wide.columns, utf8_column) - 1
+        return start + (utf8_column if index < 0 else utf8_column - wide.surplus[index])
 
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line and column of an offset."""

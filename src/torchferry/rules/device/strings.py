@@ -23,11 +23,7 @@ def word_edits(context: PythonContext, node: ast.Constant, word: str, replacemen
     Raises:
         ValueError: the source of the literal does not spell the word as often as its value does.
     """
-    joined = context.file.fstring_of(node)
-    if joined is not None and node in joined.values:
-        start, end = context.file.fstring(joined).literal(node)
-    else:
-        start, end = context.file.span(node)
+    start, end = context.file.literal_span(node)
     found = [match.start() for match in re.finditer(re.escape(word), context.text[start:end])]
     if not isinstance(node.value, str) or len(found) != node.value.count(word):
         raise ValueError(f"the literal spells `{word}` in another form")
@@ -167,7 +163,5 @@ def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, s
 
 def literal_span(context: PythonContext, node: ast.Constant) -> tuple[int, int]:
     """Return the span to report for a string literal: itself, or the f-string that it is a part of."""
-    joined = context.file.fstring_of(node)
-    if joined is not None and node in joined.values:
-        return context.file.span(joined)
-    return context.file.span(node)
+    parent = context.file.parents.get(node)
+    return context.file.span(parent if isinstance(parent, ast.JoinedStr) else node)

@@ -66,18 +66,21 @@ class ShellEnvironment(Rule):
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
         places: dict[int, Place] = {}
+        named: dict[str, bool] = {}  # a name of the target's -> whether the file has it
         for place in self._places(context):
             if place.start not in places or places[place.start].value is None:
                 places[place.start] = place
         for start in sorted(places):
-            yield from self._report(context, places[start])
+            yield from self._report(context, places[start], named)
 
-    def _report(self, context: Context, place: Place) -> Iterable[Finding]:
+    def _report(self, context: Context, place: Place, named: dict[str, bool]) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
         found = replacement(context.target, name)
         if found is None:
             return
+        if found.use not in named:
+            named[found.use] = re.search(rf"(?<!\w){re.escape(found.use)}(?!\w)", context.text) is not None
         target = context.target.title
         if not found.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, found.use)] if found.use else []
@@ -92,7 +95,7 @@ class ShellEnvironment(Rule):
             yield self.finding(context, (start, end), message, Grade.MANUAL)
         elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
             yield self.finding(context, (start, end), found.message, Grade.MANUAL)
-        elif re.search(rf"(?<!\w){found.use}(?!\w)", context.text):
+        elif named[found.use]:
             reason = say("the file speaks of `{use}` itself", use=found.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE)

@@ -49,11 +49,7 @@ class UserPath(Rule):
         for node in context.file.strings:
             if not isinstance(node.value, str) or not any(old in node.value for old in context.options.paths):
                 continue
-            joined = context.file.fstring_of(node)
-            if joined is not None and node in joined.values:
-                start, end = context.file.fstring(joined).literal(node)
-            else:
-                start, end = context.file.span(node)
+            start, end = context.file.literal_span(node)
             yield from self._within(context, start, end)
 
     def check(self, context: Context) -> Iterable[Finding]:

@@ -34,10 +34,6 @@ class CudaProgram(Rule):
                 continue
             if is_text(context, node) or reason_to_keep(context, node) is not None:
                 continue
-            joined = context.file.fstring_of(node)
-            if joined is not None and node in joined.values:
-                start, end = context.file.fstring(joined).literal(node)
-            else:
-                start, end = context.file.span(node)
+            start, end = context.file.literal_span(node)
             for program in find_programs(context.target, context.text, start, end):
                 yield self.finding(context, (program.start, program.end), program.message, program.grade, program.edits)

@@ -38,16 +38,7 @@ def held_against(flow: Flow, other: ast.expr) -> Trace:
 
 def _met_peer(flow: Flow, other: ast.expr) -> bool:
     """Whether the file compares the same variable with another value of the kind, such as `cpu`."""
-    if not isinstance(other, (ast.Name, ast.Attribute)):
-        return False
-    dumped = ast.dump(other)
-    for node in flow.file.strings:
-        comparison = flow.file.parents.get(node)
-        if not isinstance(comparison, ast.Compare) or not flow.values.has_peer(node):
-            continue
-        if any(ast.dump(side) == dumped for side in (comparison.left, *comparison.comparators)):
-            return True
-    return False
+    return isinstance(other, (ast.Name, ast.Attribute)) and ast.dump(other) in flow.compared_with_peers
 
 
 def in_conditional(flow: Flow, node: ast.AST, conditional: ast.AST, path: Path) -> Trace:

@@ -33,15 +33,16 @@ def in_container(flow: Flow, node: ast.AST, container: ast.AST, path: Path) -> T
 def in_dictionary(flow: Flow, node: ast.AST, dictionary: ast.AST, path: Path) -> Trace:
     """Judge a value by its key, and a key by the other keys."""
     assert isinstance(dictionary, ast.Dict)
-    for key, value in zip(dictionary.keys, dictionary.values, strict=True):
-        if node is key:
-            return as_key(flow, dictionary)
-        if node is value and key is not None:
-            parent = flow.file.parents.get(dictionary)
-            if isinstance(parent, ast.keyword) and parent.arg and flow.lexicon.names(parent.arg):
-                return yes(say("argument `{name}`", name=parent.arg))
-            return under_key(flow, key, path)
-    return flow.follow(dictionary, path)
+    keys = flow.file.keys_of(dictionary)
+    if node not in keys:
+        return as_key(flow, dictionary)
+    key = keys[node]
+    if key is None:  # another dictionary is unpacked there
+        return flow.follow(dictionary, path)
+    parent = flow.file.parents.get(dictionary)
+    if isinstance(parent, ast.keyword) and parent.arg and flow.lexicon.names(parent.arg):
+        return yes(say("argument `{name}`", name=parent.arg))
+    return under_key(flow, key, path)
 
 
 def under_name(flow: Flow, name: ast.expr) -> Trace:
@@ -60,12 +61,7 @@ def under_key(flow: Flow, key: ast.expr, path: Path) -> Trace:
         return undecided()
     if flow.lexicon.names(text):
         return yes(say("value of `{name}`", name=text))
-    uses: list[ast.expr] = []
-    for other in flow.file.strings:
-        if other.value == text:
-            parent = flow.file.parents.get(other)
-            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
-                uses.append(parent)
+    uses: list[ast.expr] = list(flow.file.item_reads(text))
     uses += [use for use in flow.file.attributes.get(text, ()) if isinstance(use.ctx, ast.Load)]
     return flow.any_of(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
 
@@ -76,7 +72,7 @@ def as_key(flow: Flow, container: ast.expr) -> Trace:
     if isinstance(parent, ast.keyword) and parent.arg == "map_location":
         return no(say("names the device inside the checkpoint"))
     if isinstance(container, ast.Dict):
-        if any(key is not None and flow.values.has_peer(key) for key in container.keys):
+        if flow.values.has_peer_key(container):
             return yes(say("key beside other values of its kind"))
         if isinstance(parent, ast.Subscript) and flow.values.holds(parent.slice):
             return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))

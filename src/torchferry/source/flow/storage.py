@@ -91,7 +91,7 @@ def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trac
         return undecided()
     if flow.lexicon.names(function.name):
         return yes(say("returned by `{name}`", name=function.name))
-    if _returns_peer(flow, function):
+    if function in flow.returning_peers:
         return yes(say("returned by `{name}` beside other values of its kind", name=function.name))
     uses: list[ast.expr] = []
     for used in (*flow.file.names.get(function.name, ()), *flow.file.attributes.get(function.name, ())):
@@ -102,16 +102,6 @@ def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trac
             uses.append(used)  # a property
     return flow.any_of(
         uses, path, say("returned by `{name}`, whose use could not be followed to the end", name=function.name)
-    )
-
-
-def _returns_peer(flow: Flow, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(
-        isinstance(text, str) and flow.lexicon.is_peer(text)
-        for constant in flow.file.strings
-        for text in [constant.value]
-        if isinstance(flow.file.parents.get(constant), ast.Return)
-        and flow.file.enclosing_function(constant) is function
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from torchferry.core.messages import Message, say
 from torchferry.source.flow import calls, conditions, containers, storage
@@ -32,6 +33,27 @@ class Flow:
         self.project = project
         self.values = Values(file, names, lexicon)
         self._traces: dict[ast.AST, Trace] = {}
+
+    @cached_property
+    def compared_with_peers(self) -> frozenset[str]:
+        """Variables, dumped, that the file compares with another value of the kind, such as `cpu`."""
+        compared = set()
+        for node in self.file.strings:
+            comparison = self.file.parents.get(node)
+            if isinstance(comparison, ast.Compare) and self.values.has_peer(node):
+                sides = (comparison.left, *comparison.comparators)
+                compared.update(ast.dump(side) for side in sides if isinstance(side, (ast.Name, ast.Attribute)))
+        return frozenset(compared)
+
+    @cached_property
+    def returning_peers(self) -> frozenset[ast.AST]:
+        """Functions that return another value of the kind, such as `cpu`."""
+        returning = (
+            self.file.enclosing_function(constant)
+            for constant in self.file.strings
+            if isinstance(self.file.parents.get(constant), ast.Return) and self.values.has_peer(constant)
+        )
+        return frozenset(function for function in returning if function is not None)
 
     def of(self, file: PythonFile, names: Names) -> Flow:
         """Return the flow of the same kind for another file."""

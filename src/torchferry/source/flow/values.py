@@ -19,6 +19,8 @@ class Values:
         self.file = file
         self.names = names
         self.lexicon = lexicon
+        self._peers: dict[ast.AST, bool] = {}
+        self._strangers: dict[ast.AST, str] = {}
 
     def holds(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether an expression holds a value of the kind: `args.device`, `str(device)`, `x.device.type`."""
@@ -70,7 +72,7 @@ class Values:
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and self.lexicon.is_peer(node.value)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            return any(self.has_peer(item) for item in node.elts)
+            return self._any_peer(node, node.elts)
         if isinstance(node, ast.IfExp):
             return self.has_peer(node.body) or self.has_peer(node.orelse)
         if isinstance(node, ast.Subscript):
@@ -79,14 +81,26 @@ class Values:
             return self.has_peer(node.args[0])
         return False
 
+    def has_peer_key(self, dictionary: ast.Dict) -> bool:
+        """Whether a key of a dictionary display is such a literal."""
+        return self._any_peer(dictionary, [key for key in dictionary.keys if key is not None])
+
+    def _any_peer(self, container: ast.AST, items: list[ast.expr]) -> bool:
+        # Each item of a container asks, and a container can be long: it is looked through once.
+        if container not in self._peers:
+            self._peers[container] = any(self.has_peer(item) for item in items)
+        return self._peers[container]
+
     def stranger(self, node: ast.AST) -> str:
         """Return a string beside others in a container that is no value of the kind; empty if there is none.
 
         Only asked of a container without a value of the kind: in `["ref", "cuda"]` it is `ref`.
         """
-        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            for item in node.elts:
-                text = string_value(item)
-                if text and not text.startswith(("cuda", "nccl", "gpu")):
-                    return text
-        return ""
+        if not isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return ""
+        if node not in self._strangers:
+            texts = (string_value(item) or "" for item in node.elts)
+            self._strangers[node] = next(
+                (text for text in texts if text and not text.startswith(("cuda", "nccl", "gpu"))), ""
+            )
+        return self._strangers[node]
