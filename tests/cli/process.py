@@ -8,6 +8,12 @@ import sys
 from pathlib import Path
 
 
+def interruptible(command: list[str]) -> list[str]:
+    """Return a command that Ctrl-C can end, also where the tests run in the background, which ignores it."""
+    begin = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-c", begin, *command]
+
+
 def torchferry(
     *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

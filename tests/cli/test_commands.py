@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import torchferry
+from tests.cli.process import interruptible, torchferry
 from tests.migration.trees import snapshot
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -144,7 +144,7 @@ def test_a_signal_leaves_the_tree_as_before_or_as_after(tmp_path: Path, number: 
         shutil.copytree(EXAMPLE, root)
         before = before or {p: e[0] for p, e in snapshot(root).items()}
         command = [sys.executable, "-m", "torchferry", "migrate", str(root), "-t", "npu"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(interruptible(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         time.sleep(delay)
         process.send_signal(number)
         process.communicate()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.process import interruptible
 from torchferry.backends.target import Target
 
 pytestmark = pytest.mark.rehearsal
@@ -257,7 +258,7 @@ def test_an_interrupted_command_leaves_no_process(tmp_path: Path) -> None:
         "time.sleep(600)\n",
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", "python", "train.py"],
+        interruptible([sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", "python", "train.py"]),
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -84,6 +85,15 @@ class LSTM(nn.Module):
         """Return scores of classes."""
         scores: Tensor = self.head(self.lstm(values)[0][:, -1])
         return scores
+
+
+def computes_lstm_under_autocast(dtype: torch.dtype) -> None:
+    """Skip the test where this processor cannot: below AVX2, oneDNN has no such LSTM, and torch takes no other."""
+    try:
+        with torch.autocast("cpu", dtype):
+            nn.LSTM(2, 2)(torch.zeros(1, 1, 2))
+    except RuntimeError as error:
+        pytest.skip(f"torch on this processor computes no LSTM in {dtype}: {error}")
 
 
 def words(device: str) -> Tensor:

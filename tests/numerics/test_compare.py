@@ -17,7 +17,14 @@ from torch import Tensor, nn  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from tests.numerics.models import GPT, LSTM, ConvNet, next_word, words  # noqa: E402
+from tests.numerics.models import (  # noqa: E402
+    GPT,
+    LSTM,
+    ConvNet,
+    computes_lstm_under_autocast,
+    next_word,
+    words,
+)
 from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, inside  # noqa: E402
@@ -126,6 +133,8 @@ def test_no_false_alarm(kind: str, dtype: str, device: str) -> None:
 
 
 def test_no_false_alarm_with_amp(device: str) -> None:
+    if device == "cpu":
+        computes_lstm_under_autocast(torch.bfloat16)
     document = run(Training("lstm", device, torch.float32, amp=True), every=True)
     assert complaints(document) == []
     assert {row["phase"] for row in document["operators"]} >= {"forward", "backward", "optimizer", "gradient scaling"}

@@ -1,4 +1,4 @@
-"""Where the parts of an f-string stand, on every Python; a file is looked through in time that grows with its length."""
+"""Where the parts of an f-string stand, on every Python."""
 
 from __future__ import annotations
 

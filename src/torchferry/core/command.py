@@ -65,7 +65,12 @@ def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # What we were started to ignore, under nohup or in the background of a script, is not for the command either.
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    ]
     before = {number: signal.signal(number, forward) for number in numbers}
     try:
         yield
