@@ -186,7 +186,7 @@ def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Ex
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document
     late = rule.edit(current.source, request.target, anyhow)
-    if late is None:  # another fix imports the plugin already
-        return item
+    if late is None:  # another fix imports the plugin already, and so fixes this too
+        return item._replace(findings=findings, fixed=(*item.fixed, finding))
     after = current.edited([late]).data()
     return item._replace(findings=findings, fixed=(*item.fixed, finding), before=data, after=after)
