@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,17 @@ def test_a_check_shows_what_would_change_and_counts_as_a_scan(tmp_path: Path) ->
         assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Left to do:")[0]
     annotations = torchferry("migrate", root, "-t", "npu", "--check", "-f", "github").stdout
     assert annotations.count("file=absorbed.py") >= 1
+
+
+def test_files_that_gitignore_hides_are_named_where_there_is_no_git(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n/secret.py\n*.log\n")
+    for name in ("build/lib/deep.py", "build/__pycache__/x.py", "build/a.bin", "secret.py", "x.log", "train.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    text = torchferry("scan", tmp_path, "-t", "npu").stdout
+    assert ".gitignore files hide 2 files, which were left out: build/lib/deep.py, secret.py\n" in text
+    for command in (("scan",), ("migrate", "--check")):
+        document = json.loads(torchferry(command[0], tmp_path, "-t", "npu", *command[1:], "-f", "json").stdout)
+        assert document["ignored"] == ["build/lib/deep.py", "secret.py"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert "left out" not in torchferry("scan", tmp_path, "-t", "npu").stdout

@@ -33,7 +33,7 @@ class Package(NamedTuple):
     Attributes:
         name: Normalised distribution name.
         modules: Top-level modules it installs.
-        kind: `torch`, `kernels`, `tool`, `runtime`, `array` or `framework`.
+        kind: `torch`, `kernels`, `tool`, `runtime`, `array`, `data` or `framework`.
         names: The names of its modules that need CUDA; None for all of them.
     """
 

@@ -207,6 +207,7 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
         remarks=tuple(remarks(setting.root, setting.target, planned.analysis, setting.request.redirected)),
         diffs=tuple(diffs_of(planned.analysis)),
         changes=tuple(write.path for write in planned.writes),
+        ignored=planned.analysis.ignored,
     )
 
 

@@ -48,6 +48,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "entry_points": list(report.entry_points),
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
+        "ignored": list(report.ignored),
         "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }

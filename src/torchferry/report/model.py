@@ -68,6 +68,7 @@ class Report:
         diffs: How files change; empty where nothing was rewritten.
         kept: Words of CUDA that no finding speaks of.
         changes: Files that the migration writes, or would write; empty for a scan.
+        ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         torchferry: The version that made the report.
     """
 
@@ -82,6 +83,7 @@ class Report:
     diffs: tuple[FileDiff, ...] = ()
     kept: tuple[Kept, ...] = ()
     changes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -231,4 +233,5 @@ def report_of(
         remarks=remarks,
         kept=tuple(kept for item in analysis.examined for kept in item.kept),
         diffs=tuple(diffs_of(analysis)),
+        ignored=analysis.ignored,
     )

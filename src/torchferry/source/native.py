@@ -25,7 +25,7 @@ _CPP = re.compile(
 """Comments, and the strings in which what looks like one is none; nothing is read twice, whatever is left open."""
 
 _CMAKE = re.compile(
-    r"(?P<comment>#\[(?P<mark>=*)\[.*?(?:\](?P=mark)\]|\Z)|#[^\n]*)" r'|"(?:[^"\\]|\\.)*(?:"|\Z)',
+    r'(?P<comment>#\[(?P<mark>=*)\[.*?(?:\](?P=mark)\]|\Z)|#[^\n]*)|"(?:[^"\\]|\\.)*(?:"|\Z)',
     re.DOTALL,
 )
 

@@ -1,8 +1,8 @@
 """C++ that asks libtorch for CUDA: `torch::kCUDA`, `x.is_cuda()`, `c10/cuda`, an operator registered for `CUDA`.
 
-libtorch on another card has no CUDA device: `torch::kCUDA` raises, `is_cuda()` answers no, and what is registered for the
-dispatch key `CUDA` is never called. Name the target's device, and port what is done with CUDA's streams and kernels. What
-is compiled only under a switch such as `#ifdef WITH_CUDA` is a note: leave the switch off.
+libtorch on another card has no CUDA device: `torch::kCUDA` raises, `is_cuda()` answers no, and what is registered for
+the dispatch key `CUDA` is never called. Name the target's device, and port what is done with CUDA's streams and
+kernels. What is compiled only under a switch such as `#ifdef WITH_CUDA` is a note: leave the switch off.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ class LibtorchCuda(Rule):
         backend = context.target.backend
         if found.optional:
             message = say(
-                "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
+                "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on "
+                "{target}",
                 count=found.count,
                 target=context.target.title,
             )
             yield self.finding(context, found.first, message, Grade.NOTE)
             return
         message = say(
-            "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses "
-            "CUDA's streams and kernels (uses: {count}; lines: {lines})",
+            "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what "
+            "uses CUDA's streams and kernels (uses: {count}; lines: {lines})",
             count=found.count,
             target=context.target.title,
             device=backend.DEVICE_TYPE,
