@@ -85,5 +85,5 @@ def test_columns_only_within_a_line_and_lines_only_outside_notebooks() -> None:
 
 
 def test_hostile_texts_stay_on_their_lines() -> None:
-    assert len(commands(hostile())) == len(hostile().findings)
+    assert len(commands(hostile())) == len(hostile().failures) + len(hostile().findings)
     github_format.render(hostile(), "en").encode("utf-8")

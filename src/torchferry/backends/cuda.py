@@ -33,7 +33,7 @@ class Package(NamedTuple):
     Attributes:
         name: Normalised distribution name.
         modules: Top-level modules it installs.
-        kind: `torch`, `kernels`, `tool`, `runtime`, `array` or `framework`.
+        kind: `torch`, `kernels`, `tool`, `runtime`, `array`, `data` or `framework`.
         names: The names of its modules that need CUDA; None for all of them.
     """
 
@@ -95,6 +95,31 @@ def packages() -> dict[str, Package]:
         for group in document["group"]
         for entry in group["packages"]
     }
+
+
+class Native(NamedTuple):
+    """How a part of CUDA is known in C, C++ and CMake.
+
+    Attributes:
+        name: What it is called: `cuBLAS`, `CUDA runtime`.
+        role: `device` for what computes with CUDA, `torch` for libtorch's CUDA side, `build` for CMake.
+        words: Texts of which each use holds one.
+        patterns: Regular expressions over a text without its comments.
+    """
+
+    name: str
+    role: str
+    words: tuple[str, ...]
+    patterns: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def native() -> tuple[Native, ...]:
+    """Return the parts of CUDA that C, C++ and CMake files use, what is more special first."""
+    return tuple(
+        Native(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
+        for group in _document("native")["group"]
+    )
 
 
 @lru_cache(maxsize=1)

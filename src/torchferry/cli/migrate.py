@@ -18,8 +18,9 @@ from torchferry.migration.journal import journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.report.model import Report, diffs_of
+from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
+from torchferry.report.text_format import blocker_lines, failure_lines
 from torchferry.rules.analysis import analyse
 
 STYLES = ("native", "portable", "shim")
@@ -102,6 +103,7 @@ def command(
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
+            _warn(_report(setting, planned), lang)
             sys.exit(_status(planned))
         written = Written("patch", patch_file)
     elif check:
@@ -179,20 +181,39 @@ def _finish(
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
     written = written._replace(style=setting.style)
-    report = Report(
-        target=str(setting.target),
-        target_title=setting.target.title,
-        root=project_name(setting.root),
-        files=len(planned.analysis.examined),
-        findings=tuple(sorted(planned.remaining, key=lambda finding: finding.location)),
-        failures=tuple(planned.analysis.failures),
-        entry_points=tuple(planned.analysis.entry_points),
-        remarks=tuple(remarks(setting.root, setting.target, planned.analysis, setting.request.redirected)),
-        diffs=tuple(diffs_of(planned.analysis)),
-    )
+    # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
+    as_it_is = written.way == "nothing" and (form != "text" or file is not None)
+    report = _report(setting, planned, as_it_is)
     if form == "text" and file is None:
         for line in summary(report, planned.fixed, planned.writes, setting.target, written, lang):
             click.echo(line)
     else:
         write_report(report, form, lang, file)
+        _warn(report, lang)
     sys.exit(_status(planned, changes_count))
+
+
+def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
+    """Return the report of what remains after the migration, or of the project as it is."""
+    found = planned.found if as_it_is else planned.remaining
+    return Report(
+        target=str(setting.target),
+        target_title=setting.target.title,
+        root=project_name(setting.root),
+        files=len(planned.analysis.examined),
+        findings=tuple(sorted(found, key=lambda finding: finding.location)),
+        failures=tuple(planned.analysis.failures),
+        entry_points=tuple(planned.analysis.entry_points),
+        remarks=tuple(remarks(setting.root, setting.target, planned.analysis, setting.request.redirected)),
+        diffs=tuple(diffs_of(planned.analysis)),
+        changes=tuple(write.path for write in planned.writes),
+        ignored=planned.analysis.ignored,
+    )
+
+
+def _warn(report: Report, lang: str) -> None:
+    """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
+    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+        tell(report.verdict_message.render(lang))
+        for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
+            tell(line)

@@ -23,12 +23,14 @@ class Plan(NamedTuple):
         writes: The files to write, in order of their paths.
         fixed: The findings whose fixes these writes apply.
         remaining: What is left to do afterwards, notes included.
+        found: What there is to do now: what the writes fix, and what remains.
     """
 
     analysis: Analysis
     writes: list[Write]
     fixed: list[Finding]
     remaining: list[Finding]
+    found: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
 
 
 def plan(root: Path, analysis: Analysis) -> Plan:
@@ -36,17 +38,19 @@ def plan(root: Path, analysis: Analysis) -> Plan:
     writes: list[Write] = []
     fixed: list[Finding] = []
     remaining: list[Finding] = list(analysis.skipped)
+    protected: list[Finding] = []
     for item in analysis.examined:
         if item.before is None or item.after is None:
             remaining += item.remaining
         elif _write_protected(root, item):
             message = say("{count} fixes, but the file is write-protected", count=len(item.fixed))
-            remaining += [*item.findings, WriteProtectedFile.at(item.path, message)]
+            protected.append(WriteProtectedFile.at(item.path, message))
+            remaining += item.findings
         else:
             writes.append(Write(item.path, item.before, item.after))
             fixed += item.fixed
             remaining += item.remaining
-    return Plan(analysis, writes, fixed, remaining)
+    return Plan(analysis, writes, fixed, remaining + protected, analysis.findings + protected)
 
 
 def _write_protected(root: Path, item: Examined) -> bool:

@@ -9,13 +9,17 @@ from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.analysis import Analysis
+from torchferry.source.tree import MOST_IGNORED
 
 _EVERYWHERE = frozenset({"float32", "int64"})
 """Dtypes that every program uses, so that a finding in each file would say nothing."""
 
+_NAMED = 5
+"""Files left out that a remark names; JSON lists them all."""
+
 
 def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = False) -> Iterator[Message]:
-    """Yield remarks on the version asked for, on the programs found, and on what `--style shim` needs."""
+    """Yield remarks on the version asked for, on files left out, on the programs, and on what `--style shim` needs."""
     verified = target.backend.table("api").verified
     plugin = target.backend.PLUGIN
     if not verified:
@@ -34,6 +38,8 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
             version=target.version,
             known=", ".join(verified),
         )
+    if analysis.ignored:
+        yield _ignored(analysis.ignored)
     yield from analysis.of_run
     if target.module == INSTALLED:
         yield say(
@@ -66,3 +72,15 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
             plugin=plugin,
         )
+
+
+def _ignored(paths: tuple[str, ...]) -> Message:
+    """Say which files a `.gitignore` hides: in a tree without git nobody else tells that they were left out."""
+    names = ", ".join(paths[:_NAMED]) + (", ..." if len(paths) > _NAMED else "")
+    if len(paths) == 1:
+        return say("A .gitignore file hides one file, which was left out: {names}", names=names)
+    if len(paths) >= MOST_IGNORED:
+        return say(
+            ".gitignore files hide {count} files and more, which were left out: {names}", count=len(paths), names=names
+        )
+    return say(".gitignore files hide {count} files, which were left out: {names}", count=len(paths), names=names)

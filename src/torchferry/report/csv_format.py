@@ -14,10 +14,13 @@ _FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 
 
 def render(report: Report, lang: str) -> str:
-    """Return the report as CSV, one finding a row."""
+    """Return the report as CSV, one finding a row; files that torchferry failed on are rows of the grade `failure`."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(_HEADER)
+    for failure in report.failures:
+        what = (failure.what.strip().splitlines() or [""])[-1]
+        writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(what), ""])
     for finding in report.findings:
         place = finding.location
         writer.writerow(

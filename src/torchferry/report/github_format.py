@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
 from torchferry.report.model import Report
 from torchferry.report.shown import shown
+from torchferry.rules.examined import Failure
 
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
 
 
 def render(report: Report, lang: str) -> str:
-    """Return one command a finding, the worst first: GitHub shows ten of a level for each step."""
+    """Return one command a finding, failures and the worst first: GitHub shows ten of a level for each step."""
     order = {Grade.MANUAL: 0, Grade.UNSAFE: 1, Grade.SAFE: 2, Grade.NOTE: 3}
     findings = sorted(report.findings, key=lambda finding: (not finding.blocker, order[finding.grade]))
-    return "".join(_command(finding, lang) for finding in findings)
+    failures = "".join(_failure(failure, lang) for failure in report.failures)
+    return failures + "".join(_command(finding, lang) for finding in findings)
+
+
+def _failure(failure: Failure, lang: str) -> str:
+    """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
+    what = (failure.what.strip().splitlines() or [""])[-1]
+    message = say("torchferry failed on this file, by a fault of its own: {what}", what=what).render(lang)
+    return f"::error file={_property(shown(failure.path))},title=torchferry::{_data(shown(message))}\n"
 
 
 def _command(finding: Finding, lang: str) -> str:

@@ -31,6 +31,7 @@ _CLASSES = {
     Verdict.AFTER_FIXES: "safe",
     Verdict.AFTER_WORK: "unsafe",
     Verdict.BLOCKED: "manual",
+    Verdict.INCOMPLETE: "manual",
 }
 _MESSAGES = 4
 """Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""

@@ -10,7 +10,7 @@ from torchferry.core.finding import Finding
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -47,6 +47,8 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
         "findings": [finding_object(finding, lang) for finding in report.findings],
+        "changes": list(report.changes),
+        "ignored": list(report.ignored),
         "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }

@@ -33,6 +33,9 @@ class Verdict(str, Enum):
     BLOCKED = "blocked"
     """Something the project needs does not exist on the target."""
 
+    INCOMPLETE = "incomplete"
+    """Nothing that was examined blocks, but torchferry failed on a file, so that nobody knows."""
+
 
 @dataclass(frozen=True)
 class FileDiff:
@@ -64,6 +67,8 @@ class Report:
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
         kept: Words of CUDA that no finding speaks of.
+        changes: Files that the migration writes, or would write; empty for a scan.
+        ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         torchferry: The version that made the report.
     """
 
@@ -77,6 +82,8 @@ class Report:
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
     kept: tuple[Kept, ...] = ()
+    changes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -94,6 +101,8 @@ class Report:
         """Whether the project can run on the target."""
         if self.blockers:
             return Verdict.BLOCKED
+        if self.failures:
+            return Verdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings):
             return Verdict.AFTER_WORK
         return Verdict.AFTER_FIXES if self.work else Verdict.READY
@@ -102,6 +111,8 @@ class Report:
     def verdict_message(self) -> Message:
         """The verdict as a sentence."""
         target, work = self.target_title, self._work_by_grade()
+        if self.failures:
+            return self._incomplete(work)
         if self.verdict is Verdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
         if self.verdict is Verdict.BLOCKED and work is None:
@@ -115,6 +126,30 @@ class Report:
             )
         assert work is not None
         return say("Ready for {target} after {work}.", target=target, work=work)
+
+    def _incomplete(self, work: Message | None) -> Message:
+        """Return the verdict where torchferry failed on a file: what is known of the rest, and that it is not all."""
+        target, count = self.target_title, len(self.failures)
+        failed = say("one file") if count == 1 else say("{count} files", count=count)
+        if self.blockers:
+            return say(
+                "Blocked on {target} by {blockers}; torchferry failed on {failed}, where there may be more.",
+                target=target,
+                blockers=self._blockers(),
+                failed=failed,
+            )
+        if work is None:
+            return say(
+                "Not known for {target}: torchferry failed on {failed}; the rest needs no change.",
+                target=target,
+                failed=failed,
+            )
+        return say(
+            "Not known for {target}: torchferry failed on {failed}; the rest needs {work}.",
+            target=target,
+            failed=failed,
+            work=work,
+        )
 
     def _blockers(self) -> Message:
         count = len(self.blockers)
@@ -198,4 +233,5 @@ def report_of(
         remarks=remarks,
         kept=tuple(kept for item in analysis.examined for kept in item.kept),
         diffs=tuple(diffs_of(analysis)),
+        ignored=analysis.ignored,
     )

@@ -12,8 +12,8 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.migration.transaction import Write
-from torchferry.report.model import Report
-from torchferry.report.text_format import by_file, printable
+from torchferry.report.model import Report, Verdict
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
 
 _MOST = 40
 """Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
@@ -32,18 +32,24 @@ def summary(
 ) -> Iterator[str]:
     """Yield the lines of the summary."""
     yield _headline(report, fixed, writes, target, written).render(lang)
+    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+        yield report.verdict_message.render(lang)
     for remark in report.remarks:
-        yield remark.render(lang)
+        yield printable(remark.render(lang))
     yield ""
     yield from _table(fixed, writes, target, written, lang)
+    yield from blocker_lines(report, lang)
+    yield from failure_lines(report, lang)
+    if written.way == "nothing" and fixed:
+        yield ""
+        yield say("What would change: {count}", count=len(fixed)).render(lang)
+        yield from _listed(sorted(fixed, key=lambda finding: finding.location), lang)
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     notes = len(report.findings) - len(work)
     yield ""
     if work:
         yield say("Left to do: {count}", count=len(work)).render(lang)
-        yield from by_file(work[:_MOST], lang)
-        if len(work) > _MOST:
-            yield say("... and {count} more", count=len(work) - _MOST).render(lang)
+        yield from _listed(work, lang)
     else:
         yield say("Nothing is left to do by hand.").render(lang)
     if notes and written.style == "shim":
@@ -54,6 +60,12 @@ def summary(
         )
     yield ""
     yield from _next(report, work, writes, target, written, lang)
+
+
+def _listed(findings: list[Finding], lang: str) -> Iterator[str]:
+    yield from by_file(findings[:_MOST], lang)
+    if len(findings) > _MOST:
+        yield say("... and {count} more", count=len(findings) - _MOST).render(lang)
 
 
 def _headline(report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: Written) -> Message:

@@ -39,17 +39,29 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
     if report.findings:
         yield ""
         yield from _table(report, lang)
-    if report.blockers:
-        yield ""
-        yield paint(say("What blocks:").render(lang), "manual")
-        for finding in report.blockers[:_MOST_BLOCKERS]:
-            yield f"  {printable(str(finding.location))} {finding.code} {printable(finding.message.render(lang))}"
-        if len(report.blockers) > _MOST_BLOCKERS:
-            yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
+    yield from blocker_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint)
     if report.kept:
         yield ""
         yield from kept_lines(report, lang)
+    yield from failure_lines(report, lang)
+
+
+def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield what blocks, behind an empty line; nothing when nothing does."""
+    paint = paint or _plain
+    if not report.blockers:
+        return
+    yield ""
+    yield paint(say("What blocks:").render(lang), "manual")
+    for finding in report.blockers[:_MOST_BLOCKERS]:
+        yield f"  {printable(str(finding.location))} {finding.code} {printable(finding.message.render(lang))}"
+    if len(report.blockers) > _MOST_BLOCKERS:
+        yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
+
+
+def failure_lines(report: Report, lang: str) -> Iterator[str]:
+    """Yield on which files torchferry failed and how, each behind an empty line."""
     for failure in report.failures:
         yield ""
         yield say(

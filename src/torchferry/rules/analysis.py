@@ -15,6 +15,8 @@ from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
+from torchferry.rules.library.cuda_package import notes_framework
+from torchferry.rules.needed import without_needless_blockers
 from torchferry.rules.parallel import examine_all
 from torchferry.rules.run.beside import lay_beside
 from torchferry.rules.run.sightings import Sightings
@@ -35,12 +37,14 @@ class Analysis(NamedTuple):
         skipped: Findings about what was not looked into.
         entry_points: Files that are started as programs and use the device.
         of_run: What there is to know about the run whose sightings were laid beside the findings.
+        ignored: Files that a `.gitignore` hides in a tree that git does not know.
     """
 
     examined: list[Examined]
     skipped: list[Finding]
     entry_points: list[str]
     of_run: tuple[Message, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def failures(self) -> list[Failure]:
@@ -108,6 +112,7 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     entries, examined = _plugin_imports(request, graph, examined)
+    examined = _without_repeated_notes(without_needless_blockers(project, graph, examined))
     of_run: tuple[Message, ...] = ()
     if request.seen is not None:
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
@@ -118,7 +123,7 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         for skip in request.listing.skipped
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
-    return Analysis(examined, skipped, entries, of_run)
+    return Analysis(examined, skipped, entries, of_run, request.listing.ignored)
 
 
 def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:
@@ -162,6 +167,24 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
     return entries, done
 
 
+def _without_repeated_notes(examined: list[Examined]) -> list[Examined]:
+    """Leave out all but the first note that a framework is imported: each says the same of the whole project."""
+    first: dict[Message, Finding] = {}
+    for item in examined:
+        for finding in (*item.findings, *item.remaining):
+            if notes_framework(finding):
+                first.setdefault(finding.message, finding)
+
+    def told(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        return tuple(
+            finding
+            for finding in findings
+            if finding.message not in first or finding.location.path == first[finding.message].location.path
+        )
+
+    return [item._replace(findings=told(item.findings), remaining=told(item.remaining)) for item in examined]
+
+
 def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> bool:
     if item.outline is None:
         return False
@@ -186,7 +209,7 @@ def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Ex
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document
     late = rule.edit(current.source, request.target, anyhow)
-    if late is None:  # another fix imports the plugin already
-        return item
+    if late is None:  # another fix imports the plugin already, and so fixes this too
+        return item._replace(findings=findings, fixed=(*item.fixed, finding))
     after = current.edited([late]).data()
     return item._replace(findings=findings, fixed=(*item.fixed, finding), before=data, after=after)

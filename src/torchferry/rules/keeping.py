@@ -24,11 +24,13 @@ class Kept(NamedTuple):
         reason: Why, for the user.
         owner: The statement or expression that the reason is about; None for the whole file.
         included: Whether the place holds for the target too, which is named beside it.
+        drives_cuda: Whether it stays because a module that drives CUDA cards by itself is used around it.
     """
 
     reason: Message
     owner: ast.AST | None = None
     included: bool = False
+    drives_cuda: bool = False
 
 
 def reason_to_keep(context: PythonContext, node: ast.AST) -> Message | None:
@@ -53,7 +55,9 @@ def kept(context: PythonContext, node: ast.AST) -> Kept | None:
     only = _cuda_only_branch(context, node)
     if only is not None:
         module, owner = only
-        return Kept(say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner)
+        return Kept(
+            say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner, drives_cuda=True
+        )
     if chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):

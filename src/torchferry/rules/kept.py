@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Location
 from torchferry.rules.base import Context, PythonContext
+from torchferry.source.native import NATIVE_KINDS, comments
 from torchferry.source.python import PythonFile
 
 STEMS = ("cuda", "cudnn", "cublas", "cufft", "nccl", "nvidia", "nvml", "nvtx", "nvcc")
@@ -32,6 +33,7 @@ class Why(str, Enum):
     DOCUMENTATION = "docstrings"
     TEXT = "texts that reach no device"
     NAME = "names of the project's own or of other libraries"
+    NATIVE = "C, C++, CUDA and CMake code"
     OTHER = "other files"
 
 
@@ -53,7 +55,11 @@ def kept_words(context: Context, findings: Iterable[Finding]) -> Iterator[Kept]:
     """Yield the words of CUDA in a file that none of the findings covers."""
     text = context.text
     covered = _Spans(_finding_spans(context, findings))
-    judge = _Judge(context) if isinstance(context, PythonContext) else None
+    judge: _Judge | _NativeJudge | None = None
+    if isinstance(context, PythonContext):
+        judge = _Judge(context)
+    elif context.kind in NATIVE_KINDS:
+        judge = _NativeJudge(context)
     last = -1
     for at, behind in _places(text):
         start, end = _word_around(text, at, behind)
@@ -117,6 +123,16 @@ class _Spans:
     def holds(self, offset: int) -> bool:
         index = bisect_right(self._starts, offset) - 1
         return index >= 0 and offset < self._ends[index]
+
+
+class _NativeJudge:
+    """Tells comments of C, C++ and CMake from code."""
+
+    def __init__(self, context: Context) -> None:
+        self._comments = _Spans(comments(context.kind, context.text))
+
+    def why(self, offset: int) -> Why:
+        return Why.COMMENT if self._comments.holds(offset) else Why.NATIVE
 
 
 class _Judge:

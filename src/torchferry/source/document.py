@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Location
 from torchferry.source.kinds import Kind
+from torchferry.source.native import NATIVE_KINDS
 from torchferry.source.notebook import Notebook
 from torchferry.source.text import SourceText, apply_edits, decode_python, decode_text
 
@@ -35,6 +36,8 @@ class Document:
             UndecodableError: the bytes are no text.
             NotJsonError: a notebook is not JSON.
         """
+        if kind in NATIVE_KINDS:
+            return cls(path, kind, SourceText(data.decode("utf-8", "replace")))  # counted, never written
         return cls(path, kind, decode_python(data) if kind is Kind.PYTHON else decode_text(data))
 
     def edited(self, edits: Iterable[Edit]) -> Document:

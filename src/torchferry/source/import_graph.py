@@ -30,6 +30,10 @@ class ImportGraph:
             if inner is not None:
                 self._importers.setdefault(inner, set()).add(importer)
 
+    def importers(self, path: str) -> set[str]:
+        """Return the other files that import this one."""
+        return self._importers.get(path, set()) - {path}
+
     def is_imported(self, path: str) -> bool:
         """Whether another file imports this one."""
         return bool(self._importers.get(path, set()) - {path})

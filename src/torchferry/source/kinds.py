@@ -24,9 +24,12 @@ class Kind(Enum):
     COMPOSE = "compose file"
     MARKDOWN = "Markdown"
     KERNEL = "CUDA source"
+    CPP = "C or C++ source"
+    CMAKE = "CMake file"
 
 
 _NAMES = (
+    (Kind.CMAKE, re.compile(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
     (Kind.SETUP_CFG, re.compile(r"setup\.cfg\Z")),
     (Kind.PYPROJECT, re.compile(r"pyproject\.toml\Z")),
     (Kind.MAKEFILE, re.compile(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
@@ -56,6 +59,15 @@ _SUFFIXES = {
     ".rst": Kind.MARKDOWN,
     ".cu": Kind.KERNEL,
     ".cuh": Kind.KERNEL,
+    ".c": Kind.CPP,
+    ".cc": Kind.CPP,
+    ".cpp": Kind.CPP,
+    ".cxx": Kind.CPP,
+    ".h": Kind.CPP,
+    ".hh": Kind.CPP,
+    ".hpp": Kind.CPP,
+    ".hxx": Kind.CPP,
+    ".inl": Kind.CPP,
 }
 
 

@@ -173,12 +173,12 @@ class Project:
         """Names of the compiled modules that the project's build scripts make."""
         if self._extensions is None:
             self._extensions = frozenset(
-                name.rpartition(".")[2]
+                name
                 for path in self.paths
-                if path == "setup.py" or path.endswith("/setup.py")
+                if _BUILD_SCRIPT.search(path)
                 for source in [self.text(path)]
                 if source is not None
-                for name in _EXTENSION_NAME.findall(source.text)
+                for name in extension_names(source.text)
             )
         return self._extensions
 
@@ -227,7 +227,13 @@ _FROM_IMPORT = re.compile(
 _BOUND_NAME = re.compile(r"([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
 _ALIAS = re.compile(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\r\n]*")
-_EXTENSION_NAME = re.compile(r"(?:CUDA|Cpp)Extension\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
+_BUILD_SCRIPT = re.compile(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
+_EXTENSION_NAME = re.compile(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
+
+
+def extension_names(text: str) -> frozenset[str]:
+    """Return the last names of the compiled modules that the text of a build script makes."""
+    return frozenset(name.rpartition(".")[2] for name in _EXTENSION_NAME.findall(text))
 
 
 def absolute_module(module: str, importer: str) -> str:

@@ -35,6 +35,10 @@ NEVER_ENTERED = frozenset(
 """Folders that never belong to the project's own source."""
 
 
+MOST_IGNORED = 1_000
+"""Files that a `.gitignore` hides that are named; a folder of data may hold millions."""
+
+
 class Entry(NamedTuple):
     """A file that torchferry reads: its path relative to the root, with `/`, and what it is."""
 
@@ -50,10 +54,17 @@ class Skipped(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The files of a project, in order of their paths."""
+    """The files of a project, in order of their paths.
+
+    Attributes:
+        entries: The files that torchferry reads.
+        skipped: What was not looked into.
+        ignored: Files that it would read if a `.gitignore` file did not name them, in a tree that git does not know.
+    """
 
     entries: list[Entry]
     skipped: list[Skipped]
+    ignored: tuple[str, ...] = ()
 
 
 def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> Listing:
@@ -75,6 +86,7 @@ class _Walk:
         self.only = only
         self.entries: list[Entry] = []
         self.skipped: list[Skipped] = []
+        self.hidden: list[str] = []
         self.ignored = ignored_by_git(root)
 
     def run(self) -> Listing:
@@ -90,7 +102,7 @@ class _Walk:
         else:
             self._enter(self.root, "", [])
         self.entries = sorted(set(self.entries))
-        return Listing(self.entries, self.skipped)
+        return Listing(self.entries, self.skipped, tuple(sorted(self.hidden)))
 
     def _enter(self, folder: str, prefix: str, patterns: list[Pattern]) -> None:
         try:
@@ -108,7 +120,11 @@ class _Walk:
                 is_folder = item.is_dir(follow_symlinks=False)
             except OSError:
                 continue
-            if self._left_out(path, item.name, is_folder, patterns):
+            if self._excluded(path, item.name):
+                continue
+            if self._is_ignored(path, is_folder, patterns):
+                if self.ignored is None and not link:
+                    self._hide(item, path, is_folder)
                 continue
             if link:
                 self._link(item.path, path)
@@ -130,9 +146,29 @@ class _Walk:
         if not inside and (kind_of(path) is not None or os.path.isdir(full)):
             self.skipped.append(Skipped(path, say("a link that leaves the project; not followed")))
 
-    def _left_out(self, path: str, name: str, is_folder: bool, patterns: list[Pattern]) -> bool:
-        if any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in self.exclude):
-            return True
+    def _excluded(self, path: str, name: str) -> bool:
+        return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in self.exclude)
+
+    def _hide(self, item: os.DirEntry[str], path: str, is_folder: bool) -> None:
+        """Remember the files that an ignored entry hides, as far as they would be read: nobody else says so."""
+        if len(self.hidden) >= MOST_IGNORED:
+            return
+        if not is_folder:
+            if kind_of(path) is not None:
+                self.hidden.append(path)
+            return
+        if item.name in NEVER_ENTERED or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+            return
+        try:
+            with os.scandir(item.path) as scan:
+                inside = sorted(scan, key=lambda inner: inner.name)
+            for inner in inside:
+                if not inner.is_symlink():
+                    self._hide(inner, f"{path}/{inner.name}", inner.is_dir(follow_symlinks=False))
+        except OSError:
+            self.hidden.append(path)
+
+    def _is_ignored(self, path: str, is_folder: bool, patterns: list[Pattern]) -> bool:
         if self.ignored is not None:
             return path in self.ignored
         return is_ignored(path, is_folder, patterns)

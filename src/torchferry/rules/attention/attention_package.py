@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.guarded import is_guarded
+from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import reason_to_keep
 
 _PACKAGES = {
@@ -57,7 +57,7 @@ class AttentionPackage(Rule):
                 row = context.target.row("packages", package)
                 if row.status == "same":
                     continue
-                guarded = is_guarded(context, statement)
+                guard = guard_of(context.file, statement)
                 advice: object = row.remark or say("use torch.nn.functional.scaled_dot_product_attention")
                 if row.use:
                     advice = noted(say("use `{use}`", use=row.use), row.remark)
@@ -67,5 +67,6 @@ class AttentionPackage(Rule):
                     target=context.target.title,
                     advice=advice,
                 )
-                grade = Grade.NOTE if guarded else Grade.MANUAL
-                yield self.finding(context, context.file.span(statement), message, grade, blocker=not guarded)
+                grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
+                blocker = guard is Guard.NONE
+                yield self.finding(context, context.file.span(statement), message, grade, blocker=blocker)

@@ -13,7 +13,7 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.guarded import is_guarded
+from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import reason_to_keep
 
 
@@ -53,10 +53,11 @@ Triton 面向 NVIDIA 与 AMD 的卡。有些厂商为自己的卡发布 Triton�
                 message = say("whether Triton serves {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.NOTE)
             else:
-                guarded = is_guarded(context, statement)
+                guard = guard_of(context.file, statement)
                 message = say(
                     "there is no Triton for {target}: {note}",
                     target=context.target.title,
                     note=note or say("replace these kernels by torch operators, or port them"),
                 )
-                yield self.finding(context, span, message, Grade.NOTE if guarded else Grade.MANUAL, blocker=not guarded)
+                grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
+                yield self.finding(context, span, message, grade, blocker=guard is Guard.NONE)

@@ -14,6 +14,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.source.kinds import Kind
+from torchferry.source.native import code_of
 
 _KERNEL = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<")
@@ -33,7 +34,8 @@ class CudaSource(Rule):
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding a file."""
         backend = context.target.backend
-        kernels, launches = len(_KERNEL.findall(context.text)), len(_LAUNCH.findall(context.text))
+        code = code_of(context.kind, context.text)
+        kernels, launches = len(_KERNEL.findall(code)), len(_LAUNCH.findall(code))
         if isinstance(backend.COMPILER, Unknown):
             message = say(
                 "CUDA source with {kernels} kernels and {launches} launches: what compiles kernels for {target} is "

@@ -17,8 +17,8 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.guarded import is_guarded
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.keeping import kept
 
 _OTHER_RULES = frozenset({"flash-attn", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
@@ -58,8 +58,16 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
             if row.status == "same":
                 continue
             for place in self._places(context, package):
-                if reason_to_keep(context, place) is None:
+                if self._is_reported(context, place):
                     yield self._report(context, place, package, row)
+
+    def _is_reported(self, context: PythonContext, place: ast.AST) -> bool:
+        """Whether a place is reported: not where another branch is the target's, nor in a build script.
+
+        A branch that runs on the package itself is one that the target does not have: the import in it is reported.
+        """
+        found = kept(context, place)
+        return found is None or found.drives_cuda
 
     def _places(self, context: PythonContext, package: Package) -> Iterator[ast.AST]:
         """Yield where a package is imported, or where one of the names that need CUDA is first used."""
@@ -79,12 +87,33 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
                         yield statement
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
-        guarded = is_guarded(context, place)
-        settled = row.status in ("renamed", "equivalent", "partial", "unknown") or package.kind == "framework"
-        grade = Grade.NOTE if guarded or settled else Grade.MANUAL
-        blocker = grade is Grade.MANUAL and package.kind in ("kernels", "array", "runtime")
+        guard = guard_of(context.file, place)
+        grade = Grade.NOTE if guard is Guard.COPES or _serves(package, row) else Grade.MANUAL
+        needed = row.status == "missing" and package.kind in ("kernels", "array", "runtime", "data")
+        blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed
         message = advice(context.target.title, package.name, row)
         return self.finding(context, context.file.span(place), message, grade, blocker=blocker)
+
+
+def notes_framework(finding: Finding) -> bool:
+    """Whether a finding is the note that a framework is imported, which says the same in every file."""
+    if finding.code != CudaPackage.CODE or finding.grade is not Grade.NOTE:
+        return False
+    values = dict(finding.message.values)
+    inner = values.get("message")
+    name = dict(inner.values).get("name") if isinstance(inner, Message) else values.get("name")
+    package = cuda.packages().get(str(name))
+    return package is not None and package.kind == "framework"
+
+
+def _serves(package: Package, row: Row) -> bool:
+    """Whether the same import serves the program on the target, so that nothing has to change in it.
+
+    A plugin or a build of the same name does; a replacement of another name, and what is not known to run, does not.
+    """
+    if package.kind in ("framework", "tool"):
+        return row.status != "missing"
+    return row.status == "renamed" or (row.status == "partial" and bool(row.use))
 
 
 def advice(target: Bilingual, name: str, row: Row) -> Message:

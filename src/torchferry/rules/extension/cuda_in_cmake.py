@@ -1,0 +1,51 @@
+"""CMake that asks for CUDA: `find_package(CUDA)`, `enable_language(CUDA)`, `CMAKE_CUDA_ARCHITECTURES`.
+
+Configuring fails where there is no CUDA toolkit. Configure the project without CUDA where it has a switch for that;
+otherwise port the sources first, and then let CMake call the maker's own compiler. What stands under a switch such as
+`if(USE_CUDA)` is a note: leave the switch off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Options, Rule
+from torchferry.rules.extension.uses import uses, words
+from torchferry.source.kinds import Kind
+
+
+class CudaInCmake(Rule):
+    """Finds CMake files that ask for CUDA."""
+
+    CODE = "EXT105"
+    CHINESE = """要求 CUDA 的 CMake：`find_package(CUDA)`、`enable_language(CUDA)`、`CMAKE_CUDA_ARCHITECTURES`。
+
+没有 CUDA 工具包时配置会失败。项目有相应开关时，请在不带 CUDA 的情况下配置；否则请先移植源码，再让 CMake 调用厂商自己的
+编译器。位于 `if(USE_CUDA)` 等开关之下的部分仅作说明：请不要打开该开关。
+"""
+    KINDS = (Kind.CMAKE,)
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """What every use holds."""
+        return words("build")
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield at most one finding a file, at the first use."""
+        found = uses(context, "build")
+        if found is None:
+            return
+        target = context.target.title
+        if found.optional:
+            message = say("asks for CUDA only under a switch: leave the switch off on {target}", target=target)
+            yield self.finding(context, found.first, message, Grade.NOTE)
+            return
+        message = say(
+            "asks CMake for CUDA, which {target} does not have: configure without it, or port the sources and compile "
+            "them with the vendor's compiler (lines: {lines})",
+            target=target,
+            lines=found.lines,
+        )
+        yield self.finding(context, found.first, message, Grade.MANUAL)

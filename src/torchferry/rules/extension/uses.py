@@ -1,0 +1,87 @@
+"""Where a C, C++ or CMake file uses CUDA, and which parts of it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.rules.base import Context
+from torchferry.source.kinds import Kind
+from torchferry.source.native import OptionalParts, code_of
+
+_MOST_LINES = 8
+"""Lines that a message names."""
+
+
+class Uses(NamedTuple):
+    """The uses of CUDA in one file.
+
+    Attributes:
+        first: Span of the first one that is always compiled, else of the first.
+        count: How many there are.
+        parts: The parts of CUDA with how many uses each has: `CUDA runtime 12, cuBLAS 3`.
+        lines: The lines where they are, the first few: `4, 8, 15`.
+        optional: Whether all are compiled only where a switch asks for CUDA.
+    """
+
+    first: tuple[int, int]
+    count: int
+    parts: str
+    lines: str
+    optional: bool
+
+
+def words(role: str) -> tuple[str, ...]:
+    """Return the texts without which a file uses nothing of the parts of CUDA that have a role."""
+    return tuple(dict.fromkeys(word for part in cuda.native() if part.role == role for word in part.words))
+
+
+def uses(context: Context, role: str) -> Uses | None:
+    """Return what a file uses of the parts of CUDA that have a role, comments left out; None when nothing."""
+    code = code_of(context.kind, context.text)
+    parts, pattern = _pattern()
+    found = []
+    for start, end in _candidates(context, code, role):
+        for match in pattern.finditer(code, start, end):
+            part = parts[int((match.lastgroup or "_0")[1:])]
+            if part.role == role:
+                found.append((match.span(), part.name))
+    if not found:
+        return None
+    optional = OptionalParts(context.kind, code)
+    always = [span for span, _ in found if not optional.holds(span[0])]
+    counts = Counter(part for _, part in found)
+    lines = sorted({context.source.position(start)[0] for start, _ in (always or [span for span, _ in found])})
+    return Uses(
+        always[0] if always else found[0][0],
+        len(found),
+        ", ".join(f"{part} {count}" for part, count in counts.most_common()),
+        ", ".join(map(str, lines[:_MOST_LINES])) + (", ..." if len(lines) > _MOST_LINES else ""),
+        not always,
+    )
+
+
+def _candidates(context: Context, code: str, role: str) -> list[tuple[int, int]]:
+    """Return the lines that hold one of the words; the whole file where a use may begin lines above its word."""
+    if context.kind is Kind.CMAKE:
+        return [(0, len(code))]
+    starts = context.source.starts
+    lines = set()
+    for word in words(role):
+        at = code.find(word)
+        while at >= 0:
+            line = bisect_right(starts, at)
+            lines.add(line)
+            at = code.find(word, starts[line]) if line < len(starts) else -1
+    return [(starts[line - 1], starts[line] if line < len(starts) else len(code)) for line in sorted(lines)]
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> tuple[tuple[cuda.Native, ...], re.Pattern[str]]:
+    parts = cuda.native()
+    groups = (f"(?P<_{index}>{'|'.join(part.patterns)})" for index, part in enumerate(parts))
+    return parts, re.compile("|".join(groups))

@@ -1,0 +1,96 @@
+"""C, C++, CUDA and CMake files, read lexically: what is a comment, and what is compiled only where a switch says so.
+
+Nothing is parsed and nothing is refused: a file that no compiler takes is read all the same. Such files are never
+rewritten, so bytes that are no UTF-8 are of no consequence.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from torchferry.source.kinds import Kind
+
+NATIVE_KINDS = (Kind.CPP, Kind.KERNEL, Kind.CMAKE)
+"""Kinds of file that this module reads."""
+
+_CPP = re.compile(
+    r"(?P<comment>//(?:[^\\\n]|\\.)*|/\*.*?(?:\*/|\Z))"
+    r'|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
+    r'|"(?:[^"\\\n]|\\.)*"?'
+    r"|'(?:[^'\\\n]|\\.){1,10}'",
+    re.DOTALL,
+)
+"""Comments, and the strings in which what looks like one is none; nothing is read twice, whatever is left open."""
+
+_CMAKE = re.compile(
+    r'(?P<comment>#\[(?P<mark>=*)\[.*?(?:\](?P=mark)\]|\Z)|#[^\n]*)|"(?:[^"\\]|\\.)*(?:"|\Z)',
+    re.DOTALL,
+)
+
+_NOT_NEWLINE = re.compile(r"[^\n]")
+
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#[ \t]*(?P<word>if|ifdef|ifndef|elif|else|endif)\b(?P<rest>(?:[^\\\n]|\\.)*)", re.MULTILINE | re.DOTALL
+)
+_CMAKE_CONDITION = re.compile(
+    r"^[ \t]*(?P<word>if|elseif|else|endif)[ \t]*\((?P<rest>[^\n]*)", re.MULTILINE | re.IGNORECASE
+)
+
+_SWITCH = re.compile(r"cuda|gpu|nvcc|nccl|cudnn|tensorrt", re.IGNORECASE)
+"""What a switch is named for that decides whether CUDA is compiled."""
+
+_NEGATED = re.compile(r"\s*(?:!|NOT\b)", re.IGNORECASE)
+
+
+def comments(kind: Kind, text: str) -> list[tuple[int, int]]:
+    """Return the spans of the comments of a file, in order."""
+    pattern = _CMAKE if kind is Kind.CMAKE else _CPP
+    return [match.span() for match in pattern.finditer(text) if match["comment"] is not None]
+
+
+def code_of(kind: Kind, text: str) -> str:
+    """Return the text with its comments blanked, so that every offset stays."""
+    pieces: list[str] = []
+    at = 0
+    for start, end in comments(kind, text):
+        pieces += (text[at:start], _NOT_NEWLINE.sub(" ", text[start:end]))
+        at = end
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+class OptionalParts:
+    """Which parts of a file are compiled only where a switch asks for CUDA: `#ifdef WITH_CUDA`, `if(USE_CUDA)`."""
+
+    def __init__(self, kind: Kind, code: str) -> None:
+        self._starts: list[int] = []
+        self._inside: list[bool] = []
+        for start, inside in _changes(kind, code):
+            self._starts.append(start)
+            self._inside.append(inside)
+
+    def holds(self, offset: int) -> bool:
+        """Whether the code at an offset is optional."""
+        index = bisect_right(self._starts, offset) - 1
+        return index >= 0 and self._inside[index]
+
+
+def _changes(kind: Kind, code: str) -> Iterator[tuple[int, bool]]:
+    """Yield where optional code begins and ends."""
+    pattern = _CMAKE_CONDITION if kind is Kind.CMAKE else _DIRECTIVE
+    stack: list[list[bool]] = []  # for each open condition: is the part optional, is the `else` part
+    for match in pattern.finditer(code):
+        word, rest = match["word"].lower(), match["rest"]
+        if word in ("if", "ifdef", "ifndef"):
+            named = _SWITCH.search(rest) is not None
+            negated = word == "ifndef" or _NEGATED.match(rest) is not None
+            stack.append([named and not negated, named and negated and word != "ifndef"])
+        elif stack and word in ("elif", "elseif"):
+            stack[-1][0] = _SWITCH.search(rest) is not None and _NEGATED.match(rest) is None
+        elif stack and word == "else":
+            stack[-1][0] = stack[-1][1]
+        elif stack and word == "endif":
+            stack.pop()
+        yield match.start(), any(part for part, _ in stack)

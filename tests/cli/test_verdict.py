@@ -1,0 +1,115 @@
+"""The verdict is said by every command and form, also where torchferry itself failed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.process import torchferry
+from tests.migration.trees import snapshot
+from torchferry.cli import migrate, scan
+from torchferry.rules.engine import Engine
+from torchferry.rules.examined import Examined
+from torchferry.source.tree import Entry
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
+FORMS = ("text", "json", "sarif", "github", "csv", "html")
+BLOCKED = "import tensorrt\nimport torch\nx = torch.ones(2).cuda()\n"
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one file that needs no change and one on which torchferry fails."""
+    examine = Engine._examine
+
+    def failing(self: Engine, entry: Entry, rewrite: bool, whole: bool) -> Examined:
+        if entry.path == "broken.py":
+            raise RuntimeError("a fault of the test")
+        return examine(self, entry, rewrite, whole)
+
+    monkeypatch.setattr(Engine, "_examine", failing)
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "broken.py").write_text("x.cuda()\n")
+    (root / "fine.py").write_text("x = 1\n")
+    return root
+
+
+def _run(command: object, *arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in (*arguments, "-t", "npu")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("command", [scan.command, migrate.command], ids=["scan", "migrate"])
+def test_a_failure_is_in_every_form(broken: Path, command: object, form: str) -> None:
+    done = _run(command, broken, "-f", form)
+    assert done.exit_code == 2
+    assert "broken.py" in done.stdout
+    assert "Ready for" not in done.stdout
+    if form == "json":
+        assert json.loads(done.stdout)["verdict"] == "incomplete"
+    elif form == "sarif":
+        assert json.loads(done.stdout)["runs"][0]["properties"]["verdict"] == "incomplete"
+    elif form != "csv":
+        assert "a fault of the test" in done.stdout
+
+
+@pytest.mark.parametrize("way", ["--diff", "--check", "--patch=FILE"])
+def test_a_migration_that_failed_on_a_file_says_so(broken: Path, tmp_path: Path, way: str) -> None:
+    before = snapshot(broken)
+    done = _run(migrate.command, broken, way.replace("FILE", str(tmp_path / "x.patch")))
+    assert done.exit_code == 2
+    assert "torchferry failed on one file" in done.output
+    assert "a fault of the test" in done.output
+    assert snapshot(broken) == before
+
+
+def test_a_migration_says_what_blocks(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BLOCKED)
+    diff = torchferry("migrate", tmp_path, "-t", "npu", "--diff")
+    assert diff.stdout.startswith("diff --git")
+    assert "Blocked on Huawei Ascend" in diff.stderr
+    assert "train.py:1:1 LIB101" in diff.stderr
+    for arguments in (("--check",), ()):
+        done = torchferry("migrate", tmp_path, "-t", "npu", *arguments)
+        assert done.returncode == 1
+        assert "Blocked on Huawei Ascend by one thing" in done.stdout
+        assert "What blocks:" in done.stdout
+
+
+def test_a_check_shows_what_would_change_and_counts_as_a_scan(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    shutil.copytree(EXAMPLE, root)
+    # the name that needs the plugin brings its import, so that the fix of IMP101 is part of another
+    (root / "absorbed.py").write_text("import torch\nif __name__ == '__main__':\n    torch.ones(2).cuda()\n")
+    for target in ("npu", "ptex"):
+        scanned = json.loads(torchferry("scan", root, "-t", target, "-f", "json").stdout)
+        checked = json.loads(torchferry("migrate", root, "-t", target, "--check", "-f", "json").stdout)
+        assert checked["counts"] == scanned["counts"]
+        assert checked["verdict"] == scanned["verdict"]
+        assert "absorbed.py" in checked["changes"]
+        assert scanned["changes"] == []
+        text = torchferry("migrate", root, "-t", target, "--check").stdout
+        assert f"{scanned['counts']['safe']} fixes in {len(checked['changes'])} files would be applied" in text
+        assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Left to do:")[0]
+    annotations = torchferry("migrate", root, "-t", "npu", "--check", "-f", "github").stdout
+    assert annotations.count("file=absorbed.py") >= 1
+
+
+def test_files_that_gitignore_hides_are_named_where_there_is_no_git(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n/secret.py\n*.log\n")
+    for name in ("build/lib/deep.py", "build/__pycache__/x.py", "build/a.bin", "secret.py", "x.log", "train.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    text = torchferry("scan", tmp_path, "-t", "npu").stdout
+    assert ".gitignore files hide 2 files, which were left out: build/lib/deep.py, secret.py\n" in text
+    for command in (("scan",), ("migrate", "--check")):
+        document = json.loads(torchferry(command[0], tmp_path, "-t", "npu", *command[1:], "-f", "json").stdout)
+        assert document["ignored"] == ["build/lib/deep.py", "secret.py"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert "left out" not in torchferry("scan", tmp_path, "-t", "npu").stdout

@@ -1,0 +1,119 @@
+"""Whole projects, small ones, and their verdicts: neither a plainly false "Ready" nor a plainly false "Blocked"."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from torchferry.backends import registry
+from torchferry.backends.target import Target
+from torchferry.report.model import Report, Verdict, report_of
+from torchferry.rules.analysis import Request, analyse
+from torchferry.rules.kept import Why
+from torchferry.rules.registry import rules
+from torchferry.source.tree import list_files
+
+
+@cache
+def _target(name: str) -> Target:
+    choice = registry.choose(name)
+    return Target(choice.backend, choice.version)
+
+
+def report(root: Path, files: dict[str, str], target: str = "npu") -> Report:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    request = Request(root, list_files(root), _target(target), rules(), account=True)
+    analysis = analyse(request)
+    assert analysis.failures == []
+    return report_of(analysis, request.target, root.name)
+
+
+def test_a_cpp_application_is_seen_and_counted(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": "project(app LANGUAGES CXX CUDA)\n",
+        "main.cpp": "// cuda\n#include <torch/torch.h>\nauto d = torch::kCUDA;  // cudaMalloc\nint cuda_count;\n",
+        "app.h": "void *allocate() { cudaMalloc(&p, 8); }\n",
+    }
+    found = report(tmp_path, files)
+    assert found.verdict is Verdict.AFTER_WORK
+    assert sorted(finding.code for finding in found.findings) == ["EXT103", "EXT104", "EXT105"]
+    assert found.kept_by_reason == {Why.COMMENT: 2, Why.NATIVE: 1}
+
+
+KERNEL = "__global__ void f() {}\nvoid run() { f<<<1, 1>>>(); }\n"
+SETUP = (
+    "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n"
+    'setup(ext_modules=[CUDAExtension("fast_ops", ["ops.cu"])])\n'
+)
+CONDITIONAL = SETUP.replace("setup(ext", "import torch\nif torch.cuda.is_available():\n    setup(ext")
+RAISING = CONDITIONAL + "else:\n    raise NotImplementedError('no CUDA')\n"
+BUILT = {"csrc/setup.py": SETUP, "csrc/ops.cu": KERNEL}
+TRAIN = "import torch\n{}\nif __name__ == '__main__':\n    torch.ones(2).cuda()\n"
+USES = TRAIN.format("import fast_ops")
+COPES = TRAIN.format("try:\n    import fast_ops\nexcept ImportError:\n    fast_ops = None")
+RAISES = TRAIN.format("try:\n    import fast_ops\nexcept ImportError:\n    raise RuntimeError('install it')")
+NEEDS = TRAIN.format("import cupy")
+LOADS = (
+    "from torch.utils.cpp_extension import load\nimport torch\n{}\n"
+    "def f(x):\n    return fused(x) if x.is_cuda else x\nf(torch.ones(2).cuda())\n"
+)
+NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], "source": ["{}"]}}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**BUILT, "train.py": USES},
+        {**BUILT, "train.py": RAISES},
+        {**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "from .fast import fast_ops\n",
+         "train.py": TRAIN.format("import ops")},
+        {"setup.py": RAISING, "ops.cu": KERNEL, "train.py": USES},
+        {"fused.cu": KERNEL, "train.py": LOADS.format('fused = load("fused", ["fused.cu"])')},
+        {"main.cu": KERNEL},
+        {"train.py": NEEDS},
+        {"train.py": TRAIN.format("try:\n    import cupy\nexcept ImportError as e:\n    raise E from e")},
+        {"train.py": TRAIN.format("from nvidia.dali.pipeline import Pipeline")},
+        {"train.py": TRAIN.format("import pycuda.driver")},
+        {"one.ipynb": NOTEBOOK.format("import tensorrt")},
+    ],
+)  # fmt: skip
+def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
+    assert report(tmp_path, files).verdict is Verdict.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({**BUILT, "train.py": COPES}, "train.py:3 imports it only behind a guard"),
+        ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "train.py:3 imports it only"),
+        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "train.py:3 imports it only"),
+        ({**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "",
+          "train.py": TRAIN.format("try:\n    from ops import fast\nexcept Exception:\n    fast = None")},
+         "train.py:3 imports it only behind a guard"),
+        ({**BUILT, "train.py": COPES, "tests/test_ops.py": "import fast_ops\n"}, "train.py:3 imports it only"),
+        ({"setup.py": CONDITIONAL, "ops.cu": KERNEL, "train.py": USES}, "leaves the CUDA sources out"),
+        ({"fused.cu": KERNEL, "train.py": LOADS.format(
+            'fused = None\ndef init():\n    global fused\n    fused = load("fused", ["fused.cu"])')},
+         "only where a function or a condition asks for it"),
+        ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "nothing in the project's Python builds it"),
+        ({"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")}, "only this notebook"),
+        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only a test needs it"),
+        ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
+         "train.py:3 imports it only behind a guard"),
+        ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),
+    ],
+)  # fmt: skip
+def test_what_the_project_does_without_does_not_block(files: dict[str, str], reason: str, tmp_path: Path) -> None:
+    found = report(tmp_path, files)
+    assert found.verdict is Verdict.AFTER_WORK, [str(f.location) + f.message.render("en") for f in found.blockers]
+    assert any(reason in finding.message.render("en") for finding in found.work)
+
+
+def test_a_framework_is_noted_once(tmp_path: Path) -> None:
+    files = {f"part{number}.py": "import pytorch_lightning as pl\n" for number in range(4)}
+    assert [str(finding.location) for finding in report(tmp_path, files).findings] == ["part0.py:1:1"]
