@@ -316,6 +316,14 @@ CASES = [
         (("failure", "shows 32768 MiB, and has 49152"),),
         machine=tool("mthreads-gmi", MUSA_S4000_SHORT),
     ),
+    # the tool's figure is compared with the tool's: 42,976 MiB with ECC, 49,120 without; a program gets 41,846
+    Case("card.memory_size", "gcu", (("ok", "every card"),), machine=tool("efsmi -q", GCU_Q)),
+    Case(
+        "card.memory_size",
+        "gcu",
+        (("failure", "shows 34000 MiB, and has 49120"),),
+        machine=tool("efsmi -q", GCU_Q.replace(": 42976 MiB", ": 34000 MiB")),
+    ),
     # --- toolkit and libraries ---
     Case("sdk.installed", "npu", (("ok", "CANN 8.5.0"),), CANN),
     Case("sdk.installed", "npu", (("failure", "CANN is not installed"),)),
@@ -933,6 +941,20 @@ def test_the_process_that_has_a_card_open_is_named(tmp_path: Path) -> None:
     assert result.cause is not None
     assert "4711 python3 (/dev/gcu0)" in result.cause.render("en")
     assert result.commands == ("ps -o pid,user,etime,args -p 4711",)
+
+
+def test_another_card_is_offered_where_its_number_is_the_variable_s(tmp_path: Path) -> None:
+    busy = NPU_910B.replace("3338 / 65536", "60001/ 65536")
+    chosen = "export ASCEND_RT_VISIBLE_DEVICES=1  # another card"
+    for name, output, offered in (
+        ("one device a card", busy, [chosen]),
+        ("a model that no table knows", busy.replace("910B3", "910X3"), []),
+        ("a sick card", busy.replace("1     910B3               | OK   ", "1     910B3               | Alarm"), []),
+    ):
+        found = commands("card.memory", "npu", tmp_path / name, {}, **tool("npu-smi info", output))
+        assert [line for line in found if "VISIBLE" in line] == offered, name
+    quarter = SDAA_T100.replace("0MB / 15296MB", "15000MB / 15296MB", 1)
+    assert "VISIBLE" not in str(commands("card.memory", "sdaa", tmp_path / "sdaa", {}, **tool("teco-smi", quarter)))
 
 
 def test_the_same_python_is_not_advised_again(tmp_path: Path) -> None:

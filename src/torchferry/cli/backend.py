@@ -46,7 +46,7 @@ def show(name: str, lang: str | None) -> None:
             continue
         click.echo(f"\n{attribute} = {_value(getattr(backend, attribute, None), lang)}")
         click.echo(f"    {meaning}")
-        source = backend.SOURCES.get(attribute)
+        source = backend.source_of(attribute)
         if source:
             click.echo(f"    source: {source}")
     for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions"):

@@ -10,10 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torchferry.backends import cards, smi
 from torchferry.backends import machine as needs
-from torchferry.backends import smi
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import UsageError
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.running import Ran
 
@@ -136,6 +137,18 @@ class Patient:
     def cards(self) -> tuple[smi.Card, ...]:
         """The cards that the tool shows."""
         return self.asked.reading.cards
+
+    def model(self, shown: str) -> cards.Card | None:
+        """Return the model that the tool's name for a card means; None where no table knows it."""
+        try:
+            return cards.find_card(self.target.backend, shown)
+        except UsageError:
+            return None
+
+    def devices_per_card(self, card: smi.Card) -> int | Unknown:
+        """Return how many torch devices a card shows up as: as its model does, else as every card of the plugin."""
+        model = self.model(card.name)
+        return self.target.backend.DEVICES_PER_CARD if model is None else model.devices_per_card
 
     # --- the Python side ---
 

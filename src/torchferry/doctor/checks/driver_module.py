@@ -23,7 +23,7 @@ def check(patient: Patient) -> Iterator[Result]:
     if isinstance(name, Unknown):
         yield unverified(say("the name of the driver's kernel module"))
         return
-    source = patient.target.backend.SOURCES.get("DRIVER_MODULE", "")
+    source = patient.target.backend.source_of("DRIVER_MODULE")
     if patient.driver_loaded:
         yield passed(say("kernel module {name} is loaded", name=name), source=source)
         return

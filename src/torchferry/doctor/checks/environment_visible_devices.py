@@ -49,7 +49,7 @@ def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterat
     """Judge the variables of CUDA: the card's own counts, and theirs must not say something else."""
     environment = patient.machine.environment
     own = environment.get(name)
-    source = patient.target.backend.SOURCES.get("VISIBLE_DEVICES", "")
+    source = patient.target.backend.source_of("VISIBLE_DEVICES")
     for other in _CUDA:
         value = environment.get(other)
         if not value or other in (name, outer):
@@ -84,7 +84,7 @@ def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterat
 
 
 def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
-    source = patient.target.backend.SOURCES.get("VISIBLE_DEVICES", "")
+    source = patient.target.backend.source_of("VISIBLE_DEVICES")
     if value in ("", "-1"):
         yield failed(
             say("{name} is `{value}`, which hides every card", name=name, value=value),
@@ -136,7 +136,7 @@ def _outer(patient: Patient, outer: str) -> Iterator[Result]:
             say("{name} is `{value}`, which hides every card", name=outer, value=value),
             say("the container runtime then passes no card in"),
             patient.needs.container.run or f"docker run -it --env {outer}=0 IMAGE /bin/bash",
-            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
+            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )
 
 
@@ -160,7 +160,7 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
             say("{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
             f"unset {name}",
-            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
+            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )  # fmt: skip
     elif beyond:
         yield unknown(

@@ -46,5 +46,5 @@ def check(patient: Patient) -> Iterator[Result]:
             say("without it torch knows no device {device}", device=patient.target.backend.DEVICE_TYPE),
             *install_commands(patient),
             advice=patient.target.install,
-            source=patient.target.backend.SOURCES.get("INSTALL", ""),
+            source=patient.target.backend.source_of("INSTALL"),
         )

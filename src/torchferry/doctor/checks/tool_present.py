@@ -37,7 +37,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say("{tool} is not on PATH", tool=name),
             say("it comes with the driver, which is not installed here; in a container it comes from the host"),
             *(mend or (f"which {name}",)),
-            source=patient.target.backend.SOURCES.get("SMI", ""),
+            source=patient.target.backend.source_of("SMI"),
         )
         return
     if asked.path and "/" in asked.path and patient.machine.which(name) is None:
