@@ -164,8 +164,6 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 ALLOWED = {
-    # device types that are torch's own, beside those of our targets
-    "source/lexicon.py",
     # an example in an advice
     "migration/suffix.py",
 }
