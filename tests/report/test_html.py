@@ -359,6 +359,32 @@ def test_both_dark_palettes_are_the_same() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; it runs the page's script")
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_the_button_says_what_a_click_gives(system: str) -> None:
+    code = """
+    const assert = require("node:assert");
+    const button = { dataset: { dark: "Dark", light: "Light" }, addEventListener: (_, click) => (button.click = click) };
+    const root = { dataset: {} };
+    const matches = process.argv[2] === "dark";
+    globalThis.matchMedia = () => ({ matches, addEventListener() {} });
+    const { startTheme } = require(process.argv[1]);
+    globalThis.document = { documentElement: root, querySelector: () => button };
+    startTheme();
+    const [other, own] = matches ? ["Light", "Dark"] : ["Dark", "Light"];
+    assert.strictEqual(button.textContent, other);
+    button.click();
+    assert.strictEqual(root.dataset.theme, other.toLowerCase());
+    assert.strictEqual(button.textContent, own);
+    button.click();
+    assert.strictEqual(root.dataset.theme, own.toLowerCase());
+    assert.strictEqual(button.textContent, other);
+    """
+    command = ["node", "-e", code, FOLDER / "script.js", system]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; it runs the page's script")
 def test_the_functions_of_the_script() -> None:
     code = """
     const page = require(process.argv[1]);
