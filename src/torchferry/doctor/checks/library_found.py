@@ -66,6 +66,14 @@ def judged(patient: Patient, library: Library) -> Result:
     complaint = (patient.python.libraries or {}).get(name)
     if complaint is None:
         return unknown(say("{path} is there; it could not be tried", path=file.path))
+    known = patient.explained(complaint) if complaint else None
+    if known is not None:
+        return failed(
+            say("{path} does not load: {complaint}", path=file.path, complaint=complaint[:300]),
+            known.cause,
+            *known.commands,
+            source=known.source,
+        )
     if complaint:
         missing = complaint.partition(":")[0]
         return failed(

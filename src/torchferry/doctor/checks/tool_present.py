@@ -55,11 +55,9 @@ def _judged(patient: Patient, asked: Asked) -> Result:
     assert ran is not None
     lines = tuple(masked(line) for line in ran.first_lines())
     text = ran.out + ran.err
-    for failure in patient.tool.failures:
-        if failure.match.search(text):
-            return failed(
-                say("{tool} fails", tool=name), failure.cause, *failure.commands, source=failure.source, evidence=lines
-            )
+    known = patient.explained(text, *patient.tool.failures)
+    if known is not None:
+        return failed(say("{tool} fails", tool=name), known.cause, *known.commands, source=known.source, evidence=lines)
     library = _LIBRARY.search(text)
     if library:
         folders = ":".join(patient.needs.sdk.folders)
