@@ -19,6 +19,7 @@ FORMS: Mapping[str, str] = {
     "{} calls went": "{} call went",
     "{} cards in the output of {tool}": "{} card in the output of {tool}",
     "{} cells": "{} cell",
+    "{} checks": "{} check",
     "{} common steps": "{} common step",
     "{} copies of {sdk} are": "{} copy of {sdk} is",
     "{} decisions": "{} decision",

@@ -10,7 +10,7 @@ from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, unknown, unverified, warned
+from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "environment.visible_devices"
@@ -169,6 +169,7 @@ def _outer(patient: Patient, outer: str) -> Iterator[Result]:
             say("the container runtime passes no card in without it"),
             patient.needs.container.run,
             source=patient.needs.container.source,
+            missing=Missing.CARD,
         )
     elif value is not None and value.strip() in _NONE:
         yield failed(

@@ -9,7 +9,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Asked, Patient
-from torchferry.doctor.result import Result, failed, passed, unknown, unverified, warned
+from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "tool.present"
@@ -38,6 +38,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say("it comes with the driver, which is not installed here; in a container it comes from the host"),
             *(mend or (f"which {name}",)),
             source=patient.target.backend.source_of("SMI"),
+            missing=Missing.DRIVER,
         )
         return
     if asked.path and "/" in asked.path and patient.machine.which(name) is None:
