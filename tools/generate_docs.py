@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from torchferry.backends import registry
+from torchferry.backends.cards import cards
 from torchferry.backends.tables import Row
 from torchferry.backends.unknown import Unknown
+from torchferry.cli import cli
 from torchferry.cli.backend import specification
 from torchferry.core.messages import Bilingual
 from torchferry.report.families import TITLES
@@ -44,6 +47,11 @@ HEADS = {
         "silence": "To silence it",
         "facts": "Facts",
         "unknown": "UNKNOWN",
+        "cards": "Cards",
+        "card": "card",
+        "aliases": "also called",
+        "memory": "memory of a device as a program sees it, MiB",
+        "devices": "devices of a card",
         "made": "This page is written from the code; `make generated` makes it anew.",
     },
     "zh": {
@@ -67,6 +75,11 @@ HEADS = {
         "silence": "屏蔽方式",
         "facts": "事实",
         "unknown": "UNKNOWN",
+        "cards": "卡",
+        "card": "卡",
+        "aliases": "别名",
+        "memory": "程序所见的单设备显存（MiB）",
+        "devices": "每卡设备数",
         "made": "本页由代码生成；`make generated` 可重新生成。",
     },
 }
@@ -128,8 +141,9 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         if attribute in ("NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY") or value in (None, "", (), {}):
             continue
         shown = words["unknown"] if isinstance(value, Unknown) else _value(value, lang)
-        source = backend.SOURCES.get(attribute, "")
+        source = backend.source_of(attribute)
         yield f"- `{attribute}`: {shown}" + (f" ({source})" if source else "")
+    yield from _cards(name, lang)
     for table in TABLES:
         rows = list(backend.table(table))
         if not rows:
@@ -144,6 +158,21 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         yield ""
         for number, source in enumerate(sources, 1):
             yield f"{number}. {source}"
+
+
+def _cards(name: str, lang: str) -> Iterator[str]:
+    words = HEADS[lang]
+    known = cards(registry.load(name))
+    if not known:
+        return
+    yield f"\n## {words['cards']}\n"
+    heads = ("card", "aliases", "memory", "devices", "source")
+    yield "| " + " | ".join(words[head] for head in heads) + " |"
+    yield "|---|---|---|---|---|"
+    for card in known:
+        memory = words["unknown"] if isinstance(card.memory, Unknown) else f"{card.memory >> 20:,}"
+        devices = words["unknown"] if isinstance(card.devices_per_card, Unknown) else str(card.devices_per_card)
+        yield "| " + " | ".join((card.name, ", ".join(card.aliases), memory, devices, card.source)) + " |"
 
 
 def _row(row: Row, sources: list[str], lang: str) -> str:
@@ -170,25 +199,21 @@ def _value(value: object, lang: str) -> str:
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
     yield f"# {HEADS[lang]['commands']}\n\n{HEADS[lang]['made']}"
-    for verb in (
-        "",
-        "scan",
-        "migrate",
-        "undo",
-        "rehearse",
-        "doctor",
-        "doctor snapshot",
-        "doctor diff",
-        "device",
-        "device show",
-        "device vendor",
-        "api",
-        "backend",
-        "rule",
-    ):
-        command = [sys.executable, "-m", "torchferry", *verb.split(), "--help"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        yield f"\n## torchferry {verb}".rstrip() + f"\n\n```text\n{shown.rstrip()}\n```"
+    for name, shown in _helps(cli, None, "torchferry"):
+        yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"
+
+
+def _helps(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the full name and the help of a command, then those of the commands below it."""
+    width = 78  # what a terminal of 80 columns is given, whatever this one has
+    settings = {**command.context_settings, "terminal_width": width}
+    context = click.Context(command, parent, name.rpartition(" ")[2], **settings)
+    yield name, command.get_help(context)
+    if isinstance(command, click.Group):
+        for verb in command.list_commands(context):
+            found = command.get_command(context, verb)
+            if found is not None and not found.hidden:
+                yield from _helps(found, context, f"{name} {verb}")
 
 
 def main() -> int:

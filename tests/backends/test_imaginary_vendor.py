@@ -69,6 +69,7 @@ def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> Non
     assert "SMI = UNKNOWN" in shown.stdout
     project = tmp_path / "project"
     shutil.copytree(EXAMPLE, project)
+    (project / "pick.py").write_text('def pick(kind):\n    return kind in ("acme", "cuda")\n', encoding="utf-8")
     done = torchferry("migrate", project, "--target", "acme", env=env)
     assert done.returncode == 1, done.stderr
     text = (project / "digits" / "devices.py").read_text(encoding="utf-8")
@@ -77,6 +78,7 @@ def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> Non
     assert 'backend="accl"' in text
     left = torchferry("scan", project, "--target", "acme", env=env).stdout
     assert "UNKNOWN" in left
+    assert "there is a branch for Acme Cards beside it already" in left
     assert torchferry("undo", project, env=env).returncode == 0
 
 
@@ -110,8 +112,21 @@ def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path
     assert "REHEARSAL on the CPU: 1 x Acme Cards" in done.stderr
 
 
-def test_an_entry_point_that_is_no_backend_is_an_error(vendor: Path) -> None:
-    (vendor / "acme_backend.py").write_text("Acme = 3\n", encoding="utf-8")
-    done = torchferry("backend", "show", "acme", env={"PYTHONPATH": str(vendor)})
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("Acme = 3\n", "entry point `acme` in group `torchferry.backends` is not a Backend subclass"),
+        ("import there_is_no_such_module\n", "ModuleNotFoundError: No module named 'there_is_no_such_module'"),
+        (
+            "from torchferry.backends.base import Backend\nclass Acme(Backend):\n    NAME = TITLE = PLUGIN = 'acme'\n",
+            "it does not set DEVICE_TYPE, COLLECTIVE",
+        ),
+    ],
+)
+def test_an_entry_point_that_is_no_backend_is_an_error(vendor: Path, module: str, says: str) -> None:
+    (vendor / "acme_backend.py").write_text(module, encoding="utf-8")
+    done = torchferry("backend", "list", env={"PYTHONPATH": str(vendor)})
     assert done.returncode == 2
+    assert "Huawei Ascend" in done.stdout
+    assert says in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
+import itertools
+import re
+import shlex
 import typing
 from collections.abc import Iterator
 
 import pytest
 
-from torchferry.backends import cuda, registry
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends import cuda, machine, registry, smi
+from torchferry.backends.base import DATA, Backend, TableFact
+from torchferry.backends.cards import described
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 
@@ -90,6 +95,59 @@ def test_facts_have_the_declared_types(target: str) -> None:
         options = typing.get_args(allowed) if typing.get_origin(allowed) not in (tuple, dict) else (allowed,)
         kinds = tuple(typing.get_origin(option) or option for option in options or (allowed,))
         assert isinstance(value, kinds), f"{backend.__name__}.{name} = {value!r} is not {allowed}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_table_says_the_class_does_not_say_again(target: str) -> None:
+    """A fact that stands in two places is found by its second place: the doctor and the migration then disagree."""
+    of_tables = {name for name, value in vars(Backend).items() if isinstance(value, TableFact)}
+    assert of_tables >= {"CARDS", "CARD_MEMORY", "DEVICES_PER_CARD", "SMI", "DEVICE_NODES", "VISIBLE_DEVICES"}
+    assert sorted(of_tables & vars(registry.load(target)).keys()) == []
+
+
+def places(target: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield each fact that several places must have for their own sake, with the values that stand there."""
+    backend, needs = registry.load(target), machine.facts(registry.load(target))
+    tool, run = smi.tool(backend), shlex.split(needs.container.run)
+    commands = [*tool.commands, *([tool.memory_error[0]] if tool.memory_error else [])]
+    replaced = {row.use for row in backend.table("tools").named("nvidia-smi")}
+    yield "management tool", {str(backend.SMI), *replaced, *(command[0] for command in commands)}
+    yield "its place", {str(backend.SMI), *(place.rpartition("/")[2] for place in tool.places)}
+    set_in = [word.partition("=")[0] for word in run if word.partition("=")[0].endswith("_VISIBLE_DEVICES")]
+    yield "variable of containers", {str(backend.CONTAINER_VISIBLE_DEVICES), *set_in}
+    stated = [file.path.split("/")[3] for file in needs.driver.versions if file.path.startswith("/sys/module/")]
+    yield "kernel module", {str(backend.DRIVER_MODULE), *stated}
+    patterns = [node.pattern for node in needs.nodes]
+    given = [following for word, following in itertools.pairwise(run) if word == "--device"]
+    strange = {path for path in given if not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)}
+    yield "device nodes of the container's command", {"", *strange}
+    flags = {
+        flag
+        for flag in ("privileged", "ipc", "network")
+        if re.search(rf"--(?:{flag}|{flag[:3]}=host)", needs.container.run)
+    }
+    yield "flags of the container's command", {str(sorted(flags)), str(sorted(needs.container.flags))}
+    size = re.search(r"--shm-size[= ](\d+)g", needs.container.run)
+    if size and needs.container.shared_memory:
+        yield "shared memory", {str(int(size[1]) << 30), str(needs.container.shared_memory)}
+    lies = [*needs.sdk.scripts, *needs.sdk.folders, *(file.path for file in needs.sdk.versions)]
+    lies += [wheel for _, wheel in needs.python.wheels]
+    if not isinstance(backend.SDK_HOME, Unknown):
+        yield (
+            "home of the toolkit",
+            {"" if any(path.startswith(backend.SDK_HOME) for path in lies) else "elsewhere", ""},
+        )
+    yield "dtypes that differ", {str(sorted(backend.DTYPES)), str(sorted(backend.DTYPE_NOTES))}
+    for card in described(backend):
+        repeated = {dtype for dtype, rule in card.dtypes.items() if backend.DTYPES.get(dtype) == rule}
+        yield f"dtypes of {card.name} that the class says already", {"", *repeated}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_places_that_state_one_fact_agree(target: str) -> None:
+    found = dict(places(target))
+    assert len(found) > 6
+    assert {fact: values for fact, values in found.items() if len(values) > 1} == {}
 
 
 def test_a_row_without_a_source_is_refused(tmp_path: object) -> None:

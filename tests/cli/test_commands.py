@@ -11,10 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.cli.process import interruptible, torchferry
 from tests.migration.trees import snapshot
+from torchferry.cli import cli
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
 
@@ -249,3 +251,16 @@ def test_notebooks_beside_the_originals_import_the_new_modules(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a_npu.ipynb").read_text(encoding="utf-8"))["cells"][0]["source"]
     assert written == ["import torch\n", "import torch_npu\n", "from model_npu import x\n", "x.npu()"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_command_reference_has_every_command(lang: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / lang / "commands.md").read_text(encoding="utf-8")
+    context = click.Context(cli)
+    wanted = ["torchferry"]
+    for name in cli.list_commands(context):
+        found = cli.get_command(context, name)
+        wanted.append(f"torchferry {name}")
+        if isinstance(found, click.Group):
+            wanted += [f"torchferry {name} {verb}" for verb in found.list_commands(context)]
+    assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")] == wanted

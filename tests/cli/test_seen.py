@@ -138,6 +138,6 @@ def test_patch_and_copy_agree(project: Path, tmp_path: Path) -> None:
 
 def test_the_migrated_program_runs_on_the_card(small: Path) -> None:
     pytest.importorskip("torch")
-    assert "1 fixes applied in 1 files" in torchferry("migrate", small, "-t", "npu", "--style", "shim").stdout
+    assert "1 fix applied in 1 file" in torchferry("migrate", small, "-t", "npu", "--style", "shim").stdout
     ran = torchferry("rehearse", "-t", "npu", "--", "python", "program.py", cwd=small, env=CACHE)
     assert ran.stdout.splitlines()[:1] == ["True True True cuda"], ran.stderr

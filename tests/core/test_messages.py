@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchferry.core import toml
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import Bilingual, _in_singular, say, singular_forms
 from torchferry.report.text_format import GRADE_TITLES
 from torchferry.rules.kept import Why
 from torchferry.rules.registry import rules
@@ -42,6 +42,76 @@ def test_every_message_has_its_chinese(template: str) -> None:
 
 def test_the_catalog_has_nothing_else() -> None:
     assert sorted(CATALOG.keys() - set(templates())) == []
+
+
+NEUTRAL = {
+    "... and {count} more",
+    "  ... and {count} more",
+    "and {count} more, in the JSON report",
+    "Left to do: {count}",
+    "Too many indices (total {count}) to print",
+    "WOULD FAIL on the card; findings: {count}, places: {places}",
+    "Words of CUDA that stay as they are: {count}",
+    "keeps {found} % of {count} elements, and {right} % are expected",
+    "processes that ended before they could count: {count}; their lines are in {path}, each as used once",
+    "processes that ended without their counts: {count}",
+    "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
+    "{count} on the PCI bus: {names}",
+    "{count} rewritten by your table",
+    "{count} would be written",
+    "{count} written",
+    "{file} speaks of line {line} of {path}, which has {count}",
+    "{first} to {last} of {count} in the first dimension",
+    "{name} names device {number}, and there are {count}",
+}
+"""Templates that say a number of things and read alike for one."""
+
+COUNTS = re.compile(
+    r"\{(count)\}|\{(\w+)\} (?:bytes|calls|devices|elements|failures|files|fixes|kernels|launches|operators|results|"
+    r"steps|tensors|warnings)\b"
+)
+
+
+def test_what_is_counted_has_a_form_for_one_thing() -> None:
+    unlike = {
+        template
+        for template in templates()
+        for match in COUNTS.finditer(template)
+        if template not in NEUTRAL and _in_singular(template, [match[1] or match[2]]) == template
+    }
+    assert sorted(unlike) == [], "add the form to core/singular.py"
+    assert sorted(NEUTRAL - set(templates())) == []
+
+
+def test_every_form_for_one_thing_is_said_somewhere() -> None:
+    said = {PLACE.sub("{}", template) for template in templates()}
+    plain = {form: PLACE.sub("{}", form) for form, _ in singular_forms()}
+    assert [form for form, text in plain.items() if not any(text in template for template in said)] == []
+
+
+EXAMINED = "{root}: {files} files examined for {target}"
+FIXED = "{root}: {fixes} fixes applied in {files} files for {target}."
+RANKS = "LOCAL_RANK is {rank}, and this process sees {count} devices"
+BACK = "took back the migration to {target} of {created}: {count} files are as they were"
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "english"),
+    [
+        (EXAMINED, {"root": "p", "files": 1, "target": "npu"}, "p: 1 file examined for npu"),
+        (EXAMINED, {"root": "p", "files": 0, "target": "npu"}, "p: 0 files examined for npu"),
+        (EXAMINED, {"root": "1", "files": 11, "target": "npu"}, "1: 11 files examined for npu"),
+        (FIXED, {"root": "p", "fixes": 1, "files": 1, "target": "npu"}, "p: 1 fix applied in 1 file for npu."),
+        (FIXED, {"root": "p", "fixes": 2, "files": 1, "target": "npu"}, "p: 2 fixes applied in 1 file for npu."),
+        (RANKS, {"rank": 1, "count": 2}, "LOCAL_RANK is 1, and this process sees 2 devices"),
+        (RANKS, {"rank": 3, "count": 1}, "LOCAL_RANK is 3, and this process sees 1 device"),
+        (BACK, {"target": "t", "created": "c", "count": 1}, "took back the migration to t of c: 1 file is as it was"),
+    ],
+)
+def test_one_thing_is_spoken_of_as_one(template: str, values: dict[str, object], english: str) -> None:
+    message = say(template, **values)
+    assert message.render("en") == english
+    assert message.render("zh") == CATALOG[template].format(**values)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.CODE)

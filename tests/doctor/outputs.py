@@ -217,3 +217,40 @@ T20 = """
 * 1      T20                 | 10.19.3         | 00:3e:0.0  Enable        *
 * 30C    Sleep   48.0W  300W | 32G      Disable|   0.0%     W28001010604  *
 """
+
+# pytorch/pytorch issue 135013: torch 2.4.0 with NumPy 2.1.0 (excerpt)
+NUMPY_2 = """
+A module that was compiled using NumPy 1.x cannot be run in
+NumPy 2.1.0 as it may crash. To support both 1.x and 2.x
+versions of NumPy, modules must be compiled with NumPy 2.0.
+AttributeError: _ARRAY_API not found
+ImportError: numpy.core.multiarray failed to import
+"""
+
+# pyg-team/pyg-lib issue 548: the loader's text on Ubuntu 20.04
+GLIBC_OLD = (
+    "OSError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.33' not found (required by "
+    "/home/ee615/anaconda3/envs/qcnet/lib/python3.10/site-packages/libpyg.so)"
+)
+
+# pytorch/pytorch issue 87279: the C++ library of the system is older than conda's
+GLIBCXX_OLD = (
+    "ImportError: /usr/lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by "
+    "/home/mia/lib/python3.10/site-packages/torch/lib/libtorch_python.so)"
+)
+
+# AmpereComputingAI/ampere_model_library pull request 161: torch on aarch64
+STATIC_TLS = (
+    "OSError: /root/miniforge3/envs/tensorflow/lib/python3.8/site-packages/torch/lib/libgomp-d22c30c5.so.1: "
+    "cannot allocate memory in static TLS block"
+)
+
+# Ascend/pytorch issue 29: GEInitialize (excerpt, without the times)
+TBE_MISSING = """
+[ERROR] TUNE(2440326,python): [pywrapper.cpp:94][CANNKB]"ModuleNotFoundError: No module named 'tbe.common'
+"
+[ERROR] TEFUSION(2440326,python): [fusion_manager.cc:660] InitCannKB call CannKbInit failed. res = [3].
+"""
+
+# hiyouga/LlamaFactory issue 10333, flagos-ai/FlagGems pull request 5707: CANN without one of its packages
+DECORATOR_MISSING = "ModuleNotFoundError: No module named 'decorator'\nerror code is 500001\n"

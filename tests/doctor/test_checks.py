@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.outputs import (
+    DECORATOR_MISSING,
     GCU_Q,
     GCU_TABLE,
+    GLIBC_OLD,
+    GLIBCXX_OLD,
     MUSA_DENIED,
     MUSA_S80,
     MUSA_S4000_SHORT,
@@ -20,11 +23,17 @@ from tests.doctor.outputs import (
     NPU_DENIED,
     NPU_ECC,
     NPU_SICK,
+    NUMPY_2,
+    SDAA_115,
     SDAA_LOST,
     SDAA_T100,
+    STATIC_TLS,
     T20,
+    TBE_MISSING,
 )
 from tests.doctor.recorded import KERNEL, PYTHON, Case, node, patient_of, results_of
+from torchferry.backends import registry
+from torchferry.backends.machine import facts
 from torchferry.doctor.engine import examine
 from torchferry.doctor.machine import Space, User
 from torchferry.doctor.patient import Patient
@@ -92,12 +101,26 @@ def npu(torch: str = "2.9.0+cpu", plugin: str = "2.9.0", cuda: str | None = None
     return python(**{**values, **more})
 
 
-def musa(version: str) -> dict[str, object]:
+def musa(version: str, **more: str) -> dict[str, object]:
     """Return an interpreter that has torch and torch_musa of one version."""
     return python(
         modules={"torch": "/t", "torch_musa": "/m"},
-        distributions={"torch": version, "torch-musa": version},
+        distributions={"torch": version, "torch-musa": version, **more},
         torch={"version": version, "cuda": None, "hip": None},
+    )
+
+
+def numpy(torch: str, version: str) -> dict[str, object]:
+    """Return an interpreter that has torch, torch_npu and NumPy."""
+    return npu(torch, distributions={"torch": torch, "torch-npu": torch, "numpy": version})
+
+
+def cann(modules: dict[str, str] | None = None, lacking: tuple[str, ...] = ()) -> dict[str, object]:
+    """Return an interpreter that finds CANN's module and the distributions that it needs, but for some."""
+    packages = facts(registry.load("npu")).sdk.packages
+    distributions = {name: "1" for name in packages if name not in lacking}
+    return python(
+        modules={"tbe": "/usr/local/Ascend/cann/tbe"} if modules is None else modules, distributions=distributions
     )
 
 
@@ -184,6 +207,15 @@ CASES = [
     ),
     Case("driver.version", "npu", (("unknown", "nothing states its version"),), MODULES),
     Case("driver.version", "gcu", (("ok", "driver 1.6.3.12"),), {"/sys/module/enflame/version": "1.6.3.12\n"}),
+    # beta releases of one version are one release; another number is another one
+    Case("driver.version", "sdaa", (("ok", "driver 1.1.2b1"),), machine=tool("teco-smi", SDAA_T100)),
+    Case("driver.version", "sdaa", (("ok", "driver 3.2.0"),), machine=tool("teco-smi", SDAA_115)),
+    Case(
+        "driver.version",
+        "sdaa",
+        (("warning", "the driver is 3.2.0, and the runtime is 3.3.0"),),
+        machine=tool("teco-smi", SDAA_115.replace("SDAARuntime: 3.2.0", "SDAARuntime: 3.3.0")),
+    ),
     Case("driver.iommu", "musa", (("warning", "the IOMMU is off"),), MUSA_PCI),
     Case("driver.iommu", "musa", (("ok", "is on"),), {**MUSA_PCI, "/sys/kernel/iommu_groups/0/": ""}),
     # --- nodes ---
@@ -214,9 +246,9 @@ CASES = [
     # --- tool ---
     Case("tool.present", "npu", (("ok", "23.0.7 shows 2 devices"),), machine=tool("npu-smi info", NPU_910B)),
     Case("tool.present", "npu", (("ok", "shows 2 devices"),), machine=tool("npu-smi info", NPU_910C)),
-    Case("tool.present", "musa", (("ok", "1.14.0 shows 1 devices"),), machine=tool("mthreads-gmi", MUSA_S80)),
+    Case("tool.present", "musa", (("ok", "1.14.0 shows 1 device"),), machine=tool("mthreads-gmi", MUSA_S80)),
     Case("tool.present", "sdaa", (("ok", "1.10.0 shows 2 devices"),), machine=tool("teco-smi", SDAA_T100)),
-    Case("tool.present", "gcu", (("ok", "shows 1 devices"),), machine=tool("efsmi -q", GCU_Q)),
+    Case("tool.present", "gcu", (("ok", "shows 1 device"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "tool.present", "gcu", (("ok", "shows 2 devices"),), machine={"outputs": {"efsmi -q": "?", "efsmi": GCU_TABLE}}
     ),
@@ -238,7 +270,7 @@ CASES = [
     Case(
         "tool.present",  # a card whose second line is broken must not vanish
         "npu",
-        (("unknown", "1 cards in the output"),),
+        (("unknown", "1 card in the output"),),
         machine=tool("npu-smi info", NPU_910B.replace("0000:C2:00.0  | 0 ", "0000:C2:00.0    0 ")),
     ),
     # --- cards ---
@@ -315,6 +347,14 @@ CASES = [
         "musa",
         (("failure", "shows 32768 MiB, and has 49152"),),
         machine=tool("mthreads-gmi", MUSA_S4000_SHORT),
+    ),
+    # the tool's figure is compared with the tool's: 42,976 MiB with ECC, 49,120 without; a program gets 41,846
+    Case("card.memory_size", "gcu", (("ok", "every card"),), machine=tool("efsmi -q", GCU_Q)),
+    Case(
+        "card.memory_size",
+        "gcu",
+        (("failure", "shows 34000 MiB, and has 49120"),),
+        machine=tool("efsmi -q", GCU_Q.replace(": 42976 MiB", ": 34000 MiB")),
     ),
     # --- toolkit and libraries ---
     Case("sdk.installed", "npu", (("ok", "CANN 8.5.0"),), CANN),
@@ -486,6 +526,37 @@ CASES = [
             **variables(TOPS_VISIBLE_DEVICES="1", ENFLAME_VISIBLE_DEVICES="0"),
             "nodes": {f"/dev/gcu{index}": node(f"/dev/gcu{index}") for index in range(2)},
         },
+    ),
+    Case(  # the tool shows no card: the nodes are counted
+        "environment.visible_devices",
+        "npu",
+        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, and there are 1"),),
+        machine={**variables(ASCEND_RT_VISIBLE_DEVICES="0,7"), "nodes": NPU_NODES},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("ok", "ASCEND_RT_VISIBLE_DEVICES is 0"),),
+        machine={**variables(ASCEND_RT_VISIBLE_DEVICES="0"), "nodes": NPU_NODES},
+    ),
+    Case(  # the node of the host's card 4 was passed in: nobody has verified which number counts
+        "environment.visible_devices",
+        "npu",
+        (("unknown", "names device 4, and there are 1"),),
+        INSIDE,
+        machine={**variables(ASCEND_RT_VISIBLE_DEVICES="4"), "nodes": {"/dev/davinci4": node("/dev/davinci4")}},
+    ),
+    Case(  # a line of this layout is a card with the memory of four devices
+        "environment.visible_devices",
+        "sdaa",
+        (("ok", "SDAA_VISIBLE_DEVICES is 4,5,6,7"),),
+        machine={**variables(SDAA_VISIBLE_DEVICES="4,5,6,7"), **tool("teco-smi", SDAA_115)},
+    ),
+    Case(
+        "environment.visible_devices",
+        "sdaa",
+        (("failure", "names device 8, and there are 8"),),
+        machine={**variables(SDAA_VISIBLE_DEVICES="8"), **tool("teco-smi", SDAA_115)},
     ),
     Case("environment.proxy", "npu", (("ok", "no proxy"),)),
     Case(
@@ -757,14 +828,61 @@ CASES = [
     ),
     Case("python.shadowed", "npu", (("ok", "nothing hides"),)),
     Case("python.shadowed", "musa", (("warning", "/work/torch_musa"),), {"/work/torch_musa/": ""}),
+    Case("python.numpy", "npu", (("skipped", "missing"),), machine=npu()),
+    Case("python.numpy", "npu", (("ok", "torch 2.9.0 works with NumPy 2.1.0"),), machine=numpy("2.9.0+cpu", "2.1.0")),
+    Case("python.numpy", "npu", (("ok", "torch 2.1.0 works with NumPy 1.26.4"),), machine=numpy("2.1.0", "1.26.4")),
+    Case(  # nothing was imported: the versions tell
+        "python.numpy",
+        "npu",
+        (("warning", "torch 2.1.0 cannot exchange data with NumPy 2.0.1"),),
+        machine={**numpy("2.1.0", "2.0.1"), "imported": {"error": MUDNN_GONE, "version": ""}},
+    ),
+    Case(  # a build of the vendor's own may be newer than its number: what was tried counts
+        "python.numpy",
+        "musa",
+        (("ok", "torch 2.2.0"),),
+        machine={**musa("2.2.0", numpy="2.0.1"), "imported": {"error": "", "version": "2.2.0", "numpy": ""}},
+    ),
+    Case(  # openfl issue 999: the error of a tensor
+        "python.numpy",
+        "npu",
+        (("warning", "cannot exchange data"),),
+        machine={
+            **numpy("2.9.0", "2.0.1"),
+            "imported": {"error": "", "version": "2.9.0", "numpy": "RuntimeError: Numpy is not available"},
+        },
+    ),
+    Case("python.toolkit", "npu", (("skipped", "CANN is not installed"),), machine=npu()),
+    Case("python.toolkit", "gcu", (("skipped", "no Python package is known"),)),
+    Case("python.toolkit", "npu", (("ok", "these are there: tbe, attrs"),), CANN, machine=cann()),
+    Case("python.toolkit", "npu", (("failure", "does not find tbe"),), ENV_SCRIPT, machine=cann(modules={})),
+    Case(
+        "python.toolkit",
+        "npu",
+        (("warning", "/venv/bin/python lacks attrs, decorator"),),
+        CANN,
+        machine=cann(lacking=("attrs", "decorator")),
+    ),
     # --- live probe ---
     Case("probe.start", "npu", (("ok", "2 devices"),), probe=steps({"step": "start", "devices": 2, "name": "910B3"})),
     Case("probe.start", "npu", (("failure", "counts 0"),), probe=steps({"step": "start", "error": "counts 0 devices"})),
     Case(
         "probe.start",
         "npu",
-        (("ok", "1 devices"), ("failure", "timeout during operators attention")),
-        probe=steps({"step": "start", "devices": 1}, stopped="timeout", doing="operators attention"),
+        (("ok", "1 device: "), ("warning", "the time limit of 180 s ended the probe during operators attention")),
+        probe=steps({"step": "start", "devices": 1}, stopped="timeout", doing="operators attention", timeout=180.0),
+    ),
+    Case(
+        "probe.start",
+        "npu",
+        (("ok", "1 device: "), ("failure", "exit status -11 during operators attention")),
+        probe=steps({"step": "start", "devices": 1}, stopped="exit status -11", doing="operators attention"),
+    ),
+    Case(
+        "probe.start",
+        "npu",
+        (("failure", "did not start within the time limit of 20 s"),),
+        probe=steps(stopped="timeout", doing="start", timeout=20),
     ),
     Case("probe.allocate", "npu", (("ok", "npu:0"),), probe=steps({"step": "allocate", "part": "npu:0", "error": ""})),
     Case(
@@ -810,6 +928,12 @@ CASES = [
         "npu",
         (("failure", "rank 1"),),
         probe=steps({"step": "collective", "error": "rank 1", "ranks": 2}),
+    ),
+    Case(
+        "probe.collective",
+        "npu",
+        (("warning", "hccl over 8 devices did not end within 90 s"),),
+        probe=steps({"step": "collective", "error": "", "ranks": 8, "limit": 90.0}, timeout=180.0),
     ),
     Case("probe.collective", "npu", (("skipped", "one device"),), probe=steps({"step": "collective", "skipped": True})),
     Case(
@@ -935,6 +1059,20 @@ def test_the_process_that_has_a_card_open_is_named(tmp_path: Path) -> None:
     assert result.commands == ("ps -o pid,user,etime,args -p 4711",)
 
 
+def test_another_card_is_offered_where_its_number_is_the_variable_s(tmp_path: Path) -> None:
+    busy = NPU_910B.replace("3338 / 65536", "60001/ 65536")
+    chosen = "export ASCEND_RT_VISIBLE_DEVICES=1  # another card"
+    for name, output, offered in (
+        ("one device a card", busy, [chosen]),
+        ("a model that no table knows", busy.replace("910B3", "910X3"), []),
+        ("a sick card", busy.replace("1     910B3               | OK   ", "1     910B3               | Alarm"), []),
+    ):
+        found = commands("card.memory", "npu", tmp_path / name, {}, **tool("npu-smi info", output))
+        assert [line for line in found if "VISIBLE" in line] == offered, name
+    quarter = SDAA_T100.replace("0MB / 15296MB", "15000MB / 15296MB", 1)
+    assert "VISIBLE" not in str(commands("card.memory", "sdaa", tmp_path / "sdaa", {}, **tool("teco-smi", quarter)))
+
+
 def test_the_same_python_is_not_advised_again(tmp_path: Path) -> None:
     def advice(**machine: object) -> str:
         return commands("python.torch", "npu", tmp_path, {}, outputs={"python3": ""}, **machine)[0]
@@ -966,6 +1104,63 @@ def test_the_toolkit_that_is_there_chooses_the_plugin(tmp_path: Path) -> None:
     lines = commands("python.sdk", "npu", tmp_path, CANN, **npu(plugin="2.9.0.post6"))
     assert "torch-npu==2.9.0" in lines[0]
     assert "post" not in lines[0]
+
+
+KNOWN = {
+    "NumPy 2": (NUMPY_2, "built against NumPy 1", "/venv/bin/python -m pip install 'numpy<2'"),
+    "glibc": (GLIBC_OLD, "older than 2.33", "ldd --version | head -n 1  # the version that is here"),
+    "libstdc++": (
+        GLIBCXX_OLD,
+        "/usr/lib/x86_64-linux-gnu/libstdc++.so.6, is older than GLIBCXX_3.4.30",
+        "find / -name 'libstdc++.so.6*' -not -path '/proc/*'",
+    ),
+    "static TLS": (
+        STATIC_TLS,
+        "thread-local variables",
+        "export LD_PRELOAD=/root/miniforge3/envs/tensorflow/lib/python3.8/site-packages/torch/lib/libgomp-d22c30c5.so.1"
+        ":$LD_PRELOAD",
+    ),
+    "tbe": (
+        TBE_MISSING,
+        "CANN's own module tbe",
+        "source /usr/local/Ascend/cann/set_env.sh || source /usr/local/Ascend/ascend-toolkit/set_env.sh",
+    ),
+    "decorator": (
+        DECORATOR_MISSING,
+        "the module decorator that it needs is not installed",
+        "/venv/bin/python -m pip install "
+        "attrs numpy decorator sympy cffi pyyaml psutil protobuf scipy requests absl-py",
+    ),
+}
+"""For each recorded failure, a part of the cause and the first command."""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_failure_is_explained_wherever_it_is_printed(name: str, tmp_path: Path) -> None:
+    text, cause, command = KNOWN[name]
+    library = {"/usr/lib64/libascend_hal.so": "x"}
+    cases = [
+        Case("python.import", "npu", (), machine={**npu(), "imported": {"error": text, "version": ""}}),
+        Case("tool.present", "npu", (), machine=tool("npu-smi info", Ran(1, "", text))),
+        Case("library.found", "npu", (), library, machine=python(libraries={"libascend_hal.so": text})),
+        Case("probe.start", "npu", (), probe=steps(stopped="exit status 1", lines=text.splitlines())),
+        Case("probe.allocate", "npu", (), probe=steps({"step": "allocate", "part": "npu:0", "error": text})),
+    ]
+    for case in cases:
+        result = results_of(case, tmp_path / case.check)[0]
+        assert result.status.value == "failure", case
+        assert result.cause is not None
+        assert cause in result.cause.render("en"), (case.check, result)
+        assert result.commands[0] == command, case.check
+        assert result.source
+
+
+def test_what_a_library_is_called_is_never_run(tmp_path: Path) -> None:
+    """The text of a failure is not ours: what it names goes into a command as one word."""
+    text = "OSError: /tmp/$(reboot);x.so: cannot allocate memory in static TLS block"
+    case = Case("python.import", "npu", (), machine={**npu(), "imported": {"error": text, "version": ""}})
+    (result,) = results_of(case, tmp_path)
+    assert result.commands == ("export LD_PRELOAD='/tmp/$(reboot);x.so':$LD_PRELOAD",)
 
 
 def test_a_check_that_breaks_is_reported_and_the_others_go_on(tmp_path: Path) -> None:

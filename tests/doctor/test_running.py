@@ -6,9 +6,11 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from torchferry.doctor.inside import live_probe
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.running import LIMIT, run
 
@@ -82,3 +84,25 @@ def test_who_has_a_file_open(tmp_path: Path) -> None:
         (opener,) = machine.openers([path, "/nowhere"])
     assert (opener.pid, opener.paths) == (os.getpid(), (path,))
     assert opener.name not in ("", "?")
+
+
+def test_ranks_that_do_not_end_are_told_as_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the probe's, and says nothing of the collective; a rank that fails is what the others wait for."""
+    waiting = tmp_path / "waiting"
+    waiting.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    failing = tmp_path / "failing"
+    failing.write_text("#!/bin/sh\n[ $RANK = 1 ] && { echo no link >&2; exit 3; }\nexec sleep 60\n", encoding="utf-8")
+    said: list[dict[str, Any]] = []
+    monkeypatch.setattr(live_probe, "say", lambda **values: said.append(values))
+    for program in (waiting, failing):
+        program.chmod(0o755)
+        monkeypatch.setattr(live_probe, "BEGUN", time.monotonic())
+        monkeypatch.setattr(live_probe, "ASKED", {"timeout": live_probe._RESERVE + 0.6})
+        monkeypatch.setattr(live_probe.sys, "executable", str(program))
+        live_probe.collective(2)
+    slow, wrong = (one for one in said if "step" in one)
+    assert slow["error"] == ""
+    assert 0 < slow["limit"] <= 0.6
+    assert wrong["error"] == "rank 1: exit status 3"
+    assert wrong["limit"] == 0
+    assert "no link" in wrong["lines"]

@@ -55,6 +55,7 @@ READINGS = {
             Card("1", "TECO_AICARD_01", "OK", 35.0, 165, 15296, "0%"),
         ),
         (Holder("1", 76262, "python3.8", 165),),
+        runtime="1.1.2b0",
     ),
     ("sdaa", "SDAA_115"): Reading(
         "teco-smi",
@@ -64,6 +65,7 @@ READINGS = {
             Card("0", "TECO_AICARD_01", "OK", 40.0, 0, 65536, "0%"),
             Card("1", "TECO_AICARD_01", "OK", 38.0, 0, 65536, "0%"),
         ),
+        runtime="3.2.0",
     ),
     ("gcu", "GCU_Q"): Reading(
         "efsmi -q", "", "1.4.3.4", (Card("0", "S60", "True", 35.0, 0, 42976, "0.0", "Enable", 0),)

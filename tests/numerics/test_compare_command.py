@@ -69,7 +69,7 @@ def test_a_program_on_the_cpu(tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert plain.stdout.strip() in text  # the same numbers are drawn
     assert "3 steps on cpu: 0 fail, 0 warn, 3 untested" in text
-    assert "untested: aten.uniform_, 1 calls: it draws random numbers" in text  # the biases have few numbers
+    assert "untested: aten.uniform_, 1 call: it draws random numbers" in text  # the biases have few numbers
 
 
 def test_a_fault_on_the_card(tmp_path: Path) -> None:

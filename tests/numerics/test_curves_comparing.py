@@ -304,7 +304,7 @@ def test_the_text_says_the_verdict_first(tmp_path: Path) -> None:
         "The target's curve is the reference's.\n\nloss: met by rule relative: mean relative error 1.67 % <= 2 %"
     )
     assert "first step beyond 2 %" in shown
-    assert "30 (1 steps in all)" in shown
+    assert "30 (1 step in all)" in shown
     assert text(compared(tmp_path, [1.0] * 3, [2.0] * 3)).startswith("The target's curve is not the reference's: loss")
     signed = text(compared(tmp_path, [1.0] * 30, [0.1] * 30, Terms(rule=find("tecorigin"))))
     assert signed.startswith("Rule tecorigin is met by the sign of the errors alone")

@@ -321,7 +321,10 @@ def test_every_control_can_be_reached_and_named() -> None:
     for tag, attributes in page.elements:
         if tag == "button":
             assert attributes["type"] == "button"
-            assert attributes["aria-pressed"] in ("true", "false")
+            if attributes["class"] == "theme":  # not pressed or released: its word says what it does
+                assert attributes["data-dark"] != attributes["data-light"]
+            else:
+                assert attributes["aria-pressed"] in ("true", "false")
         if tag in ("input", "select"):
             assert attributes["aria-label"]
         assert attributes.get("tabindex", "-1") == "-1"
@@ -356,6 +359,32 @@ def test_contrast_is_enough_to_read(name: str, palette: dict[str, str]) -> None:
 def test_both_dark_palettes_are_the_same() -> None:
     palettes = dict(colours())
     assert palettes["dark by the system"] == palettes["dark by the switch"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; it runs the page's script")
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_the_button_says_what_a_click_gives(system: str) -> None:
+    code = """
+    const assert = require("node:assert");
+    const button = { dataset: { dark: "Dark", light: "Light" }, addEventListener: (_, done) => (button.click = done) };
+    const root = { dataset: {} };
+    const matches = process.argv[2] === "dark";
+    globalThis.matchMedia = () => ({ matches, addEventListener() {} });
+    const { startTheme } = require(process.argv[1]);
+    globalThis.document = { documentElement: root, querySelector: () => button };
+    startTheme();
+    const [other, own] = matches ? ["Light", "Dark"] : ["Dark", "Light"];
+    assert.strictEqual(button.textContent, other);
+    button.click();
+    assert.strictEqual(root.dataset.theme, other.toLowerCase());
+    assert.strictEqual(button.textContent, own);
+    button.click();
+    assert.strictEqual(root.dataset.theme, own.toLowerCase());
+    assert.strictEqual(button.textContent, other);
+    """
+    command = ["node", "-e", code, FOLDER / "script.js", system]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; it runs the page's script")

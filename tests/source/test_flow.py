@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from torchferry.backends import registry
+from torchferry.backends.base import Backend
 from torchferry.source.flow import Flow, Verdict
 from torchferry.source.lexicon import lexicon
 from torchferry.source.project import Project
@@ -53,6 +55,20 @@ TABLE = [
     ("assert ok, 'cuda'", NO),
     ("import_module('cuda')", NO),
 ]
+
+
+def test_the_names_of_targets_come_from_their_descriptions() -> None:
+    class Acme(Backend):
+        NAME = PLUGIN = "torch_acme"
+        DEVICE_TYPE = "acme"
+        COLLECTIVE = "accl"
+
+    for backend in map(registry.load, registry.built_in()):
+        assert lexicon("device").is_peer(f"{backend.DEVICE_TYPE}:0")
+        assert lexicon("collective").is_peer(backend.COLLECTIVE)
+    for role, name in (("device", "acme:1"), ("collective", "accl")):
+        assert lexicon(role, Acme).is_peer(name)
+        assert not lexicon(role).is_peer(name)
 
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)

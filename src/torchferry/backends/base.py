@@ -1,21 +1,98 @@
 """The interface that describes an accelerator: what each fact means, its type and its default.
 
 A backend is a subclass that sets class attributes; the attributes of `Backend`, in order, are the
-specification, and `torchferry backend show NAME` prints them with the values and their sources. A value
-nobody has verified stays `UNKNOWN`.
+specification, and `torchferry backend show NAME` prints them with the values and their sources. What a table of the
+vendor says is read from there (`TableFact`), and not set again. A value nobody has verified stays `UNKNOWN`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from torchferry.backends.tables import Row, Table, load_table
+from torchferry.backends.tables import REWRITTEN, Row, Table, load_table
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
 DATA = Path(__file__).with_name("data")
+
+
+class TableFact:
+    """An attribute whose value stands in one of the vendor's tables alone, and is read when it is asked for.
+
+    Attributes:
+        read: Returns the value for a backend, and the source of it.
+    """
+
+    def __init__(self, read: Callable[[type[Backend]], tuple[object, str]]) -> None:
+        self.read = read
+
+    def __get__(self, instance: object, owner: type[Backend]) -> object:
+        return self.read(owner)[0]
+
+
+def table_fact(read: Callable[[type[Backend]], tuple[object, str]]) -> Any:
+    """Return an attribute of `Backend` that is read from a table; its declared type is that of the value."""
+    return TableFact(read)
+
+
+def _cards(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.cards import described  # imported late, as below: the readers of tables import this module
+
+    cards = described(backend)
+    return tuple(card.name for card in cards), _sources(card.source for card in cards)
+
+
+def _card_memory(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.cards import described
+
+    known = [card for card in described(backend) if isinstance(card.memory, int)]
+    return {card.name: int(card.memory) >> 20 for card in known}, _sources(card.source for card in known)
+
+
+def _devices_per_card(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.cards import plugin_of
+
+    plugin = plugin_of(backend)
+    return plugin.devices_per_card, "" if isinstance(plugin.devices_per_card, Unknown) else plugin.source
+
+
+def _management_tool(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.smi import tool
+
+    known = tool(backend)
+    return (known.commands[0][0], known.source) if known.commands else (UNKNOWN, "")
+
+
+def _device_nodes(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.machine import facts
+
+    nodes = facts(backend).nodes
+    return ", ".join(node.pattern for node in nodes) or UNKNOWN, _sources(node.source for node in nodes)
+
+
+def _visible_devices(backend: type[Backend]) -> tuple[object, str]:
+    value, source = _variable(backend, "CUDA_VISIBLE_DEVICES")
+    return UNKNOWN if value is None else value, source
+
+
+def _container_visible_devices(backend: type[Backend]) -> tuple[object, str]:
+    return _variable(backend, "NVIDIA_VISIBLE_DEVICES")
+
+
+def _variable(backend: type[Backend], name: str) -> tuple[str | None | Unknown, str]:
+    """Return what stands in place of an environment variable; None where nothing does."""
+    row = backend.table("env").get(name)
+    if row is None or row.status == "unknown":
+        return UNKNOWN, ""
+    return (row.use or name) if row.status in REWRITTEN else None, row.source
+
+
+def _sources(sources: Iterable[str]) -> str:
+    """Return sources, each of them once."""
+    return "; ".join(dict.fromkeys(part for source in sources for part in source.split("; ")))
 
 
 class Backend:
@@ -35,8 +112,8 @@ class Backend:
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Other names that the command line accepts."""
 
-    CARDS: ClassVar[tuple[str, ...]] = ()
-    """Cards of the family that the facts speak of."""
+    CARDS: ClassVar[tuple[str, ...]] = table_fact(_cards)
+    """Cards of the family that the facts speak of: those of `cards.toml`."""
 
     SOURCES: ClassVar[dict[str, str]] = {}
     """Where each attribute set by the subclass comes from; a test asks for one for every fact."""
@@ -173,29 +250,30 @@ class Backend:
 
     # --- machine ---
 
-    VISIBLE_DEVICES: ClassVar[str | Unknown] = UNKNOWN
-    """Environment variable in place of `CUDA_VISIBLE_DEVICES`."""
+    VISIBLE_DEVICES: ClassVar[str | Unknown] = table_fact(_visible_devices)
+    """Environment variable in place of `CUDA_VISIBLE_DEVICES`, as `env.toml` has it."""
 
-    CONTAINER_VISIBLE_DEVICES: ClassVar[str | None | Unknown] = UNKNOWN
-    """Environment variable that a container runtime reads in place of `NVIDIA_VISIBLE_DEVICES`."""
+    CONTAINER_VISIBLE_DEVICES: ClassVar[str | None | Unknown] = table_fact(_container_visible_devices)
+    """Environment variable that a container runtime reads in place of `NVIDIA_VISIBLE_DEVICES`; from `env.toml`."""
 
-    SMI: ClassVar[str | Unknown] = UNKNOWN
-    """System-management tool in place of `nvidia-smi`."""
+    SMI: ClassVar[str | Unknown] = table_fact(_management_tool)
+    """System-management tool in place of `nvidia-smi`, as `[tool]` of `doctor.toml` has it."""
 
     DRIVER_MODULE: ClassVar[str | Unknown] = UNKNOWN
     """Kernel module of the driver, as `lsmod` shows it."""
 
-    DEVICE_NODES: ClassVar[str | Unknown] = UNKNOWN
-    """Device nodes, as a shell pattern."""
+    DEVICE_NODES: ClassVar[str | Unknown] = table_fact(_device_nodes)
+    """Device nodes, as shell patterns: every `[[node]]` of `doctor.toml`."""
 
     SDK_HOME: ClassVar[str | Unknown] = UNKNOWN
     """Where the vendor's toolkit is installed by default."""
 
-    CARD_MEMORY: ClassVar[dict[str, int]] = {}
-    """Memory of one device in MiB, by card."""
+    CARD_MEMORY: ClassVar[dict[str, int]] = table_fact(_card_memory)
+    """Memory of one device in MiB, by card, as a program sees it; from `cards.toml`."""
 
-    DEVICES_PER_CARD: ClassVar[int | Unknown] = UNKNOWN
-    """How many torch devices one card shows up as."""
+    DEVICES_PER_CARD: ClassVar[int | Unknown] = table_fact(_devices_per_card)
+    """How many torch devices every card of the plugin shows up as, from `[plugin]` of `cards.toml`. Where cards differ,
+    each card says it there."""
 
     # --- tables ---
 
@@ -208,6 +286,15 @@ class Backend:
             if issubclass(base, Backend) and base is not Backend:
                 inherited = inherited.extended(load_table(_data_directory(base) / f"{name}.toml"))
         return inherited.extended(load_table(_data_directory(cls) / f"{name}.toml"))
+
+    @classmethod
+    def source_of(cls, attribute: str) -> str:
+        """Return where the value of an attribute comes from; empty where nothing is known."""
+        for base in cls.__mro__:
+            if attribute in vars(base):
+                fact = vars(base)[attribute]
+                return fact.read(cls)[1] if isinstance(fact, TableFact) else cls.SOURCES.get(attribute, "")
+        return ""
 
     @classmethod
     def api(cls, name: str, version: str = "") -> Row | None:

@@ -16,7 +16,6 @@ class Gcu(Backend):
     TITLE = "Enflame S60"
     TITLE_ZH = "燧原 S60"
     ALIASES = ("enflame", "s60")
-    CARDS = ("S60", "L600")
     PLUGIN = "torch_gcu"
     PIP_NAME = None
     INSTALL = Bilingual(
@@ -60,17 +59,10 @@ class Gcu(Backend):
     TRITON = "triton_gcu"
     COMPILE_BACKEND = "inductor"
     ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
-    VISIBLE_DEVICES = "TOPS_VISIBLE_DEVICES"
-    CONTAINER_VISIBLE_DEVICES = "ENFLAME_VISIBLE_DEVICES"
-    SMI = "efsmi"
     DRIVER_MODULE = "enflame"
-    DEVICE_NODES = "/dev/gcu*"
     SDK_HOME = "/opt/tops"
-    CARD_MEMORY = {"S60": 49120}  # noqa: RUF012
-    DEVICES_PER_CARD = 1
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": f"{_SOURCE}: README.md (S60), csrc/gcu/gcu_hardware.cpp (L600)",
         "PLUGIN": f"{_SOURCE}: torch_gcu/__init__.py",
         "PIP_NAME": "absent from PyPI; wheels come with TopsRider",
         "INSTALL": f"{_SOURCE}: manuals/user_guide torch_gcu_user_guide.rst; {_VLLM}: docs/source/installation.md",
@@ -101,12 +93,6 @@ class Gcu(Backend):
         "TRITON": f"{_SOURCE}: torch_gcu/gcu/inductor/backend_register.py:188",
         "COMPILE_BACKEND": f"{_SOURCE}: torch_gcu/gcu/inductor",
         "ATTENTION": f"{_SOURCE}: torch_gcu/csrc/aten/RegisterSPDA.cpp; manuals/oplist_torch_gcu torch_gcu_op.rst:485",
-        "VISIBLE_DEVICES": f"{_SOURCE}: torch_gcu/gcu/__init__.py:492",
-        "CONTAINER_VISIBLE_DEVICES": f"{_VLLM}: docs/source/tutorials/multi_node.md:59",
-        "SMI": f"{_VLLM}: docs/source/installation.md:48",
         "DRIVER_MODULE": "github.com/flagos-ai/FlagTree documents/install_enflame_cn.md: /sys/module/enflame",
-        "DEVICE_NODES": "Enflame GCU k8s plugin user guide (topscloud 2.3): /dev/gcu0 to /dev/gcu7",
         "SDK_HOME": f"{_SOURCE}: README.md",
-        "CARD_MEMORY": f"{_VLLM}: docs/source/installation.md:48",
-        "DEVICES_PER_CARD": f"{_VLLM}: docs/source/installation.md:48",
     }

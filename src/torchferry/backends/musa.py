@@ -16,7 +16,6 @@ class Musa(Backend):
     TITLE = "Moore Threads"
     TITLE_ZH = "摩尔线程"
     ALIASES = ("mthreads", "moorethreads")
-    CARDS = ("S80", "S4000", "S5000")
     PLUGIN = "torch_musa"
     PIP_NAME = None
     INSTALL = Bilingual(
@@ -60,17 +59,10 @@ class Musa(Backend):
     TRITON = "triton (the vendor's build)"
     COMPILE_BACKEND = "inductor, musagraphs"
     ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
-    VISIBLE_DEVICES = "MUSA_VISIBLE_DEVICES"
-    CONTAINER_VISIBLE_DEVICES = "MTHREADS_VISIBLE_DEVICES"
-    SMI = "mthreads-gmi"
     DRIVER_MODULE = "mtgpu"
-    DEVICE_NODES = "/dev/mtgpu.*"
     SDK_HOME = "/usr/local/musa"
-    CARD_MEMORY = {"S80": 16384, "S4000": 49152, "S5000": 81920}  # noqa: RUF012
-    DEVICES_PER_CARD = 1
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": f"{_SOURCE}: README.md; sglang issue 16959",
         "PLUGIN": f"{_SOURCE}: torch_musa/__init__.py",
         "PIP_NAME": "absent from PyPI; https://dl.mthreads.com/repo/api/pypi/pypi/simple",
         "INSTALL": _SDK,
@@ -102,12 +94,6 @@ class Musa(Backend):
         "TRITON": f"{_SOURCE}: README.md; {_SDK}",
         "COMPILE_BACKEND": f"{_SOURCE}: torch_musa/_inductor, _dynamo/backend/musagraphs.py:284",
         "ATTENTION": f"{_SOURCE}: csrc/aten/ops/attention/mudnn/SDPUtils.h:93 (capability 2.2 and above)",
-        "VISIBLE_DEVICES": f"{_SOURCE}: torch_musa/core/device.py:60",
-        "CONTAINER_VISIBLE_DEVICES": f"{_SOURCE}: README.md:77",
-        "SMI": f"{_SOURCE}: torch_musa/core/memory.py:92; {_SDK}",
         "DRIVER_MODULE": _SDK,
-        "DEVICE_NODES": "FlagOS runtime images for musa 5.2.0: docker run --device /dev/mtgpu.0 --device /dev/dri",
         "SDK_HOME": _SDK,
-        "CARD_MEMORY": "MooreThreads/MooER issue 7 (S80); product page (S4000); vllm-omni issue 2337 (S5000)",
-        "DEVICES_PER_CARD": "vllm-omni issue 2337: mthreads-gmi output",
     }

@@ -17,7 +17,6 @@ class Npu(Backend):
     TITLE = "Huawei Ascend"
     TITLE_ZH = "华为昇腾"
     ALIASES = ("ascend",)
-    CARDS = ("Ascend 910B",)
     PLUGIN = "torch_npu"
     PIP_NAME = "torch-npu"
     INSTALL = Bilingual(
@@ -54,16 +53,10 @@ class Npu(Backend):
     TRITON = "triton-ascend"
     COMPILE_BACKEND = "npu, npugraph_ex, npugraphs"
     ATTENTION = "torch_npu.npu_fusion_attention"
-    VISIBLE_DEVICES = "ASCEND_RT_VISIBLE_DEVICES"
-    CONTAINER_VISIBLE_DEVICES = "ASCEND_VISIBLE_DEVICES"
-    SMI = "npu-smi"
     DRIVER_MODULE = "drv_pcie_host"
-    DEVICE_NODES = "/dev/davinci*"
     SDK_HOME = "/usr/local/Ascend"
-    CARD_MEMORY = {"Ascend 910B": 65536}  # noqa: RUF012
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": "ai.gitee.com documentation of its Ascend hosts",
         "PLUGIN": _WHEEL,
         "PIP_NAME": "https://pypi.org/project/torch-npu/",
         "INSTALL": f"{_DOCS}: installation; COMPATIBILITY.en.md",
@@ -96,11 +89,6 @@ class Npu(Backend):
         "TRITON": "https://pypi.org/project/triton-ascend/",
         "COMPILE_BACKEND": f"{_WHEEL}: entry_points.txt, group torch_dynamo_backends",
         "ATTENTION": f"{_WHEEL}; transformers v4.57 integrations/npu_flash_attention.py calls it",
-        "VISIBLE_DEVICES": f"{_WHEEL}: torch_npu/npu/__init__.py (_parse_visible_devices)",
-        "CONTAINER_VISIBLE_DEVICES": "Ascend Docker Runtime documentation",
-        "SMI": f"{_DOCS}: installation",
         "DRIVER_MODULE": "Huawei support document EDOC1100438838",
-        "DEVICE_NODES": "Huawei support document EDOC1100438838",
         "SDK_HOME": f"{_DOCS}: installation",
-        "CARD_MEMORY": "ai.gitee.com documentation of its Ascend hosts: 910B with 64 GB HBM2e",
     }

@@ -20,7 +20,6 @@ class Ptex(Backend):
     TITLE = "Enflame T20"
     TITLE_ZH = "燧原 T20"
     ALIASES = ("t20", "t21", "i20", "topsrider")
-    CARDS = ("T20", "T21", "i20")
     PLUGIN = "ptex"
     PIP_NAME = None
     INSTALL = Bilingual(
@@ -60,16 +59,10 @@ class Ptex(Backend):
     TRITON = None
     COMPILE_BACKEND = None
     ATTENTION = None
-    VISIBLE_DEVICES = "TOPS_VISIBLE_DEVICES"
-    CONTAINER_VISIBLE_DEVICES = "ENFLAME_VISIBLE_DEVICES"
-    SMI = "efsmi"
     DRIVER_MODULE = "enflame"
-    DEVICE_NODES = "/dev/gcu*"
     SDK_HOME = "/usr/local/topsrider"
-    DEVICES_PER_CARD = 1
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": f"{_RELEASE}: made for i20, T20 and T21",
         "PLUGIN": _MANUAL,
         "PIP_NAME": f"{_MANUAL}: wheels come with TopsRider",
         "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
@@ -99,11 +92,6 @@ class Ptex(Backend):
         "TRITON": "torch 1.10 and 1.11 come before Triton in torch",
         "COMPILE_BACKEND": "torch 1.10 and 1.11 have no torch.compile",
         "ATTENTION": f"{_PLUGIN}: none; torch 1.10 and 1.11 come before scaled_dot_product_attention",
-        "VISIBLE_DEVICES": f"{_PLUGIN}: core/device.py:129",
-        "CONTAINER_VISIBLE_DEVICES": _TOOLKIT,
-        "SMI": f"{_RELEASE}: EFSMI 1.21.0",
         "DRIVER_MODULE": f"{_MANUAL}: lsmod",
-        "DEVICE_NODES": f"{_NOTES}: docs/topsrider_official_docs/enflame_gcu_k8s_plugin_user_guide.md:255",
         "SDK_HOME": _MANUAL,
-        "DEVICES_PER_CARD": f"{_NOTES}: docs/T20_DINOv3_8Card_Startup_Guide.md:151, eight cards count as eight",
     }

@@ -1,14 +1,18 @@
-"""Find backends: by module beside this one, then by entry point; none is imported before it is asked for."""
+"""Find backends: by their description `data/<name>/target.toml`, then by entry point.
+
+A target is what has a description, whatever other modules lie beside this one. No backend is imported before it is
+asked for.
+"""
 
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchferry.backends.base import Backend
+from torchferry.backends.base import DATA, Backend
+from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -16,7 +20,12 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "torchferry.backends"
 """Entry-point group in which other distributions register a `Backend` subclass under its name."""
 
-_NOT_TARGETS = frozenset({"base", "cuda", "installed", "portable", "registry", "tables", "target", "unknown"})
+_DESCRIPTION = "target.toml"
+"""File in a target's folder of tables; `class` in it is the name of the target's class in `backends/<name>.py`."""
+
+
+_REQUIRED = ("NAME", "TITLE", "PLUGIN", "DEVICE_TYPE", "COLLECTIVE")
+"""Attributes of `Backend` without a default."""
 
 
 class Choice(NamedTuple):
@@ -28,11 +37,7 @@ class Choice(NamedTuple):
 
 def built_in() -> list[str]:
     """Return the names of the targets that torchferry itself describes."""
-    return sorted(
-        path.stem
-        for path in Path(__file__).parent.glob("*.py")
-        if path.stem not in _NOT_TARGETS and not path.stem.startswith("_")
-    )
+    return sorted(path.parent.name for path in DATA.glob(f"*/{_DESCRIPTION}"))
 
 
 def names() -> list[str]:
@@ -45,16 +50,19 @@ def load(name: str) -> type[Backend]:
     """Return the backend called `name`, or of which `name` is an alias.
 
     Raises:
-        UsageError: no backend has this name; the nearest known name is suggested.
+        UsageError: no backend has this name, and the nearest known name is suggested; or its class cannot be loaded.
     """
     wanted = name.lower()
-    if wanted.isidentifier() and wanted not in _NOT_TARGETS and _module(wanted).is_file():
-        return _import(wanted)
+    if wanted.isidentifier() and _is_built_in(wanted):
+        return _built_in_class(wanted)
     known = names()
     if wanted in known:
-        return _import(wanted)
+        return _entry_point_class(wanted)
     for candidate in known:
-        backend = _import(candidate)
+        try:
+            backend = load(candidate)
+        except UsageError:  # another name is asked for, and `backend list` reports this one
+            continue
         if wanted in backend.ALIASES:
             return backend
     raise unknown_name("target", name, known)
@@ -84,20 +92,39 @@ def choose(text: str) -> Choice:
     return Choice(backend, version)
 
 
-def _module(name: str) -> Path:
-    return Path(__file__).with_name(f"{name}.py")
+def _is_built_in(name: str) -> bool:
+    return (DATA / name / _DESCRIPTION).is_file()
 
 
-def _import(name: str) -> type[Backend]:
-    if _module(name).is_file():
-        module = importlib.import_module(f"torchferry.backends.{name}")
-        found = [
-            value
-            for value in vars(module).values()
-            if isinstance(value, type) and issubclass(value, Backend) and value.__module__ == module.__name__
-        ]
-        return next(backend for backend in found if getattr(backend, "NAME", "") == name)
-    loaded = _entry_points()[name].load()
+def _built_in_class(name: str) -> type[Backend]:
+    """Return the class that a description names."""
+    path = DATA / name / _DESCRIPTION
+    try:
+        wanted = str(toml.load_own(path).get("class", ""))
+        found = getattr(importlib.import_module(f"torchferry.backends.{name}"), wanted, None)
+    except (ImportError, ValueError) as error:
+        raise _not_loadable(name, str(path), f"{type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Backend) and getattr(found, "NAME", "") == name):
+        raise UsageError(
+            say(
+                "`{path}` says that the target `{name}` is the class `{wanted}` of `backends/{name}.py`, and that is "
+                "no Backend of this name",
+                path=path,
+                name=name,
+                wanted=wanted or "?",
+            )
+        )
+    return _complete(found, name, str(path))
+
+
+def _entry_point_class(name: str) -> type[Backend]:
+    """Return the class that another distribution registers."""
+    point = _entry_points()[name]
+    try:
+        loaded = point.load()
+    except Exception as error:  # the code of somebody else's distribution, which may do anything
+        where = f"{point.value} ({point.dist.name})" if point.dist else point.value
+        raise _not_loadable(name, where, f"{type(error).__name__}: {error}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
         raise UsageError(
             say(
@@ -106,7 +133,22 @@ def _import(name: str) -> type[Backend]:
                 group=ENTRY_POINTS,
             )
         )
-    return loaded
+    return _complete(loaded, name, point.value)
+
+
+def _complete(backend: type[Backend], name: str, where: str) -> type[Backend]:
+    """Return the class, after a look at the attributes that have no default, on which everything else rests."""
+    lacking = [attribute for attribute in _REQUIRED if not isinstance(getattr(backend, attribute, None), str)]
+    if lacking:
+        raise _not_loadable(name, where, say("it does not set {attributes}", attributes=", ".join(lacking)))
+    return backend
+
+
+def _not_loadable(name: str, where: str, error: str | Message) -> UsageError:
+    return UsageError(
+        say("the target `{name}` cannot be loaded from {where}: {error}", name=name, where=where, error=error),
+        say("mend or uninstall what describes it; the other targets work without it"),
+    )
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -22,7 +22,6 @@ class Sdaa(Backend):
     TITLE = "Tecorigin"
     TITLE_ZH = "太初元碁"
     ALIASES = ("tecorigin", "teco")
-    CARDS = ("T100", "T110", "T111")
     PLUGIN = "torch_sdaa"
     PIP_NAME = None
     INSTALL = Bilingual(
@@ -59,17 +58,10 @@ class Sdaa(Backend):
     KERNEL_SUFFIX = ".scpp"
     TRITON = None
     COMPILE_BACKEND = "teco_inductor"
-    VISIBLE_DEVICES = "SDAA_VISIBLE_DEVICES"
-    CONTAINER_VISIBLE_DEVICES = "TECO_VISIBLE_DEVICES"
-    SMI = "teco-smi"
     DRIVER_MODULE = "aicard"
-    DEVICE_NODES = "/dev/tcaicard*"
     SDK_HOME = "/opt/tecoai"
-    CARD_MEMORY = {"T100": 15296}  # noqa: RUF012
-    DEVICES_PER_CARD = 4
 
     SOURCES = {  # noqa: RUF012
-        "CARDS": f"{_SURVEY}: T100, T110 and T111 carry the chip T1; teco-smi calls it TECO_AICARD_01",
         "PLUGIN": f"{_ZOO}; {_ACCELERATE}: src/accelerate/state.py",
         "PIP_NAME": "absent from PyPI; images on the vendor's registry",
         "INSTALL": f"{_EXAMPLES} READMEs; {_ZOO}: PyTorch/doc adaptation guide",
@@ -93,12 +85,6 @@ class Sdaa(Backend):
         "KERNEL_SUFFIX": f"{_OPS}: SDAAC_examples",
         "TRITON": f"{_DEEPSPEED}: is_triton_supported is False",
         "COMPILE_BACKEND": _SURVEY,
-        "VISIBLE_DEVICES": f"{_DEEPSPEED}:302",
-        "CONTAINER_VISIBLE_DEVICES": "SDAA container notes citing the torch_sdaa 3.3.0 manual",
-        "SMI": _ZOO,
         "DRIVER_MODULE": "public installation notes of driver 3.2.1 on loongarch64 (2026): rmmod aicard",
-        "DEVICE_NODES": f"{_ZOO}: PyTorch/doc/Docker.md",
         "SDK_HOME": f"{_ZOO}: adaptation guide",
-        "CARD_MEMORY": f"{_ZOO}: teco-smi of the adaptation guide; {_DIFFDOCK}; a newer listing shows 16384 MB",
-        "DEVICES_PER_CARD": f"{_ZOO}; {_SURVEY}: 65,536 MB a card, four devices of 15,296 to 16,384 MB",
     }

@@ -11,7 +11,8 @@ import click
 
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
-from torchferry.core import env
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual
 
 _IDENTITY = frozenset({"NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY"})
@@ -26,11 +27,19 @@ def command() -> None:
 def list_backends() -> None:
     """List the targets."""
     lang = env.language()
+    broken = False
     for name in registry.names():
-        backend = registry.load(name)
+        try:
+            backend = registry.load(name)
+        except UsageError as error:  # the others are listed all the same
+            click.echo("torchferry: " + "\n  ".join(error.lines()), err=True)
+            broken = True
+            continue
         title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
         verified = ", ".join(backend.table("api").verified) or "-"
         click.echo(f"{name:<6} {title}  ({backend.PLUGIN}; {verified})")
+    if broken:
+        sys.exit(exitcodes.ERROR)
 
 
 @command.command("show")
@@ -46,7 +55,7 @@ def show(name: str, lang: str | None) -> None:
             continue
         click.echo(f"\n{attribute} = {_value(getattr(backend, attribute, None), lang)}")
         click.echo(f"    {meaning}")
-        source = backend.SOURCES.get(attribute)
+        source = backend.source_of(attribute)
         if source:
             click.echo(f"    source: {source}")
     for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions"):

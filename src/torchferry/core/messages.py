@@ -39,6 +39,8 @@ class Message(NamedTuple):
         template = self.template
         if lang == "zh":
             template = _chinese().get(template, template)
+        else:
+            template = _in_singular(template, [name for name, value in self.values if value == "1"])
         filled = {name: value if isinstance(value, str) else value.render(lang) for name, value in self.values}
         return template.format_map(filled)
 
@@ -60,9 +62,28 @@ def say(template: str, /, **values: object) -> Message:
     )
 
 
+def _in_singular(template: str, names: list[str]) -> str:
+    """Return an English template as it is written where the values called `names` are 1."""
+    for name in names:
+        place = "{" + name + "}"
+        for several, single in singular_forms():
+            if several.replace("{}", place) in template:
+                template = template.replace(several.replace("{}", place), single.replace("{}", place))
+                break
+    return template
+
+
 def noted(message: Message, note: Bilingual | None) -> Message:
     """Add a remark behind a message, if there is one."""
     return message if note is None else say("{message}; {note}", message=message, note=note)
+
+
+@lru_cache(maxsize=1)
+def singular_forms() -> tuple[tuple[str, str], ...]:
+    """Return the forms for several things, each with the one for a single thing, the longest first."""
+    from torchferry.core.singular import FORMS  # imported late: most runs count to more than one
+
+    return tuple(sorted(FORMS.items(), key=lambda forms: -len(forms[0])))
 
 
 @lru_cache(maxsize=1)

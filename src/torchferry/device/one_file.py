@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torchferry import __version__
 from torchferry.core import toml
+from torchferry.core.messages import singular_forms
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.device.facts import Facts
 from torchferry.device.provider import portable_names, vendors
@@ -39,7 +40,7 @@ MODULES = (
 
 FROM_CORE = {
     "env": ("language",),
-    "messages": ("Bilingual", "Message", "Value", "say"),
+    "messages": ("Bilingual", "Message", "Value", "say", "_in_singular"),
     "errors": ("TorchferryError",),
     "ranges": ("Ranges",),
 }
@@ -59,6 +60,7 @@ _HERE = Path(__file__).parent
 _CORE = _HERE.parent / "core"
 _WIDTH = 110
 _LONGEST_FIELD = 24
+_PLACEHOLDER = re.compile(r"\{\w+\}")
 
 _NEWER_SPELLING = re.compile(r"  # noqa: UP\d+.*$", re.MULTILINE)
 """Remarks for the linter on what newer versions of Python can spell shorter: the file is for an older one."""
@@ -256,6 +258,12 @@ def _chinese_of(source: str) -> dict[str, str]:
     return {template: catalog[template] for template in sorted(said)}
 
 
+def _singular_of(templates: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the forms for one thing that the templates have."""
+    texts = [_PLACEHOLDER.sub("{}", template) for template in templates]
+    return tuple(forms for forms in singular_forms() if any(forms[0] in text for text in texts))
+
+
 def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
     return (
         "# --- What is known of each device, as torchferry had it when it wrote this file ---\n\n\n"
@@ -268,10 +276,14 @@ def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
         "def _chinese() -> Mapping[str, str]:\n"
         '    """Return the Chinese catalog: English template to Chinese template."""\n'
         "    return _CHINESE\n\n\n"
+        "def singular_forms() -> tuple[tuple[str, str], ...]:\n"
+        '    """Return the forms for several things, each with the one for a single thing, the longest first."""\n'
+        "    return _SINGULAR\n\n\n"
         "# fmt: off\n"
         f"_FACTS: tuple[Facts, ...] = {_literal(known, 0)}\n\n"
         f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
-        f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
+        f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n\n"
+        f"_SINGULAR: tuple[tuple[str, str], ...] = {_literal(_singular_of(chinese), 0)}\n"
         "# fmt: on\n"
     )
 

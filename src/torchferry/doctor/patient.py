@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torchferry.backends import cards, smi
 from torchferry.backends import machine as needs
-from torchferry.backends import smi
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Bilingual
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.running import Ran
 
@@ -63,12 +66,25 @@ class PythonSide:
 
 @dataclass(frozen=True)
 class Imported:
-    """How importing the plugin went; `tried` is false where there is none."""
+    """How importing the plugin went; `tried` is false where there is none.
+
+    `numpy` is the error of giving a tensor to NumPy, after an import that went well.
+    """
 
     tried: bool = False
     error: str = ""
     version: str = ""
     ran: Ran | None = None
+    numpy: str = ""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is known of a failure: why, what mends it, where that comes from."""
+
+    cause: Bilingual
+    commands: tuple[str, ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +153,24 @@ class Patient:
         """The cards that the tool shows."""
         return self.asked.reading.cards
 
+    def model(self, shown: str) -> cards.Card | None:
+        """Return the model that the tool's name for a card means; None where no table knows it."""
+        try:
+            return cards.find_card(self.target.backend, shown)
+        except UsageError:
+            return None
+
+    @property
+    def card_nodes(self) -> list[str]:
+        """The device nodes of cards."""
+        patterns = [node.pattern for node in self.needs.nodes if node.kind == "card"]
+        return [path for pattern in patterns for path in self.machine.find(pattern)]
+
+    def devices_per_card(self, card: smi.Card) -> int | Unknown:
+        """Return how many torch devices a card shows up as: as its model does, else as every card of the plugin."""
+        model = self.model(card.name)
+        return self.target.backend.DEVICES_PER_CARD if model is None else model.devices_per_card
+
     # --- the Python side ---
 
     @cached_property
@@ -149,7 +183,7 @@ class Patient:
         """What the interpreter has."""
         names = sorted({files[0].path.rpartition("/")[2] for files in self.library_files.values() if files})
         question = {
-            "modules": ["torch", *self.plugin_modules],
+            "modules": ["torch", *self.plugin_modules, *self.needs.sdk.modules],
             "import": "",
             "libraries": names,
             "rehearsed": self.rehearsed,
@@ -181,7 +215,8 @@ class Patient:
         answer = _answer(ran)
         if answer is None:
             return Imported(True, "\n".join(ran.first_lines(20)) or ran.problem or f"exit status {ran.status}", "", ran)
-        return Imported(True, answer["import"]["error"], answer["import"]["version"], ran)
+        told = answer["import"]
+        return Imported(True, told["error"], told["version"], ran, told.get("numpy", ""))
 
     @property
     def torch(self) -> str:
@@ -199,6 +234,25 @@ class Patient:
     def cuda_packages(self) -> list[str]:
         """Installed distributions that serve CUDA alone."""
         return sorted(name for name in self.python.distributions or {} if name.startswith(_CUDA_PACKAGES))
+
+    # --- known failures ---
+
+    def explained(self, text: str, *others: needs.Failure) -> Explained | None:
+        """Return what is known of a failure by the text that was printed: the target's own first, then anybody's."""
+        for failure in (*others, *self.needs.failures, *needs.common_failures()):
+            match = failure.match.search(text)
+            if match is None:
+                continue
+            found = {"python": self.machine.python, **{name: value or "?" for name, value in match.groupdict().items()}}
+            return Explained(
+                Bilingual(*(_filled(cause, found) for cause in failure.cause)),
+                tuple(
+                    _filled(line, {name: shlex.quote(value) for name, value in found.items()})
+                    for line in failure.commands
+                ),
+                failure.source,
+            )
+        return None
 
     # --- libraries ---
 
@@ -278,6 +332,13 @@ class Patient:
         if isinstance(name, Unknown):
             return None
         return name in self.modules_loaded or self.machine.entry(f"/sys/module/{name}") is not None
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Put values in the place of `{name}`; other braces are the shell's."""
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", value)
+    return text
 
 
 def _answer(ran: Ran) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def run_probe(machine: Machine, target: Target, timeout: float, rehearsed: bool)
     # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
     more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and machine.entry("/sys/class/net/lo") else {}
     ran = machine.run_python(INSIDE / "live_probe.py", json.dumps(question), timeout, **more)
-    probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": ""}
+    probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": "", "timeout": timeout}
     for line in ran.out.splitlines():
         try:
             said = json.loads(line)
@@ -68,14 +68,24 @@ def parts(patient: Patient, name: str) -> tuple[list[str], dict[str, str]]:
     )
 
 
+def longer(patient: Patient) -> str:
+    """Return the command that gives the probe more time."""
+    seconds = round((patient.probe or {}).get("timeout") or 180)
+    return f"torchferry doctor --target {patient.target.name} --probe --probe-timeout {min(3600, 4 * seconds)}"
+
+
 def tried(patient: Patient, name: str) -> tuple[list[Result], list[str]]:
     """Return failures of a step that is done on each device, and the devices on which it went well."""
     good, bad = parts(patient, name)
-    return [
-        failed(
-            say("{device}: {error}", device=device, error=error),
-            say("the device answers, and does not do what it is asked"),
-            "sudo dmesg | tail -n 30",
+    results = []
+    for device, error in bad.items():
+        known = patient.explained(error)
+        results.append(
+            failed(
+                say("{device}: {error}", device=device, error=error),
+                known.cause if known else say("the device answers, and does not do what it is asked"),
+                *(known.commands if known else ("sudo dmesg | tail -n 30",)),
+                source=known.source if known else "",
+            )
         )
-        for device, error in bad.items()
-    ], good
+    return results, good

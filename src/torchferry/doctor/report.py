@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import groupby
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor.engine import Diagnosis
+from torchferry.doctor.grouping import Group, grouped
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import SIDES, all_checks
@@ -61,6 +62,13 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
     ).render(lang)
     if patient.rehearsed:
         yield say("REHEARSAL: what is said of the device is said of a simulated card on the CPU").render(lang)
+    groups = grouped(diagnosis)
+    for group in groups:
+        yield ""
+        mark = paint(_pad(_WORDS[group.status].render(lang), 8), group.status.value)
+        counted = say("{what} ({count} checks)", what=group.what, count=len(group.members))
+        yield f"  {mark} {shown(counted.render(lang))}"
+        yield from (f"           {line}" for line in _details(group, lang))
     sides = {check.code: check.side for check in all_checks()}
     titles = {check.code: check.title for check in all_checks()}
     quiet = (Status.OK, Status.SKIPPED) if detail is Detail.BRIEF else ()
@@ -74,8 +82,11 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
                 left_out.append(titles[result.code].render(lang))
                 continue
             mark = paint(_pad(_WORDS[result.status].render(lang), 8), result.status.value)
-            yield f"  {mark} {titles[result.code].render(lang)}: {shown(result.what.render(lang))}"
-            yield from (f"           {line}" for line in _details(result, lang))
+            above = detail is not Detail.FULL and any(group.has(result) for group in groups)
+            what = say("{what} (see above)", what=result.what) if above else result.what
+            yield f"  {mark} {titles[result.code].render(lang)}: {shown(what.render(lang))}"
+            if not above:
+                yield from (f"           {line}" for line in _details(result, lang))
         if left_out:
             mark = paint(_pad(_WORDS[Status.SKIPPED].render(lang), 8), Status.SKIPPED.value)
             yield f"  {mark} {', '.join(left_out)}"
@@ -89,14 +100,14 @@ def _pad(text: str, width: int) -> str:
     return text + " " * max(0, width - sum(2 if ord(char) > 0x2E80 else 1 for char in text))
 
 
-def _details(result: Result, lang: str) -> Iterator[str]:
+def _details(result: Result | Group, lang: str) -> Iterator[str]:
     if result.cause is not None:
         yield say("cause: {cause}", cause=shown(result.cause.render(lang))).render(lang)
     for command in result.commands:
         yield f"$ {shown(command)}"
     if result.advice is not None and result.advice.render(lang):
         yield say("note: {note}", note=shown(result.advice.render(lang))).render(lang)
-    for line in result.evidence:
+    for line in result.evidence if isinstance(result, Result) else ():
         yield f"| {shown(line)}"
     if result.source and result.status in (Status.FAILURE, Status.WARNING):
         yield say("known from: {source}", source=result.source).render(lang)
@@ -105,6 +116,15 @@ def _details(result: Result, lang: str) -> Iterator[str]:
 def summary(diagnosis: Diagnosis) -> Message:
     """Return how many checks ended how."""
     counts = {status.name.lower(): diagnosis.count(status) for status in Status}
+    groups = [group for group in grouped(diagnosis) if group.status is Status.FAILURE]
+    if groups:
+        together = sum(result.status is Status.FAILURE for group in groups for result in group.members)
+        return say(
+            "{failure} failures (causes: {causes}), {warning} warnings, {unknown} unknown, {ok} well, "
+            "{skipped} skipped",
+            causes=diagnosis.count(Status.FAILURE) - together + len(groups),
+            **counts,
+        )
     return say("{failure} failures, {warning} warnings, {unknown} unknown, {ok} well, {skipped} skipped", **counts)
 
 
@@ -121,24 +141,41 @@ def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
         )
 
 
-def _record(result: Result, lang: str) -> dict[str, Any]:
-    def text(value: Message | Bilingual | None) -> str:
-        return "" if value is None else masked(value.render(lang))
+def _text(value: Message | Bilingual | None, lang: str) -> str:
+    return "" if value is None else masked(value.render(lang))
 
+
+def _record(result: Result, lang: str, groups: Sequence[Group]) -> dict[str, Any]:
+    number = next((number for number, group in enumerate(groups) if group.has(result)), None)
+    above = () if number is None else groups[number].commands
     return {
         "check": result.code,
         "status": result.status.value,
-        "what": text(result.what),
-        "cause": text(result.cause),
-        "commands": [masked(command) for command in result.commands],
-        "advice": text(result.advice),
+        "what": _text(result.what, lang),
+        "cause": _text(result.cause, lang),
+        "group": number,
+        "commands": [masked(command) for command in result.commands if command not in above],
+        "advice": _text(result.advice, lang),
         "evidence": [masked(line) for line in result.evidence],
         "source": result.source,
     }
 
 
+def _group_record(group: Group, lang: str) -> dict[str, Any]:
+    return {
+        "status": group.status.value,
+        "what": _text(group.what, lang),
+        "cause": _text(group.cause, lang),
+        "commands": [masked(command) for command in group.commands],
+        "advice": _text(group.advice, lang),
+        "source": group.source,
+        "checks": [result.code for result in group.members],
+    }
+
+
 def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
-    """Return the diagnosis as JSON has it."""
+    """Return the diagnosis as JSON has it. The commands of a group are not repeated in its results."""
+    groups = grouped(diagnosis)
     return {
         "schema": SCHEMA,
         "kind": "torchferry doctor",
@@ -147,7 +184,8 @@ def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
         "rehearsal": diagnosis.patient.rehearsed,
         "ok": diagnosis.well,
         "counts": {status.value: diagnosis.count(status) for status in Status},
-        "results": [_record(result, lang) for result in diagnosis.results],
+        "groups": [_group_record(group, lang) for group in groups],
+        "results": [_record(result, lang, groups) for result in diagnosis.results],
     }
 
 

@@ -18,6 +18,15 @@ class Status(str, Enum):
     OK = "ok"
 
 
+class Missing(str, Enum):
+    """What is not there, where several checks fail for want of the same thing."""
+
+    CARD = "card"
+    DRIVER = "driver"
+    TOOLKIT = "toolkit"
+    PLUGIN = "plugin"
+
+
 @dataclass(frozen=True)
 class Remedy:
     """A fix that is safe to apply: it only adds, and one line takes it back.
@@ -44,6 +53,7 @@ class Result:
         source: Where a fact that decided comes from.
         evidence: Lines of a tool's output.
         remedy: What `--fix` may do.
+        missing: What is not there, where other checks may fail by the same.
         code: The check's code; the engine fills it in.
     """
 
@@ -55,6 +65,7 @@ class Result:
     source: str = ""
     evidence: tuple[str, ...] = ()
     remedy: Remedy | None = None
+    missing: Missing | None = None
     code: str = field(default="", compare=False)
 
 
@@ -71,9 +82,10 @@ def failed(
     source: str = "",
     evidence: tuple[str, ...] = (),
     remedy: Remedy | None = None,
+    missing: Missing | None = None,
 ) -> Result:
     """Return a failure: with it, programs do not run on the card."""
-    return Result(Status.FAILURE, what, cause, commands, advice, source, evidence, remedy)
+    return Result(Status.FAILURE, what, cause, commands, advice, source, evidence, remedy, missing)
 
 
 def warned(
@@ -84,9 +96,10 @@ def warned(
     source: str = "",
     evidence: tuple[str, ...] = (),
     remedy: Remedy | None = None,
+    missing: Missing | None = None,
 ) -> Result:
     """Return a warning: programs may run, and something is likely to go wrong."""
-    return Result(Status.WARNING, what, cause, commands, advice, source, evidence, remedy)
+    return Result(Status.WARNING, what, cause, commands, advice, source, evidence, remedy, missing)
 
 
 def unknown(

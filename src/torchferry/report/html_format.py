@@ -81,8 +81,9 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str)
     if report.findings:
         yield f'<a class="skip" href="#findings">{_word(words.SKIP, lang)}</a>'
     yield f'<header class="top"><p><b>torchferry</b> {text(report.torchferry)}</p>'
-    yield f'<button type="button" class="theme" title="{_say("light or dark", lang)}" aria-pressed="false" hidden>'
-    yield f"{_word(words.DARK, lang)}</button></header>"
+    dark, light = _word(words.DARK, lang), _word(words.LIGHT, lang)
+    yield f'<button type="button" class="theme" title="{_say("light or dark", lang)}" data-dark="{dark}"'
+    yield f' data-light="{light}" hidden>{dark}</button></header>'
     yield "<main>"
     yield from _verdict(report, lang)
     yield from _failures(report, lang)

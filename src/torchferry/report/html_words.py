@@ -23,6 +23,7 @@ CHANGES = Bilingual("Changes", "改动")
 ONE_LINE = Bilingual("1 line changes", "1 行有改动")
 ONLY_BLOCKING = Bilingual("only what blocks", "只看阻断项")
 DARK = Bilingual("Dark", "深色")
+LIGHT = Bilingual("Light", "浅色")
 
 FOR_SCRIPT = {
     "place": Bilingual("Place", "位置"),

@@ -147,12 +147,12 @@ class PythonContext(Context):
     @cached_property
     def devices(self) -> Flow:
         """Follows device strings."""
-        return Flow(self.file, self.names, lexicon("device"), self.project)
+        return Flow(self.file, self.names, lexicon("device", self.target.backend), self.project)
 
     @cached_property
     def collectives(self) -> Flow:
         """Follows names of collective backends."""
-        return Flow(self.file, self.names, lexicon("collective"), self.project)
+        return Flow(self.file, self.names, lexicon("collective", self.target.backend), self.project)
 
 
 class Rule:

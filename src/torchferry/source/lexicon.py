@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchferry.backends.base import DATA
+from torchferry.backends import registry
+from torchferry.backends.base import DATA, Backend
 from torchferry.core import toml
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -15,26 +16,9 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DEVICE_WORDS = frozenset({"device", "devices", "dev"})
 _DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device"})
 _COLLECTIVE_WORDS = frozenset({"backend", "backends"})
-_DEVICE_PEERS = frozenset(
-    {
-        "cpu",
-        "mps",
-        "xpu",
-        "npu",
-        "musa",
-        "sdaa",
-        "gcu",
-        "mlu",
-        "hpu",
-        "xla",
-        "tpu",
-        "rocm",
-        "hip",
-        "meta",
-        "auto",
-    }
-)
-_COLLECTIVE_PEERS = frozenset({"gloo", "mpi", "hccl", "mccl", "tccl", "eccl", "ccl", "ucc", "cncl", "xccl"})
+_OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "mlu", "hpu", "tpu", "rocm", "hip", "meta", "auto"})
+_OTHER_COLLECTIVES = frozenset({"gloo", "mpi", "ccl", "ucc", "cncl", "xccl"})
+"""What programs write beside `cuda` and `nccl`, but for the targets' own names, which their descriptions say."""
 
 DEVICE_SPELLING = re.compile(r"cuda(?::(?:\d+|%[sd]|\{[^{}]*\}|\*)?)?\Z")
 """A whole string that is spelt as a device: `cuda`, `cuda:1`, `cuda:`, `cuda:%d`, `cuda:{}`."""
@@ -77,9 +61,15 @@ class Lexicon(NamedTuple):
         return text.partition(":")[0] in self.peers
 
 
-@lru_cache(maxsize=2)
-def lexicon(role: str) -> Lexicon:
-    """Return the lexicon for `device` or `collective`."""
+@lru_cache(maxsize=8)
+def lexicon(role: str, target: type[Backend] | None = None) -> Lexicon:
+    """Return the lexicon for `device` or `collective`.
+
+    Args:
+        role: Which of the two.
+        target: The target of the run, whose names count too where another distribution describes it.
+    """
+    targets = [*map(registry.load, registry.built_in()), *([] if target is None else [target])]
     document = toml.load_own(DATA / "cuda" / "parameters.toml")
     parameters = {
         entry["name"]: entry["position"]
@@ -88,5 +78,7 @@ def lexicon(role: str) -> Lexicon:
         for entry in group["parameters"]
     }
     if role == "device":
-        return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, _DEVICE_PEERS, parameters)
-    return Lexicon(role, _COLLECTIVE_WORDS, frozenset(), _COLLECTIVE_PEERS, parameters)
+        devices = _OTHER_DEVICES.union(backend.DEVICE_TYPE for backend in targets)
+        return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, devices, parameters)
+    collectives = _OTHER_COLLECTIVES.union(backend.COLLECTIVE for backend in targets)
+    return Lexicon(role, _COLLECTIVE_WORDS, frozenset(), collectives, parameters)

@@ -9,13 +9,15 @@ A backend's `cards.toml` has one record a card; the first one is the default::
     prefixes = ["acme"]                     # words that a user may or may not write before a card's name
     property_names = ["name", "total_memory"]
     keeps_parameter_identity = true
+    devices_per_card = 1                    # absent: cards differ, or it is not known
     source = "SRC"
 
     [[card]]
     name = "Acme X1"
     aliases = ["X1", "X1 Pro"]
-    memory = 17179869184                    # bytes of one device
-    devices_per_card = 1                    # absent: as the backend says
+    memory = 17179869184                    # bytes of one device, as a program sees them
+    tool_memory = 17716740096               # as the management tool shows them; absent: as `memory`
+    devices_per_card = 1                    # absent: as [plugin] says
     capability = [2, 1]                     # or "none": the plugin answers None, or has no such function
     properties = { name = "X1" }            # known values; what is absent is unknown
     dtypes = { bfloat16 = "missing" }       # instead of the backend's; "native" takes its rule away
@@ -79,7 +81,8 @@ class Card:
     Attributes:
         name: Full name.
         aliases: Short names that a user types.
-        memory: Bytes of one device.
+        memory: Bytes of one device, as a program sees them.
+        tool_memory: Bytes of one device, as the vendor's management tool shows them; a program may get fewer.
         devices_per_card: How many torch devices one card shows up as.
         capability: (major, minor) of `get_device_capability`; None where the plugin answers None
             or has no such function.
@@ -102,6 +105,7 @@ class Card:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     keeps_parameter_identity: bool | Unknown = UNKNOWN
     source: str = ""
+    tool_memory: int | Unknown = UNKNOWN
 
 
 def cards(backend: type[Backend]) -> tuple[Card, ...]:
@@ -110,10 +114,15 @@ def cards(backend: type[Backend]) -> tuple[Card, ...]:
     Raises:
         ValueError: the file lacks a field, has one it should not have, or cites a source it does not name.
     """
-    path = data_file(backend, "cards.toml")
-    if path is None:
+    if data_file(backend, "cards.toml") is None:
         return tuple(_named_only(backend, name) for name in backend.CARDS)
-    return tuple(_completed(card, backend) for card in _read(path)[1])
+    return tuple(_completed(card, backend) for card in described(backend))
+
+
+def described(backend: type[Backend]) -> tuple[Card, ...]:
+    """Return the cards of the backend's `cards.toml`, each with what stands there alone; without a file, none."""
+    path = data_file(backend, "cards.toml")
+    return () if path is None else _read(path)[1]
 
 
 def default_card(backend: type[Backend]) -> Card:
@@ -124,7 +133,7 @@ def default_card(backend: type[Backend]) -> Card:
 
 def plain_card(backend: type[Backend], name: str = "") -> Card:
     """Return a card of which only what holds for every card of the plugin is known."""
-    plugin = _plugin_of(backend)
+    plugin = plugin_of(backend)
     return Card(
         name=name or backend.TITLE,
         devices_per_card=backend.DEVICES_PER_CARD,
@@ -141,7 +150,7 @@ def find_card(backend: type[Backend], text: str) -> Card:
     Raises:
         UsageError: no card has this name; the nearest known one is suggested.
     """
-    prefixes = _plugin_of(backend).prefixes
+    prefixes = plugin_of(backend).prefixes
     wanted = _key(text, prefixes)
     known = cards(backend)
     for card in known:
@@ -160,18 +169,20 @@ def _key(text: str, prefixes: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class _Plugin:
-    """What holds for every card of a plugin."""
+class PluginFacts:
+    """What holds for every card of a plugin; the fields mean what they mean in `Card`."""
 
     prefixes: tuple[str, ...] = ()
     property_names: tuple[str, ...] | Unknown = UNKNOWN
     keeps_parameter_identity: bool | Unknown = UNKNOWN
+    devices_per_card: int | Unknown = UNKNOWN
     source: str = ""
 
 
-def _plugin_of(backend: type[Backend]) -> _Plugin:
+def plugin_of(backend: type[Backend]) -> PluginFacts:
+    """Return what `[plugin]` of the backend's `cards.toml` says; without a file, nothing."""
     path = data_file(backend, "cards.toml")
-    return _Plugin() if path is None else _read(path)[0]
+    return PluginFacts() if path is None else _read(path)[0]
 
 
 def _completed(card: Card, backend: type[Backend]) -> Card:
@@ -185,7 +196,7 @@ def _completed(card: Card, backend: type[Backend]) -> Card:
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path) -> tuple[_Plugin, tuple[Card, ...]]:
+def _read(path: Path) -> tuple[PluginFacts, tuple[Card, ...]]:
     file = DataFile(path)
     file.known(file.document, frozenset({"sources", "plugin", "card"}), "top")
     plugin = _plugin(file)
@@ -206,28 +217,34 @@ def _named_only(backend: type[Backend], name: str) -> Card:
         memory=UNKNOWN if mebibytes is None else mebibytes << 20,
         devices_per_card=backend.DEVICES_PER_CARD,
         dtypes=dict(backend.DTYPES),
-        source=backend.SOURCES.get("CARDS", ""),
+        source=backend.source_of("CARDS"),
     )
 
 
-def _plugin(file: DataFile) -> _Plugin:
+_OF_ALL = ("property_names", "keeps_parameter_identity", "devices_per_card")
+
+
+def _plugin(file: DataFile) -> PluginFacts:
     table = file.table("plugin")
     if not table:
-        return _Plugin()
+        return PluginFacts()
     where = "[plugin]"
-    file.known(table, frozenset({"prefixes", "property_names", "keeps_parameter_identity", "source"}), where)
-    return _Plugin(
+    file.known(table, frozenset({"prefixes", *_OF_ALL, "source"}), where)
+    return PluginFacts(
         prefixes=tuple(_key(prefix, ()) for prefix in file.texts(table, "prefixes", where)),
         property_names=file.texts(table, "property_names", where) if "property_names" in table else UNKNOWN,
         keeps_parameter_identity=_flag(file, table, "keeps_parameter_identity", where),
+        devices_per_card=_count(file, table, "devices_per_card", where),
         source=file.cited(table, where) if "source" in table or table.keys() - {"prefixes"} else "",
     )
 
 
-_CARD = frozenset({"name", "aliases", "memory", "devices_per_card", "capability", "properties", "dtypes", "source"})
+_CARD = frozenset(
+    {"name", "aliases", "memory", "tool_memory", "devices_per_card", "capability", "properties", "dtypes", "source"}
+)
 
 
-def _card(file: DataFile, entry: dict[str, Any], plugin: _Plugin) -> Card:
+def _card(file: DataFile, entry: dict[str, Any], plugin: PluginFacts) -> Card:
     where = f"[[card]] {entry.get('name', '')}"
     file.known(entry, _CARD | {"keeps_parameter_identity"}, where)
     name = file.text(entry, "name", where)
@@ -245,6 +262,7 @@ def _card(file: DataFile, entry: dict[str, Any], plugin: _Plugin) -> Card:
         dtypes=_dtypes(file, entry, where),
         keeps_parameter_identity=plugin.keeps_parameter_identity if isinstance(own, Unknown) else own,
         source=file.cited(entry, where),
+        tool_memory=_count(file, entry, "tool_memory", where),
     )
 
 
@@ -275,7 +293,7 @@ def _capability(file: DataFile, entry: dict[str, Any], where: str) -> tuple[int,
     raise file.wrong(f'{where}: `capability` is {value!r}, not [major, minor] or "none"')
 
 
-def _properties(file: DataFile, entry: dict[str, Any], plugin: _Plugin, where: str) -> dict[str, int | str]:
+def _properties(file: DataFile, entry: dict[str, Any], plugin: PluginFacts, where: str) -> dict[str, int | str]:
     value = entry.get("properties", {})
     if not isinstance(value, dict) or not all(type(item) in (int, str) for item in value.values()):
         raise file.wrong(f"{where}: `properties` maps a name to a number or a text")

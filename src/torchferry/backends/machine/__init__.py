@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import Backend
+from torchferry.backends.base import DATA, Backend
 from torchferry.core.messages import Bilingual
 
 NODE_KINDS = ("card", "control", "render")
@@ -86,6 +86,8 @@ class Sdk:
         scripts: Files to be sourced, the usual one first.
         variables: Variables that such a script sets and that the runtime needs.
         folders: Folders of libraries, for the loader's search path.
+        modules: Python modules that come with the toolkit, and that its setup script makes known to Python.
+        packages: Distributions that the toolkit's own Python code needs, and does not bring.
         install: How it is installed.
         source: Where the facts come from.
     """
@@ -95,6 +97,8 @@ class Sdk:
     scripts: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     install: Bilingual | None = None
     source: str = ""
 
@@ -158,9 +162,9 @@ class Failure:
     """A known failure of an import or of a tool, found by the text it prints.
 
     Attributes:
-        match: Found in the text.
+        match: Found in the text. What a named group matched takes the place of `{name}` in cause and commands.
         cause: Why.
-        commands: What mends it.
+        commands: What mends it; `{python}` is the interpreter that is examined.
         source: Where the explanation comes from.
     """
 
@@ -191,6 +195,13 @@ def facts(backend: type[Backend]) -> Facts:
     """
     path = data_file(backend, "doctor.toml")
     return Facts() if path is None else _read(path)
+
+
+@lru_cache(maxsize=1)
+def common_failures() -> tuple[Failure, ...]:
+    """Return the known failures that are nobody's in particular."""
+    file = DataFile(DATA / "common" / "failures.toml")
+    return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
 
 
 _TABLES = frozenset({"sources", "driver", "node", "sdk", "library", "container", "python", "failure", "tool"})
@@ -287,14 +298,16 @@ def _sdk(file: DataFile) -> Sdk:
     table, where = file.table("sdk"), "[sdk]"
     if not table:
         return Sdk()
-    keys = {"name", "versions", "scripts", "variables", "folders", "install", "install_zh", "source"}
-    file.known(table, frozenset(keys), where)
+    keys = {"name", "versions", "scripts", "variables", "folders", "modules", "packages", "install"}
+    file.known(table, frozenset({*keys, "install_zh", "source"}), where)
     return Sdk(
         file.text(table, "name", where),
         _versions(file, table, where),
         file.texts(table, "scripts", where),
         file.texts(table, "variables", where),
         file.texts(table, "folders", where),
+        file.texts(table, "modules", where),
+        file.texts(table, "packages", where),
         bilingual(file, table, "install", where),
         file.cited(table, where),
     )

@@ -69,6 +69,7 @@ class Reading:
     cards: tuple[Card, ...] = ()
     holders: tuple[Holder, ...] = ()
     unread: int = 0
+    runtime: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Tool:
         places: Where the tool lies when it is not on PATH.
         version: Its own version; the first group.
         driver: The driver's version; the first group.
+        runtime: The version of the runtime that the tool shows beside the driver's; the first group.
         process: A process that holds a card: groups `card`, `pid`, `name`, `memory`.
         formats: Known formats of the output.
         healthy: Words that mean a healthy card; empty when the tool has no such word, or none is known.
@@ -111,6 +113,7 @@ class Tool:
     memory_error: tuple[tuple[str, ...], re.Pattern[str]] | None = None
     failures: tuple[Failure, ...] = field(default=())
     source: str = ""
+    runtime: re.Pattern[str] | None = None
 
 
 def tool(backend: type[Backend]) -> Tool:
@@ -135,8 +138,11 @@ def read(known: Tool, text: str) -> Reading:
                 cards,
                 tuple(_holders(known.process, text)),
                 max(0, len(form.start.findall(text)) - len(cards)),
+                _first(known.runtime, text),
             )
-    return Reading(version=_first(known.version, text), driver=_first(known.driver, text))
+    return Reading(
+        version=_first(known.version, text), driver=_first(known.driver, text), runtime=_first(known.runtime, text)
+    )
 
 
 def _cards(form: Format, text: str) -> list[Card]:
@@ -209,6 +215,7 @@ _KEYS = frozenset(
         "places",
         "version",
         "driver",
+        "runtime",
         "process",
         "format",
         "healthy",
@@ -247,6 +254,7 @@ def _read(path: Path) -> Tool:
         _memory_error(file, table.get("memory_error")),
         tuple(failure(file, entry, "[[tool.failure]]") for entry in table.get("failure", [])),
         file.cited(table, where),
+        expression("runtime"),
     )
 
 

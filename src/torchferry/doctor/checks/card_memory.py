@@ -29,7 +29,7 @@ def check(patient: Patient) -> Iterator[Result]:
         return
     asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in patient.cards)
     openers = _openers(patient) if asking else []
-    free: list[str] = []
+    free: list[Card] = []
     busy: list[Card] = []
     for card in patient.cards:
         if card.used is None or card.total is None:
@@ -41,15 +41,16 @@ def check(patient: Patient) -> Iterator[Result]:
         elif not card.total:
             yield unknown(say("card {index}: the tool shows a memory of 0", index=card.index))
         elif card.used / card.total <= _BUSY:
-            free.append(card.index)
+            free.append(card)
         else:
             busy.append(card)
     yield from (_busy(patient, card, openers, free) for card in busy)
     if free:
-        yield passed(say("more than half of the memory is free on: {cards}", cards=", ".join(free)))
+        names = ", ".join(card.index for card in free)
+        yield passed(say("more than half of the memory is free on: {cards}", cards=names))
 
 
-def _busy(patient: Patient, card: Card, openers: list[Opener], free: list[str]) -> Result:
+def _busy(patient: Patient, card: Card, openers: list[Opener], free: list[Card]) -> Result:
     holders = [holder for holder in patient.asked.reading.holders if holder.card == card.index.partition(".")[0]]
     who = ", ".join(f"{holder.pid} {holder.name} ({holder.memory} MiB)" for holder in holders)
     inside = surroundings(patient.machine).sign
@@ -94,9 +95,11 @@ def _looking(patient: Patient, openers: list[Opener]) -> list[str]:
     return shown or [f"sudo fuser -v {pattern}" for pattern in _nodes(patient)] or ["ps -eo pid,user,etime,args"]
 
 
-def _another(patient: Patient, free: list[str]) -> tuple[str, ...]:
+def _another(patient: Patient, free: list[Card]) -> tuple[str, ...]:
     """Return the command that chooses a free card, where the tool's numbers are those of the variable."""
-    backend = patient.target.backend
-    if isinstance(backend.VISIBLE_DEVICES, Unknown) or backend.DEVICES_PER_CARD != 1:
+    variable = patient.target.backend.VISIBLE_DEVICES
+    if isinstance(variable, Unknown) or any(patient.devices_per_card(card) != 1 for card in patient.cards):
         return ()
-    return tuple(f"export {backend.VISIBLE_DEVICES}={index}  # another card" for index in free[:1] if index.isdigit())
+    healthy = (None, *patient.tool.healthy)
+    indices = [card.index for card in free if card.index.isdigit() and card.health in healthy]
+    return tuple(f"export {variable}={index}  # another card" for index in indices[:1])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.backends.cards import find_card
 from torchferry.backends.unknown import Unknown
-from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
@@ -18,7 +16,7 @@ TITLE = Bilingual("size of the memory", "显存容量")
 CARD = True
 
 _SLACK = 0.8
-"""Share of a model's memory that must be shown: drivers keep some for themselves (S60: 42,976 of 49,120 MiB)."""
+"""Share of a model's memory that the tool must show: some settings take a part (S60: 42,976 of 49,120 MiB)."""
 
 
 def check(patient: Patient) -> Iterator[Result]:
@@ -54,9 +52,12 @@ def check(patient: Patient) -> Iterator[Result]:
 
 
 def _size(patient: Patient, shown: str) -> int | None:
-    """Return the MiB of the model that the tool's name for the card means; None where that is not known."""
-    try:
-        memory = find_card(patient.target.backend, shown).memory
-    except UsageError:
+    """Return the MiB that the tool shows of the model that its name for the card means; None where it is not known.
+
+    The tool's figure is compared with the tool's: a program gets less of some cards.
+    """
+    model = patient.model(shown)
+    if model is None:
         return None
+    memory = model.memory if isinstance(model.tool_memory, Unknown) else model.tool_memory
     return None if isinstance(memory, Unknown) else memory >> 20

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped
+from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 from torchferry.doctor.surroundings import unjudged
 
 CODE = "container.mounts"
@@ -33,6 +33,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say("they come from the host's driver and must be mounted"),
             container.run,
             source=container.source,
+            missing=Missing.CARD,
         )
     else:
         yield passed(say("the driver of the host is mounted"), source=container.source)

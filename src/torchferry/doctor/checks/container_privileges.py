@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, passed, warned
+from torchferry.doctor.result import Missing, Result, passed, warned
 from torchferry.doctor.surroundings import surroundings, unjudged
 
 CODE = "container.privileges"
@@ -31,4 +31,5 @@ def check(patient: Patient) -> Iterator[Result]:
             say("the vendor starts it with --privileged; without, the device may not open"),
             container.run,
             source=container.source,
+            missing=None if patient.card_nodes else Missing.CARD,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "driver.module"
@@ -23,7 +23,7 @@ def check(patient: Patient) -> Iterator[Result]:
     if isinstance(name, Unknown):
         yield unverified(say("the name of the driver's kernel module"))
         return
-    source = patient.target.backend.SOURCES.get("DRIVER_MODULE", "")
+    source = patient.target.backend.source_of("DRIVER_MODULE")
     if patient.driver_loaded:
         yield passed(say("kernel module {name} is loaded", name=name), source=source)
         return
@@ -38,6 +38,7 @@ def check(patient: Patient) -> Iterator[Result]:
             f"sudo modprobe {name}",
             "sudo dmesg | tail -n 30",
             source=source,
+            missing=Missing.DRIVER,
         )
         return
     yield failed(
@@ -48,4 +49,5 @@ def check(patient: Patient) -> Iterator[Result]:
         *(patient.needs.driver.install or (f"sudo modprobe {name}",)),
         advice=patient.needs.driver.advice,
         source=source,
+        missing=Missing.DRIVER,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped, unverified
+from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
 
 CODE = "driver.pci"
 RANK = 1
@@ -40,6 +40,7 @@ def check(patient: Patient) -> Iterator[Result]:
         "sudo dmesg | grep -i pci | tail -n 30",
         advice=say("in the firmware of the host, switch `Above 4G Decoding` on"),
         source=driver.source,
+        missing=Missing.CARD,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
@@ -41,4 +42,19 @@ def check(patient: Patient) -> Iterator[Result]:
             source=patient.needs.driver.source,
         )
         return
+    runtime = patient.asked.reading.runtime
+    if runtime and _release(runtime) != _release(told or version):
+        yield warned(
+            say("the driver is {driver}, and the runtime is {runtime}", driver=told or version, runtime=runtime),
+            say("driver and runtime belong to one release; with others programs may not start"),
+            patient.needs.container.run if surroundings(patient.machine).sign else " ".join(patient.asked.command),
+            advice=patient.needs.driver.advice,
+            source="; ".join(dict.fromkeys((patient.tool.source, patient.needs.driver.source))),
+        )
+        return
     yield passed(say("driver {version}, says {where}", version=version, where=where))
+
+
+def _release(version: str) -> tuple[str, ...]:
+    """Return the numbers of a release: 1.1.2b0 and 1.1.2b1 are of one."""
+    return tuple(re.findall(r"\d+", version.partition("b")[0])[:3])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.backends.cards import default_card
+from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, unknown, unverified, warned
+from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "environment.visible_devices"
@@ -18,6 +20,7 @@ TITLE = Bilingual("variables that choose cards", "可见设备变量")
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
+_LAST_NUMBER = re.compile(r"(\d+)$")
 _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""
 
@@ -34,7 +37,7 @@ def check(patient: Patient) -> Iterator[Result]:
     found = [*_of_cuda(patient, name, outer), *judged]
     if isinstance(outer, str) and not patient.rehearsed and surroundings(patient.machine).sign:
         found += _outer(patient, outer)
-        if not judged and not patient.cards:  # where the tool shows cards, they were counted
+        if not judged and not patient.cards and not patient.card_nodes:  # else the devices were counted
             found += _within(patient, name, outer)
     yield from found
     if not found:
@@ -49,7 +52,7 @@ def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterat
     """Judge the variables of CUDA: the card's own counts, and theirs must not say something else."""
     environment = patient.machine.environment
     own = environment.get(name)
-    source = patient.target.backend.SOURCES.get("VISIBLE_DEVICES", "")
+    source = patient.target.backend.source_of("VISIBLE_DEVICES")
     for other in _CUDA:
         value = environment.get(other)
         if not value or other in (name, outer):
@@ -84,7 +87,7 @@ def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterat
 
 
 def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
-    source = patient.target.backend.SOURCES.get("VISIBLE_DEVICES", "")
+    source = patient.target.backend.source_of("VISIBLE_DEVICES")
     if value in ("", "-1"):
         yield failed(
             say("{name} is `{value}`, which hides every card", name=name, value=value),
@@ -102,13 +105,23 @@ def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
         )
         return
     numbers = [int(number) for number in value.split(",")]
-    count = len(patient.cards)
-    if count and max(numbers) >= count:
+    count, named = _there(patient)
+    beyond = [number for number in numbers if number >= count]
+    if count and any(number not in named for number in beyond):
+        worst = max(number for number in beyond if number not in named)
         yield failed(
-            say("{name} names device {number}, and there are {count}", name=name, number=max(numbers), count=count),
+            say("{name} names device {number}, and there are {count}", name=name, number=worst, count=count),
             say("numbers begin at 0; in a container they count the cards of the container"),
             f"export {name}={','.join(map(str, range(count)))}",
             source=source,
+        )
+    elif count and beyond:
+        yield unknown(
+            say("{name} names device {number}, and there are {count}", name=name, number=max(beyond), count=count),
+            f"export {name}={','.join(map(str, range(count)))}",
+            advice=say(
+                "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
+            ),
         )
     elif numbers != sorted(set(numbers)):
         yield warned(
@@ -119,9 +132,35 @@ def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
         )
 
 
+def _there(patient: Patient) -> tuple[int, set[int]]:
+    """Return how many devices are here, and the numbers by which the tool or the nodes call them.
+
+    The tool counts devices. Where it shows none, the nodes tell the cards; without them nothing is known, and it is 0.
+    """
+    if patient.cards:
+        numbers = {int(card.index) for card in patient.cards if card.index.isdigit()}
+        return sum(_devices_of(patient, card) for card in patient.cards), numbers
+    numbers = {int(match[1]) for path in patient.card_nodes if (match := _LAST_NUMBER.search(path))}
+    backend = patient.target.backend
+    each = backend.DEVICES_PER_CARD
+    if isinstance(each, Unknown):
+        each = default_card(backend).devices_per_card
+    if isinstance(each, Unknown):
+        return 0, set()
+    return len(numbers) * each, {number * each + part for number in numbers for part in range(each)}
+
+
+def _devices_of(patient: Patient, card: Card) -> int:
+    """Return how many devices a line of the tool is: a card's number of them, where the line has the memory of all."""
+    model, each = patient.model(card.name), patient.devices_per_card(card)
+    if model is None or isinstance(each, Unknown) or isinstance(model.memory, Unknown) or card.total is None:
+        return 1
+    return each if card.total << 20 >= each * model.memory else 1
+
+
 def _outer(patient: Patient, outer: str) -> Iterator[Result]:
     """Judge the container's variable, unless a card was passed in without it, as `--device` and `--privileged` do."""
-    if _card_nodes(patient):
+    if patient.card_nodes:
         return
     value = patient.machine.environment.get(outer)
     if value is None and patient.needs.container.variable_needed:
@@ -130,13 +169,14 @@ def _outer(patient: Patient, outer: str) -> Iterator[Result]:
             say("the container runtime passes no card in without it"),
             patient.needs.container.run,
             source=patient.needs.container.source,
+            missing=Missing.CARD,
         )
     elif value is not None and value.strip() in _NONE:
         yield failed(
             say("{name} is `{value}`, which hides every card", name=outer, value=value),
             say("the container runtime then passes no card in"),
             patient.needs.container.run or f"docker run -it --env {outer}=0 IMAGE /bin/bash",
-            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
+            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )
 
 
@@ -147,7 +187,7 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
     neither count is wrong; one that exists by one of them is not judged.
     """
     inner, given = (_numbers(patient.machine.environment.get(one, "")) for one in (name, outer))
-    if not inner or not given or len(_card_nodes(patient)) > len(given):  # more is here than the variable passes in
+    if not inner or not given or len(patient.card_nodes) > len(given):  # more is here than the variable passes in
         return
     count = len(given)
     if isinstance(patient.target.backend.DEVICES_PER_CARD, int):
@@ -160,7 +200,7 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
             say("{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
             f"unset {name}",
-            source=patient.target.backend.SOURCES.get("CONTAINER_VISIBLE_DEVICES", ""),
+            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )  # fmt: skip
     elif beyond:
         yield unknown(
@@ -170,11 +210,6 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
                 "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
             ),
         )
-
-
-def _card_nodes(patient: Patient) -> list[str]:
-    patterns = [node.pattern for node in patient.needs.nodes if node.kind == "card"]
-    return [path for pattern in patterns for path in patient.machine.find(pattern)]
 
 
 def _numbers(value: str) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchferry.backends.machine import Library
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Remedy, Result, failed, passed, unknown, unverified
+from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, unknown, unverified
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "library.found"
@@ -39,6 +39,7 @@ def judged(patient: Patient, library: Library) -> Result:
             *(filter(None, mend) if any(mend) else (f"find / -name '{library.name}*' -not -path '/proc/*'",)),
             advice=patient.needs.sdk.install,
             source=library.source,
+            missing=Missing.DRIVER if library.role == "driver" else Missing.TOOLKIT,
         )
     file = files[0]
     if not file.size:
@@ -66,6 +67,14 @@ def judged(patient: Patient, library: Library) -> Result:
     complaint = (patient.python.libraries or {}).get(name)
     if complaint is None:
         return unknown(say("{path} is there; it could not be tried", path=file.path))
+    known = patient.explained(complaint) if complaint else None
+    if known is not None:
+        return failed(
+            say("{path} does not load: {complaint}", path=file.path, complaint=complaint[:300]),
+            known.cause,
+            *known.commands,
+            source=known.source,
+        )
     if complaint:
         missing = complaint.partition(":")[0]
         return failed(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, unverified
+from torchferry.doctor.result import Missing, Result, failed, passed, unverified
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "node.present"
@@ -33,10 +33,11 @@ def check(patient: Patient) -> Iterator[Result]:
     if surroundings(patient.machine).sign:
         yield failed(
             say("this container has no {nodes}", nodes=names),
-            say("it was started without the cards"),
+            say("this container was started without the cards"),
             *filter(None, (patient.needs.container.bind, patient.needs.container.run)),
             advice=say("start the container anew: nodes cannot be added to one that runs"),
             source=patient.needs.container.source or sources,
+            missing=None if present else Missing.CARD,
         )
         return
     loaded = patient.driver_loaded
@@ -47,4 +48,5 @@ def check(patient: Patient) -> Iterator[Result]:
         else say("the driver makes these nodes, and it is not loaded; see driver.module"),
         *(("sudo dmesg | tail -n 30",) if loaded else patient.needs.driver.install or ("lsmod",)),
         source=sources,
+        missing=None if present else Missing.CARD if loaded else Missing.DRIVER,
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.probe import step
-from torchferry.doctor.result import Result, failed, passed, skipped
+from torchferry.doctor.probe import longer, step
+from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
 CODE = "probe.collective"
 RANK = 6
@@ -23,6 +23,19 @@ def check(patient: Patient) -> Iterator[Result]:
         yield skipped(say("the probe did not come so far"))
     elif found.get("skipped"):
         yield skipped(say("there is one device: nothing to talk to"))
+    elif found.get("limit"):
+        yield warned(
+            say(
+                "{name} over {count} devices did not end within {seconds} s, its share of the probe's time limit",
+                name=name,
+                count=found["ranks"],
+                seconds=f"{found['limit']:.0f}",
+            ),
+            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            longer(patient),
+            advice=say("see library.collective, system.limits and container.shared_memory"),
+            evidence=tuple(found.get("lines", ())),
+        )
     elif found.get("error"):
         yield failed(
             say("{name} over {count} devices: {error}", name=name, count=found["ranks"], error=found["error"]),

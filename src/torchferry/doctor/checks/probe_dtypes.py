@@ -25,7 +25,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say("{name} does not work on the device: {error}", name=name, error=error),
             note if note is not None else say("the card or the plugin lacks it"),
             f"torchferry backend show {patient.target.name}",
-            source=backend.SOURCES.get("DTYPES", "") if note is not None else "",
+            source=backend.source_of("DTYPES") if note is not None else "",
         )
     if good:
         yield passed(say("these work: {names}", names=", ".join(good)))

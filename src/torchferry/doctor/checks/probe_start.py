@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.probe import step
-from torchferry.doctor.result import Result, failed, passed
+from torchferry.doctor.probe import longer, step
+from torchferry.doctor.result import Result, failed, passed, warned
 
 CODE = "probe.start"
 RANK = 1
@@ -20,16 +20,42 @@ def check(patient: Patient) -> Iterator[Result]:
     probe = patient.probe or {}
     plugin = patient.target.backend.PLUGIN
     start = step(probe, "start")
-    if start is None or start.get("error"):
+    limit = f"{probe.get('timeout', 0):g}"
+    if start is None and probe.get("stopped") == "timeout":
         yield failed(
-            say("the device does not start: {error}", error=(start or {}).get("error") or probe.get("stopped") or "?"),
-            say("the plugin cannot be imported, or it sees no device; see the checks above"),
-            f"{patient.machine.python} -c 'import torch, {plugin}'",
+            say("the device did not start within the time limit of {seconds} s", seconds=limit),
+            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            longer(patient),
+            advice=say("a process that holds every card makes others wait; see card.memory"),
+            evidence=tuple(probe.get("lines", ())),
+        )
+        return
+    if start is None or start.get("error"):
+        error = (start or {}).get("error") or probe.get("stopped") or "?"
+        known = patient.explained("\n".join((error, *probe.get("lines", ()))))
+        yield failed(
+            say("the device does not start: {error}", error=error),
+            known.cause if known else say("the plugin cannot be imported, or it sees no device; see the checks above"),
+            *(known.commands if known else (f"{patient.machine.python} -c 'import torch, {plugin}'",)),
+            source=known.source if known else "",
             evidence=tuple(probe.get("lines", ())),
         )
         return
     yield passed(say("{count} devices: {name}", count=start["devices"], name=start.get("name") or "?"))
-    if probe.get("stopped"):
+    if probe.get("stopped") == "timeout":
+        yield warned(
+            say(
+                "the time limit of {seconds} s ended the probe during {step}",
+                seconds=limit,
+                step=probe.get("doing", "?"),
+            ),
+            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            longer(patient),
+            "sudo dmesg | tail -n 30",
+            advice=say("what comes after this step was not tried; the first use of an operator may compile it"),
+            evidence=tuple(probe.get("lines", ())),
+        )
+    elif probe.get("stopped"):
         yield failed(
             say(
                 "the probe did not come to its end: {how} during {step}",

@@ -27,10 +27,10 @@ def check(patient: Patient) -> Iterator[Result]:
     lines = [masked(line) for line in imported.error.splitlines() if line.strip()]
     evidence = tuple(line[:200] for line in lines[-4:])
     what = say("import {plugin} fails", plugin=plugin)
-    for failure in patient.needs.failures:
-        if failure.match.search(imported.error):
-            yield failed(what, failure.cause, *failure.commands, source=failure.source, evidence=evidence)
-            return
+    known = patient.explained(imported.error)
+    if known is not None:
+        yield failed(what, known.cause, *known.commands, source=known.source, evidence=evidence)
+        return
     if imported.ran is not None and imported.ran.problem == "timeout":
         cause = say("it does not come to an end: the driver does not answer, or another process holds every card")
     elif imported.ran is not None and imported.ran.status is not None and imported.ran.status < 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped
+from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
 CODE = "python.plugin"
 RANK = 4
@@ -46,5 +46,6 @@ def check(patient: Patient) -> Iterator[Result]:
             say("without it torch knows no device {device}", device=patient.target.backend.DEVICE_TYPE),
             *install_commands(patient),
             advice=patient.target.install,
-            source=patient.target.backend.SOURCES.get("INSTALL", ""),
+            source=patient.target.backend.source_of("INSTALL"),
+            missing=Missing.PLUGIN,
         )

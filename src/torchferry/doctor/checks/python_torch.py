@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, skipped
+from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
 CODE = "python.torch"
 RANK = 2
@@ -28,6 +28,7 @@ def check(patient: Patient) -> Iterator[Result]:
             _elsewhere(patient),
             *install_commands(patient),
             advice=patient.target.install,
+            missing=Missing.PLUGIN,
         )
         return
     if not patient.torch:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result, failed, passed, unknown, unverified
+from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified
 
 CODE = "sdk.installed"
 RANK = 1
@@ -53,4 +53,5 @@ def check(patient: Patient) -> Iterator[Result]:
         f"torchferry backend show {patient.target.name}",
         advice=sdk.install,
         source=sdk.source,
+        missing=Missing.TOOLKIT,
     )

@@ -9,7 +9,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Asked, Patient
-from torchferry.doctor.result import Result, failed, passed, unknown, unverified, warned
+from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
 
 CODE = "tool.present"
@@ -37,7 +37,8 @@ def check(patient: Patient) -> Iterator[Result]:
             say("{tool} is not on PATH", tool=name),
             say("it comes with the driver, which is not installed here; in a container it comes from the host"),
             *(mend or (f"which {name}",)),
-            source=patient.target.backend.SOURCES.get("SMI", ""),
+            source=patient.target.backend.source_of("SMI"),
+            missing=Missing.DRIVER,
         )
         return
     if asked.path and "/" in asked.path and patient.machine.which(name) is None:
@@ -55,11 +56,9 @@ def _judged(patient: Patient, asked: Asked) -> Result:
     assert ran is not None
     lines = tuple(masked(line) for line in ran.first_lines())
     text = ran.out + ran.err
-    for failure in patient.tool.failures:
-        if failure.match.search(text):
-            return failed(
-                say("{tool} fails", tool=name), failure.cause, *failure.commands, source=failure.source, evidence=lines
-            )
+    known = patient.explained(text, *patient.tool.failures)
+    if known is not None:
+        return failed(say("{tool} fails", tool=name), known.cause, *known.commands, source=known.source, evidence=lines)
     library = _LIBRARY.search(text)
     if library:
         folders = ":".join(patient.needs.sdk.folders)

@@ -17,6 +17,10 @@ from typing import Any
 
 ASKED: dict[str, Any] = {}
 STREAM = 1
+BEGUN = time.monotonic()
+
+_RESERVE = 5.0
+"""Seconds of the whole time limit that are kept for saying how the last step ended."""
 
 
 def say(**values: Any) -> None:
@@ -267,21 +271,27 @@ def collective(count: Any) -> None:
         environment.update(RANK=str(index), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         command = [sys.executable, os.path.abspath(__file__), json.dumps(asked)]
         ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment))
-    end = time.monotonic() + max(10.0, ASKED["timeout"] / 2)
-    problems, lines = [], []
+    limit = min(max(10.0, ASKED["timeout"] / 2), BEGUN + ASKED["timeout"] - time.monotonic() - _RESERVE)
+    end = time.monotonic() + limit
+    problems, lines, late = [], [], False
     for index, process in enumerate(ranks):
+        stopped = False
         try:
             out, err = process.communicate(timeout=max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
-            out, err = process.communicate()
-            problems.append(f"rank {index} does not come to an end")
+            late = stopped = True
+            try:
+                out, err = process.communicate(timeout=1.0)
+            except subprocess.TimeoutExpired:  # what it started holds its streams open
+                out = err = b""
         told = [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
         wrong = next((one["error"] for one in told if one.get("error")), "")
-        if wrong or process.returncode:
+        if wrong or (process.returncode and not stopped):
             problems.append(f"rank {index}: {wrong or f'exit status {process.returncode}'}")
             lines += err.decode("utf-8", "replace").splitlines()[-3:]
-    say(step="collective", error="; ".join(problems[:3])[:600], ranks=count, lines=lines[:6])
+    error = "; ".join(problems[:3])[:600]  # one rank that failed keeps the others waiting: the error is what counts
+    say(step="collective", error=error, ranks=count, lines=lines[:6], limit=limit if late and not error else 0)
 
 
 def rank() -> None:

@@ -95,14 +95,28 @@ def load(name: Any) -> Any:
 
 
 def attempt(name: Any) -> Any:
-    """Import torch, then a module; return its version and the error."""
+    """Import torch, then a module; return its version, the error, and whether torch and NumPy understand each other."""
     try:
         importlib.import_module("torch")
         module = importlib.import_module(name)
     except BaseException as error:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        return {"error": text[-4000:], "version": ""}
-    return {"error": "", "version": str(getattr(module, "__version__", ""))}
+        return {"error": text[-4000:], "version": "", "numpy": ""}
+    return {"error": "", "version": str(getattr(module, "__version__", "")), "numpy": numpy_error()}
+
+
+def numpy_error() -> Any:
+    """Give a tensor to NumPy; return the error, or an empty text where it works or NumPy is not there."""
+    try:
+        torch = importlib.import_module("torch")
+        importlib.import_module("numpy")
+    except ImportError:
+        return ""
+    try:
+        torch.zeros(1, device="cpu").numpy()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return ""
 
 
 if __name__ == "__main__":

@@ -396,6 +396,7 @@ function folded([, left, right, count, held], width, words, lines) {
   return row;
 }
 
+/** Let the button change between light and dark; it says which of the two a click gives. */
 function startTheme() {
   const root = document.documentElement;
   const button = document.querySelector("button.theme");
@@ -409,7 +410,7 @@ function startTheme() {
     }
   };
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const show = () => button.setAttribute("aria-pressed", String(dark()));
+  const show = () => (button.textContent = dark() ? button.dataset.light : button.dataset.dark);
   const kept = store("");
   if (kept === "dark" || kept === "light") root.dataset.theme = kept;
   button.addEventListener("click", () => {
@@ -423,4 +424,4 @@ function startTheme() {
 }
 
 if (typeof document !== "undefined") start();
-if (typeof module !== "undefined") module.exports = { wanted, parseFilter, formatFilter, marked, unify, slice };
+if (typeof module !== "undefined") module.exports = { wanted, parseFilter, formatFilter, marked, unify, slice, startTheme };

@@ -75,9 +75,9 @@ def _in_command(context: Context, command: Command) -> Iterator[Place]:
     yield from _assignments(command)
     words = command.words
     if len(command.assignments) == 1 and command.assignments[0].text.endswith("=") and words:  # NAME=(a b)
-        yield from _listed(command.assignments[0].text.rstrip("+="), words)
+        yield from _listed(context, command.assignments[0].text.rstrip("+="), words)
     if len(words) > 3 and words[0].text == "for" and words[2].text == "in":
-        yield from _listed(words[1].text, words[3:])
+        yield from _listed(context, words[1].text, words[3:])
     if len(words) == 3 and words[1].text in _MAKE_ASSIGNS and context.kind is Kind.MAKEFILE:
         yield _of_word(words[0].text, words[2], GIVEN)
     for left, operator, right in zip(words, words[1:], words[2:], strict=False):
@@ -105,12 +105,11 @@ def _assignments(command: Command, *, all_words: bool = False) -> Iterator[Place
         yield _of_word(command.words[0].text, command.words[1], GIVEN)
 
 
-def _listed(name: str, words: tuple[Word, ...]) -> Iterator[Place]:
+def _listed(context: Context, name: str, words: tuple[Word, ...]) -> Iterator[Place]:
     """Yield the items of a list; an item beside one that is a device is one, whatever the list is called."""
     values = [unquoted(word.text, word.start) for word in words]
-    role = next(
-        (role for role in ("device", "collective") if any(lexicon(role).is_peer(value) for _, value in values)), ""
-    )
+    lexicons = [lexicon(role, context.target.backend) for role in ("device", "collective")]
+    role = next((known.role for known in lexicons if any(known.is_peer(value) for _, value in values)), "")
     for start, value in values:
         yield Place(name, value, start, GIVEN, role)
 

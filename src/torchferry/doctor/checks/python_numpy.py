@@ -1,0 +1,48 @@
+"""Do torch and NumPy understand each other? A torch that was built against NumPy 1 exchanges no data with NumPy 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.masking import masked
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, passed, skipped, warned
+
+CODE = "python.numpy"
+RANK = 12
+SIDE = "python"
+TITLE = Bilingual("torch and NumPy", "torch 与 NumPy")
+
+_FIRST = (2, 3)
+"""The first torch that works with NumPy 2."""
+
+_SOURCE = "pytorch/pytorch issues 107302 and 132179: torch 2.3.0 is the first that works with NumPy 2"
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Take what happened after the import of torch; where nothing was imported, compare the versions."""
+    torch, numpy, imported = patient.torch, patient.python.installed("numpy"), patient.imported
+    if not torch or not numpy:
+        yield skipped(say("torch or NumPy is missing"))
+        return
+    values = {"torch": torch, "numpy": numpy}
+    seen = imported.tried and not imported.error
+    old = _numbers(numpy) >= (2,) and _numbers(torch) < _FIRST
+    if imported.numpy or (old and not seen):
+        yield warned(
+            say("torch {torch} cannot exchange data with NumPy {numpy}", **values),
+            say("it was built against NumPy 1: `tensor.numpy()` and `torch.from_numpy()` fail, as in data loaders")
+            if old
+            else say("a tensor could not be given to NumPy"),
+            f"{patient.machine.python} -m pip install 'numpy<2'",
+            source=_SOURCE if old else "",
+            evidence=(masked(imported.numpy),) if imported.numpy else (),
+        )
+    else:
+        yield passed(say("torch {torch} works with NumPy {numpy}", **values))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))

@@ -1,0 +1,50 @@
+"""Does Python find what the toolkit's own Python code needs? Where it compiles operators by it, they fail otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.patient import Patient
+from torchferry.doctor.result import Result, failed, passed, skipped, warned
+
+CODE = "python.toolkit"
+RANK = 13
+SIDE = "python"
+TITLE = Bilingual("Python packages of the toolkit", "工具包所需的 Python 包")
+CARD = True
+
+
+def check(patient: Patient) -> Iterator[Result]:
+    """Look for the modules that the setup script adds to PYTHONPATH, and for the distributions that they import."""
+    sdk, python = patient.needs.sdk, patient.python
+    if not (sdk.modules or sdk.packages):
+        yield skipped(say("no Python package is known to be needed by {sdk}", sdk=sdk.name or "SDK"))
+        return
+    scripts = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
+    if not scripts and not patient.sdk_version[0]:
+        yield skipped(say("{sdk} is not installed; see sdk.installed", sdk=sdk.name))
+        return
+    if not python.version:
+        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        return
+    modules = [name for name in sdk.modules if not python.has(name)]
+    packages = [name for name in sdk.packages if not python.installed(name)]
+    if modules:
+        yield failed(
+            say("{python} does not find {names}", python=python.executable, names=", ".join(modules)),
+            say("the setup script of {sdk} was not sourced, or PYTHONPATH was replaced after it", sdk=sdk.name),
+            *(f"source {script}" for script in scripts[:1] or sdk.scripts[:1]),
+            advice=say("add folders to PYTHONPATH by PYTHONPATH=FOLDER:$PYTHONPATH, and do not set it anew"),
+            source=sdk.source,
+        )
+    if packages:
+        yield warned(
+            say("{python} lacks {names}", python=python.executable, names=", ".join(packages)),
+            say("the operator compiler of {sdk} imports them; operators that it compiles then fail", sdk=sdk.name),
+            f"{patient.machine.python} -m pip install {' '.join(packages)}",
+            source=sdk.source,
+        )
+    if not modules and not packages:
+        names = ", ".join((*sdk.modules, *sdk.packages))
+        yield passed(say("these are there: {names}", names=names), source=sdk.source)
