@@ -45,13 +45,17 @@ def command(
     lang = lang or env.language()
     choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0, seen)
     setting = settle(choices, rewrite=output_format == "html")
-    if interrupted(setting.root):
-        tell(
-            say(
-                "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did",
-                root=setting.root,
-            ).render(lang)
+    for journal in interrupted(setting.root):
+        text = say(
+            "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did", root=setting.root
         )
+        if journal.problem is not None:
+            text = say(
+                "{folder} holds an interrupted migration that is not known as yours ({problem}); it is not acted on",
+                folder=journal.folder,
+                problem=journal.problem,
+            )
+        tell(text.render(lang))
     selection = setting.request.selection
     whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
     setting = setting._replace(request=setting.request._replace(account=whole or kept))
