@@ -99,6 +99,13 @@ class Directory:
             return False
         return True
 
+    def is_link(self, name: str) -> bool:
+        """Whether a name in this folder is a link."""
+        try:
+            return stat.S_ISLNK(self.status(name).st_mode)
+        except FileNotFoundError:
+            return False
+
     def identity(self) -> tuple[int, int]:
         """Return device and inode, which tell this folder from every other."""
         status = os.fstat(self.descriptor)

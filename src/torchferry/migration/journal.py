@@ -170,7 +170,7 @@ def content_digest(top: Directory, path: str) -> str | None:
     try:
         with top.parent(path) as parent:
             name = path.rpartition("/")[2]
-            if stat.S_ISLNK(parent.status(name).st_mode):
+            if parent.is_link(name):
                 raise WrongKindError(parent.path / name)
             try:
                 return digest(parent.read(name))
@@ -201,16 +201,21 @@ def write_manifest(folder: Directory, data: bytes) -> None:
 
 
 def own_folder(place: Directory, name: str) -> Directory:
-    """Open a folder below `.torchferry`.
+    """Open `.torchferry` or a folder below it.
 
     Raises:
-        TorchferryError: it is a link or no folder, so what it holds cannot be trusted.
+        TorchferryError: it is a link or no folder, or it holds a link, so what it holds cannot be trusted.
         FileNotFoundError: there is none.
     """
     try:
-        return place.folder(name)
+        opened = place.folder(name)
     except WrongKindError as error:
         raise _not_ours(error) from None
+    for inner in opened.names():
+        if opened.is_link(inner):
+            os.close(opened.descriptor)
+            raise _not_ours(WrongKindError(opened.path / inner))
+    return opened
 
 
 def own_file(place: Directory, name: str) -> int:
@@ -286,13 +291,12 @@ def opened_journals(top: Directory) -> Iterator[Directory | None]:
     Raises:
         TorchferryError: it is reached by a link.
     """
-    try:
-        with own_folder(top, FOLDER) as control, own_folder(control, _JOURNALS) as place:
-            yield place
-            return
-    except FileNotFoundError:
-        pass
-    yield None
+    with contextlib.ExitStack() as stack:
+        place = None
+        with contextlib.suppress(FileNotFoundError):
+            control = stack.enter_context(own_folder(top, FOLDER))
+            place = stack.enter_context(own_folder(control, _JOURNALS))
+        yield place
 
 
 def journals(root: Path) -> list[Journal]:

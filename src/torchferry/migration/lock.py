@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -38,8 +39,9 @@ def locked(top: Directory) -> Iterator[Directory]:
             try:
                 if not (top.is_still(FOLDER, control.descriptor) and control.is_still(_LOCK, descriptor)):
                     continue
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, str(os.getpid()).encode())
+                with contextlib.suppress(OSError):  # the number is for messages alone, and the disk may be full
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, str(os.getpid()).encode())
                 yield control
                 return
             finally:
