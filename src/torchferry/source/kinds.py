@@ -26,6 +26,8 @@ class Kind(Enum):
     KERNEL = "CUDA source"
 
 
+OWN_SETTINGS = "torchferry.toml"
+
 _NAMES = (
     (Kind.SETUP_CFG, re.compile(r"setup\.cfg\Z")),
     (Kind.PYPROJECT, re.compile(r"pyproject\.toml\Z")),
@@ -62,6 +64,8 @@ _SUFFIXES = {
 def kind_of(path: str) -> Kind | None:
     """Return the kind of the file at `path` (with `/`), or None for one that torchferry does not read."""
     folder, _, name = path.rpartition("/")
+    if name == OWN_SETTINGS:
+        return None  # it speaks of the project, and rewriting it would change what the next run does
     for kind, pattern in _NAMES:
         if pattern.match(name):
             return kind
