@@ -1,7 +1,7 @@
 """Path prefixes and what stands in their place, from the user's table.
 
 A text is mapped once: where it has the new path already, it stays, so that a second run changes nothing, also where the
-new path begins with the old one (`/data/` to `/data/npu/`).
+new path begins with the old one (`/data/` to `/data/new/`).
 """
 
 from __future__ import annotations

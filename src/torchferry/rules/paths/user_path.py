@@ -7,7 +7,7 @@ Data sets, checkpoints and results lie elsewhere on the target's machine. The ta
     "/kaggle/working/" = "/workspace/outputs/"
 
 A string (or, in other kinds of file, a word) that begins with a key gets the value in its place; the longest key wins.
-A value may begin with its key (`"/data/" = "/data/npu/"`): what has the value already stays. A value that the table
+A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
 """
 
@@ -30,7 +30,7 @@ class UserPath(Rule):
     CHINESE = """您的路径表中的路径。
 
 数据、权重与输出的路径随机器而变。`torchferry.toml` 的 `[paths]` 把旧前缀映射到新前缀；只替换完整的路径部分。
-新前缀可以包含旧前缀（`"/data/" = "/data/npu/"`）：已是新路径的保持不变。
+新前缀可以包含旧前缀（`"/data/" = "/data/new/"`）：已是新路径的保持不变。
 若新路径会被该表再次映射，则报错，因为再次运行会继续改动它。
 torchferry 自己的设置从不改写。
 """
