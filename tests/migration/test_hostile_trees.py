@@ -22,7 +22,7 @@ from torchferry.core.messages import say
 from torchferry.migration import transaction
 from torchferry.migration.copy import write_copy
 from torchferry.migration.git import uncommitted
-from torchferry.migration.journal import DONE, journals, refuse_path
+from torchferry.migration.journal import DONE, digest, journals, refuse_path
 from torchferry.migration.transaction import UnknownJournalError, Write, apply, exclusive, undo
 from torchferry.source.git import git
 
@@ -224,10 +224,10 @@ def forged(root: Path, path: str, mode: int, state: str) -> None:
     folder = root / ".torchferry" / "journal" / "0001"
     (folder / "after").mkdir(parents=True)
     (folder / "before.bin").write_bytes(old)
-    now = transaction.digest((root / path).read_bytes())
-    change = {"path": path, "before": transaction.digest(old), "after": now, "offset": 0, "size": len(old)}
+    now = digest((root / path).read_bytes())
+    change = {"path": path, "before": digest(old), "after": now, "offset": 0, "size": len(old)}
     document = {"schema": 1, "state": state, "target": "npu", "torchferry": "0.1.0", "created": "2025-01-01T00:00:00Z"}
-    document["changes"] = [{**change, "mode": mode, "mtime_ns": 0}]  # type: ignore[assignment]
+    document["changes"] = [{**change, "mode": mode, "mtime_ns": 0}]
     (folder / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
 
 
@@ -365,6 +365,11 @@ def deep(journal: Path) -> None:
     (journal / "manifest.json").write_text('{"schema": 1, "changes": ' + "[" * 200_000, encoding="utf-8")
 
 
+def piped(journal: Path) -> None:
+    (journal / "manifest.json").unlink()
+    os.mkfifo(journal / "manifest.json")
+
+
 def changed(**values: object) -> Callable[[Path], None]:
     return lambda journal: manifest_with(journal, lambda document: document["changes"][0].update(values))
 
@@ -373,13 +378,13 @@ def document(**values: object) -> Callable[[Path], None]:
     return lambda journal: manifest_with(journal, lambda found: found.update(values))
 
 
-MANIFESTS: dict[str, Callable[[Path], None]] = {
+MANIFESTS: dict[str, Callable[[Path], object]] = {
     "a terabyte": sparse,
     "deep": deep,
     "no JSON": lambda journal: (journal / "manifest.json").write_bytes(b"\xff{"),
     "a list": lambda journal: (journal / "manifest.json").write_bytes(b"[]"),
     "missing": lambda journal: (journal / "manifest.json").unlink(),
-    "a pipe": lambda journal: ((journal / "manifest.json").unlink(), os.mkfifo(journal / "manifest.json"))[0],
+    "a pipe": piped,
     "a change too many": lambda journal: manifest_with(journal, lambda found: found["changes"].append({})),
     "a path twice": lambda journal: manifest_with(journal, lambda found: found["changes"].append(found["changes"][0])),
     "a size": changed(size=10**30),
@@ -396,7 +401,7 @@ MANIFESTS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", MANIFESTS.values(), ids=MANIFESTS)
-def test_an_absurd_manifest_is_said_and_nothing_is_lost(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_an_absurd_manifest_is_said_and_nothing_is_lost(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     journal = migrated(tmp_path)
     damage(journal)
     before = snapshot(tmp_path)
