@@ -229,3 +229,22 @@ def test_the_control_folder_may_not_be_a_link(tmp_path: Path) -> None:
     with pytest.raises(TorchferryError, match=r"is not torchferry's own"), exclusive(root):
         pass
     assert list(elsewhere.iterdir()) == []
+
+
+def test_another_file_system_inside_of_the_tree_is_written_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path)
+    before, replace = snapshot(tmp_path), os.replace
+
+    def across(source: str, target: str, **folders: int) -> None:
+        if source.isdigit() and not target.isdigit() and not target.endswith(".gone"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        replace(source, target, **folders)
+
+    monkeypatch.setattr(os, "replace", across)
+    (tmp_path / ".train.py.torchferry").write_bytes(b"mine")
+    with exclusive(tmp_path) as tree:
+        apply(tree, WRITES, "npu")
+        assert contents(tmp_path) == after(before) | {".train.py.torchferry": b"mine"}
+        undo(tree, tree.journals()[-1])
+    assert {path: entry for path, entry in snapshot(tmp_path).items() if path in before} == before
+    assert sorted(os.listdir(tmp_path)) == sorted({*(path.split("/")[0] for path in before), ".train.py.torchferry"})

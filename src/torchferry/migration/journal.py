@@ -336,7 +336,7 @@ def read_journals(root: Path, top: Directory, place: Directory, tracked: bool | 
 
 def is_tracked(root: Path) -> bool:
     """Whether git tracks something in the tree's `.torchferry`: then it came with the repository."""
-    return is_in_repository(root) and bool(git(root, "ls-files", "-z", "--", FOLDER))
+    return is_in_repository(root) and bool(git(root, "ls-files", "-z", "--", f":(icase){FOLDER}"))
 
 
 def next_number(place: Directory) -> str:
