@@ -23,7 +23,6 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.core.env import jobs
 from torchferry.core.finding import Grade
-from torchferry.migration.journal import journals
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import apply, exclusive, undo
 from torchferry.rules.analysis import Analysis, Request, analyse
@@ -66,18 +65,18 @@ def check(source: Path, name: str, folder: Path) -> str:
     passed = time.perf_counter() - begin
     assert not analysis.failures, analysis.failures[0].what
     planned = plan(root, analysis)
-    with exclusive(root):
+    with exclusive(root) as tree:
         if planned.writes:
-            apply(root, planned.writes, name)
+            apply(tree, planned.writes, name)
     for write in planned.writes:
         if write.path.endswith(".py"):
             ast.parse(write.after)
     again = examine(root, name)
     changed = [item.path for item in again.examined if item.after is not None]
     assert not changed, f"a second run changes {changed[:3]}"
-    with exclusive(root):
-        for journal in reversed(journals(root)):
-            undo(root, journal)
+    with exclusive(root) as tree:
+        for journal in reversed(tree.journals()):
+            undo(tree, journal)
     assert digest(root) == before, "undo did not give back every byte"
     left = [finding.grade for finding in planned.remaining]
     kept = sum(len(item.kept) for item in analysis.examined)

@@ -215,6 +215,16 @@ def test_nothing_here_imports_torch() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_the_threat_model_names_tests_that_exist() -> None:
+    root = SOURCE.parent.parent
+    named = re.findall(r"`(tests/\S+\.py)::(test_\w+)`", (root / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(named) > 30
+    missing = [
+        f"{path}::{name}" for path, name in named if f"def {name}(" not in (root / path).read_text(encoding="utf-8")
+    ]
+    assert missing == []
+
+
 def test_help_imports_little() -> None:
     code = (
         "import sys, click\nbefore = set(sys.modules)\nfrom torchferry.cli import main\n"

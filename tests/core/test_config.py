@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from torchferry.core import config
 from torchferry.core.errors import UsageError
+from torchferry.core.pathmap import PathMap
 
 NOBODY = 65534
 
@@ -63,3 +66,62 @@ def test_what_may_not_be_read_is_said(mode: tuple[int, int], open_folder: Path) 
     said = as_nobody(question)
     assert said.startswith(str(place)), said
     assert said.endswith("cannot be read: Permission denied | run the command in a folder that you may read"), said
+
+
+PATHS = {
+    "a pair that undoes itself": ('"/a/" = "/b/"\n"/b/" = "/a/"', "maps '/a/' to '/b/', and maps that again, to '/a/'"),
+    "a chain": ('"/a" = "/b/x"\n"/b" = "/c"', "maps '/a' to '/b/x', and maps that again, to '/c'"),
+    "a chain through a longer prefix": ('"/a/" = "/a/b/"\n"/a/b/" = "/c/"', "and maps that again, to '/c/'"),
+    "a quote": ('"/a/" = "/b\\"/"', "quotes and control characters"),
+    "a line break": ('"/a/" = "/b\\n/"', "quotes and control characters"),
+    "begins with itself": ('"/data/" = "/data/npu/"', ""),
+    "holds itself": ('"/data/" = "file:/data/"', ""),
+    "kept as it is": ('"/data/" = "/mnt/"\n"/data/keep/" = "/data/keep/"', ""),
+    "two to one place": ('"/a/" = "/c/"\n"/b/" = "/c/"', ""),
+}
+
+
+@pytest.mark.parametrize(("table", "problem"), PATHS.values(), ids=PATHS)
+def test_a_table_of_paths_that_no_run_would_end_is_refused(tmp_path: Path, table: str, problem: str) -> None:
+    (tmp_path / "torchferry.toml").write_text(f"[paths]\n{table}\n", encoding="utf-8")
+    if not problem:
+        assert config.load(tmp_path).paths
+        return
+    with pytest.raises(UsageError) as caught:
+        config.load(tmp_path)
+    assert problem in caught.value.message.render("en")
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
+PREFIXES = st.builds(str.__add__, NAMES, st.sampled_from(["", "/"]))
+
+
+@given(st.dictionaries(PREFIXES, PREFIXES, min_size=1, max_size=4), NAMES)
+def test_a_text_is_mapped_once(table: dict[str, str], text: str) -> None:
+    mapping = PathMap(table)
+    if mapping.unstable() is not None:
+        return
+    for found in mapping.replacements(text):
+        after = text[: found.start] + found.new + text[found.end :]
+        shortened = [old for old in table if old.startswith(found.new.rstrip("/"))]  # the rest may complete a prefix
+        assert shortened or list(mapping.replacements(after)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 100_000,
+        "tool = 3 # [tool.torchferry]",
+        "[[tool.torchferry]]\na = 1",
+        "\ufeff[tool.torchferry",
+        "a",
+    ],
+    ids=["deep", "no table", "a list", "a mark", "no TOML"],
+)
+def test_hostile_settings_are_an_error_of_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "torchferry.toml").write_text(text if "tool" not in text else "", encoding="utf-8")
+    if "tool" in text:
+        (tmp_path / "torchferry.toml").unlink()
+        (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError):
+        config.load(tmp_path)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,52 +35,53 @@ def contents(root: Path) -> dict[str, bytes]:
 def test_applied_and_undone_to_the_byte_mode_and_time(tmp_path: Path) -> None:
     build(tmp_path)
     before = snapshot(tmp_path)
-    with exclusive(tmp_path):
-        journal = apply(tmp_path, WRITES, "npu")
+    with exclusive(tmp_path) as tree:
+        journal = apply(tree, WRITES, "npu")
     assert journal.state == DONE
     assert contents(tmp_path) == after(before)
     assert {path: entry[1] for path, entry in snapshot(tmp_path).items() if path in before} == {
         path: entry[1] for path, entry in before.items()
     }
-    with exclusive(tmp_path):
-        undo(tmp_path, journals(tmp_path)[-1])
+    with exclusive(tmp_path) as tree:
+        undo(tree, tree.journals()[-1])
     assert snapshot(tmp_path) == before
-    assert journals(tmp_path) == []
+    assert not (tmp_path / ".torchferry").exists()
 
 
-CHILD = textwrap.dedent(
-    """
-    import os, signal, sys
-    from pathlib import Path
-    sys.path.insert(0, sys.argv[3])
-    from tests.migration.test_transaction import WRITES
-    from torchferry.migration import journal, transaction
-    root, deadline, count = Path(sys.argv[1]), int(sys.argv[2]), 0
+STEPS = ("replace", "fsync", "unlink", "write", "mkdir", "fchmod", "rmdir", "link", "ftruncate", "utime")
+"""What changes something on the disk; opening a new file does too. A process can be killed before each."""
 
-    def counted(function):
-        def wrapper(*args, **kwargs):
-            global count
-            count += 1
+
+def killed(root: Path, deadline: int, what: str) -> int:
+    """Apply or undo in a child that is killed at a step; return how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    count = 0
+
+    def counted(function: Any, changes: Any = lambda *_: True) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            count += bool(changes(*args))
             if count == deadline:
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*args, **kwargs)
+
         return wrapper
 
-    for name in ("replace", "fsync", "open", "unlink", "write", "mkdir", "fchmod", "rename", "rmdir"):
-        setattr(os, name, counted(getattr(os, name)))
-    with transaction.exclusive(root):
-        if sys.argv[4] == "apply":
-            transaction.apply(root, WRITES, "npu")
-        else:
-            transaction.undo(root, journal.journals(root)[-1])
-    """
-)
-
-
-def run_child(root: Path, deadline: int, what: str) -> int:
-    repository = str(Path(__file__).parent.parent.parent)
-    command = [sys.executable, "-c", CHILD, str(root), str(deadline), repository, what]
-    return subprocess.run(command, capture_output=True, check=False).returncode
+    code = 1
+    try:
+        for name in STEPS:
+            setattr(os, name, counted(getattr(os, name)))
+        os.open = counted(os.open, lambda path, flags, *_: flags & os.O_CREAT)
+        with exclusive(root) as tree:
+            if what == "apply":
+                apply(tree, WRITES, "npu")
+            else:
+                undo(tree, tree.journals()[-1])
+        code = 0
+    finally:
+        os._exit(code)
 
 
 @pytest.mark.parametrize("what", ["apply", "undo"])
@@ -93,21 +92,21 @@ def test_killed_at_any_moment_the_tree_is_as_before_or_as_after(tmp_path: Path, 
         build(root)
         before = snapshot(root)
         if what == "undo":
-            with exclusive(root):
-                apply(root, WRITES, "npu")
-        status = run_child(root, deadline, what)
+            with exclusive(root) as tree:
+                apply(tree, WRITES, "npu")
+        status = killed(root, deadline, what)
         with exclusive(root):  # the next command takes back what is half done
             pass
         now = contents(root)
         assert now in (after(before), contents_of(before)), f"killed at step {deadline} of {what}"
         assert transaction.interrupted(root) == []
-        assert not list(root.rglob(".?*.torchferry")), "a temporary file is left"
+        assert not list(root.rglob(".torchferry-*")), "a temporary file is left"
         states.add(now == after(before))
-        for journal in journals(root):
-            with exclusive(root):
-                undo(root, journal)
-        assert contents(root) == contents_of(before)
-        assert {p: e[1:] for p, e in snapshot(root).items()} == {p: e[1:] for p, e in before.items()}
+        with exclusive(root) as tree:
+            for journal in tree.journals():
+                undo(tree, journal)
+        assert not (root / ".torchferry").exists(), f"killed at step {deadline} of {what}"
+        assert snapshot(root) == before
         if status == 0:
             break
         assert status == -signal.SIGKILL
@@ -139,12 +138,12 @@ def test_a_full_disk_takes_everything_back(tmp_path: Path, monkeypatch: pytest.M
 
         return wrapper
 
-    with exclusive(tmp_path):
+    with exclusive(tmp_path) as tree:
         with monkeypatch.context() as patched:
             for name in ("replace", "fsync", "fchmod"):
                 patched.setattr(os, name, full(name))
             try:
-                apply(tmp_path, WRITES, "npu")
+                apply(tree, WRITES, "npu")
                 said = ""
             except TorchferryError as error:
                 said = error.message.render("en")
@@ -159,12 +158,12 @@ def test_a_full_disk_takes_everything_back(tmp_path: Path, monkeypatch: pytest.M
 
 def test_undo_refuses_when_files_have_changed_since(tmp_path: Path) -> None:
     build(tmp_path)
-    with exclusive(tmp_path):
-        apply(tmp_path, WRITES, "npu")
+    with exclusive(tmp_path) as tree:
+        apply(tree, WRITES, "npu")
         (tmp_path / "run.sh").write_bytes(b"edited by hand")
         now = snapshot(tmp_path)
         with pytest.raises(ConflictError) as caught:
-            undo(tmp_path, journals(tmp_path)[-1])
+            undo(tree, tree.journals()[-1])
     assert caught.value.paths == ["run.sh"]
     assert "run.sh" in caught.value.message.render("en")
     assert snapshot(tmp_path) == now, "nothing was touched"
@@ -174,8 +173,8 @@ def test_a_file_changed_since_the_scan_is_not_written(tmp_path: Path) -> None:
     build(tmp_path)
     (tmp_path / "train.py").write_bytes(b"somebody was faster")
     before = snapshot(tmp_path)
-    with exclusive(tmp_path), pytest.raises(ConflictError):
-        apply(tmp_path, WRITES, "npu")
+    with exclusive(tmp_path) as tree, pytest.raises(ConflictError):
+        apply(tree, WRITES, "npu")
     assert snapshot(tmp_path) == before
     assert journals(tmp_path) == []
 
@@ -187,32 +186,32 @@ def test_a_link_out_of_the_tree_is_not_written_through(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "x.py").write_bytes(b"mine")
     os.symlink(outside, root / "link")
-    with exclusive(root), pytest.raises(TorchferryError, match="leads out"):
-        apply(root, [Write("link/x.py", b"mine", b"theirs")], "npu")
+    with exclusive(root) as tree, pytest.raises(TorchferryError, match="reached by"):
+        apply(tree, [Write("link/x.py", b"mine", b"theirs")], "npu")
     assert (outside / "x.py").read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("path", ["../x.py", "/etc/x.py", "a/../../x.py", ".torchferry/x.py", "a//x.py"])
 def test_a_forged_journal_cannot_write_outside(tmp_path: Path, path: str) -> None:
     build(tmp_path)
-    with exclusive(tmp_path):
-        journal = apply(tmp_path, WRITES, "npu")
+    with exclusive(tmp_path) as tree:
+        journal = apply(tree, WRITES, "npu")
     manifest = journal.folder / "manifest.json"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace("run.sh", path), encoding="utf-8")
-    with pytest.raises(TorchferryError, match="outside the tree"):
+    with pytest.raises(TorchferryError, match=r"outside the tree|belongs to a version control system"):
         journals(tmp_path)
 
 
 def test_a_damaged_journal_is_not_believed(tmp_path: Path) -> None:
     build(tmp_path)
-    with exclusive(tmp_path):
-        journal = apply(tmp_path, WRITES, "npu")
+    with exclusive(tmp_path) as tree:
+        journal = apply(tree, WRITES, "npu")
         now = contents(tmp_path)
         data = bytearray((journal.folder / "before.bin").read_bytes())
         data[3] ^= 1
         (journal.folder / "before.bin").write_bytes(data)
         with pytest.raises(TorchferryError, match="damaged"):
-            undo(tmp_path, journals(tmp_path)[-1])
+            undo(tree, tree.journals()[-1])
         assert contents(tmp_path) == now
 
 
@@ -227,6 +226,25 @@ def test_the_control_folder_may_not_be_a_link(tmp_path: Path) -> None:
     root.mkdir()
     elsewhere.mkdir()
     os.symlink(elsewhere, root / ".torchferry")
-    with pytest.raises(TorchferryError, match="not a folder"), exclusive(root):
+    with pytest.raises(TorchferryError, match=r"is not torchferry's own"), exclusive(root):
         pass
     assert list(elsewhere.iterdir()) == []
+
+
+def test_another_file_system_inside_of_the_tree_is_written_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path)
+    before, replace = snapshot(tmp_path), os.replace
+
+    def across(source: str, target: str, **folders: int) -> None:
+        if source.isdigit() and not target.isdigit() and not target.endswith(".gone"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        replace(source, target, **folders)
+
+    monkeypatch.setattr(os, "replace", across)
+    (tmp_path / ".train.py.torchferry").write_bytes(b"mine")
+    with exclusive(tmp_path) as tree:
+        apply(tree, WRITES, "npu")
+        assert contents(tmp_path) == after(before) | {".train.py.torchferry": b"mine"}
+        undo(tree, tree.journals()[-1])
+    assert {path: entry for path, entry in snapshot(tmp_path).items() if path in before} == before
+    assert sorted(os.listdir(tmp_path)) == sorted({*(path.split("/")[0] for path in before), ".train.py.torchferry"})

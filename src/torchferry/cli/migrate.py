@@ -14,7 +14,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
-from torchferry.migration.journal import journals
+from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
@@ -89,14 +89,14 @@ def command(
         path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0, seen, style
     )
     if not any(ways):
-        with exclusive(path if path.is_dir() else path.parent) as recovered:
-            for journal in recovered:
+        with exclusive(path if path.is_dir() else path.parent) as tree:
+            for journal in tree.recovered:
                 tell(say("took back an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
             if planned.writes:
-                apply(setting.root, planned.writes, setting.target.reached)
+                _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
             _finish(setting, planned, Written("in place", setting.root), output_format, output_file, lang)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
@@ -114,7 +114,7 @@ def command(
         write_copy(setting.root, out, planned.writes)
         written = Written("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix))
+        planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
         written = Written("beside", setting.root)
     _finish(setting, planned, written, output_format, output_file, lang, changes_count=check)
 
@@ -130,7 +130,7 @@ def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
     """Refuse to write over changes that are in no commit, except those that a migration made."""
     if allow or not planned.writes:
         return
-    ours = {change.path: change.after for journal in journals(setting.root) for change in journal.changes}
+    ours = {change.path: change.after for journal in known_journals(setting.root) for change in journal.changes}
     dirty = changed_by_others(setting.root, uncommitted(setting.root), ours)
     if dirty:
         raise TorchferryError(
@@ -152,14 +152,25 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 
 
-def _write_beside(setting: Setting, planned: Plan, suffix: str) -> list[Write]:
+def _write_beside(setting: Setting, planned: Plan, suffix: str, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
     writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix)
-    with exclusive(setting.root):
+    with exclusive(setting.root) as tree:
         if writes:
-            apply(setting.root, writes, setting.target.reached)
+            _tell_unknown(apply(tree, writes, setting.target.reached), setting.root, lang)
     return writes
+
+
+def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
+    """Say that the next command will not know this migration as the user's own."""
+    if journal.problem is not None:
+        text = say(
+            "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` takes it back",
+            problem=journal.problem,
+            root=root,
+        )
+        tell(text.render(lang))
 
 
 def _status(planned: Plan, changes_count: bool = False) -> int:

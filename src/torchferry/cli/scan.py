@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,7 +11,8 @@ import click
 from torchferry.cli.options import Choices, codes, output_options, project_name, selection_options, settle
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.core import env, exitcodes
-from torchferry.core.messages import say
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.report.model import report_of
@@ -45,13 +47,8 @@ def command(
     lang = lang or env.language()
     choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0, seen)
     setting = settle(choices, rewrite=output_format == "html")
-    if interrupted(setting.root):
-        tell(
-            say(
-                "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did",
-                root=setting.root,
-            ).render(lang)
-        )
+    for text in _interrupted(setting.root):
+        tell(text.render(lang))
     selection = setting.request.selection
     whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
     setting = setting._replace(request=setting.request._replace(account=whole or kept))
@@ -67,3 +64,21 @@ def command(
     if report.failures:
         sys.exit(exitcodes.ERROR)
     sys.exit(exitcodes.FINDINGS if report.work and not exit_zero else exitcodes.CLEAN)
+
+
+def _interrupted(root: Path) -> Iterator[Message]:
+    """Say which migrations of the tree were interrupted, and what is wrong with its journals; a scan goes on."""
+    try:
+        for journal in interrupted(root):
+            if journal.problem is None:
+                yield say(
+                    "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did", root=root
+                )
+                continue
+            yield say(
+                "{folder} holds an interrupted migration that is not known as yours ({problem}); it is not acted on",
+                folder=journal.folder,
+                problem=journal.problem,
+            )
+    except TorchferryError as error:
+        yield error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -9,36 +10,44 @@ import click
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.migration.journal import FOLDER, journals
-from torchferry.migration.transaction import exclusive, undo
+from torchferry.migration.journal import FOLDER
+from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
 
 @click.command("undo")
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
 @click.option("--all", "everything", is_flag=True, help="Take back every migration of the tree, the last first.")
+@click.option(
+    "--trust-journal",
+    is_flag=True,
+    help="Act on a journal that is not known as yours: made on another machine, or before the tree was copied.",
+)
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-def command(path: Path, everything: bool, lang: str | None) -> None:
+def command(path: Path, everything: bool, trust_journal: bool, lang: str | None) -> None:
     """Put back every byte that the last migration changed.
 
     Works after an interrupted run too. A file that has changed since is not touched, nor is any other then: the
-    files are named, and you decide.
+    files are named, and you decide. A journal that you did not make here, such as one that came with a repository,
+    is shown and not acted on.
     """
     lang = lang or env.language()
-    root = next((place for place in (path, *path.absolute().parents) if (place / FOLDER / "journal").is_dir()), None)
+    root = next((place for place in (path, *path.absolute().parents) if _has_journals(place)), None)
     if root is None:
         raise TorchferryError(
             say("no migration is recorded in {path}", path=path),
             say("a copy (`--out`) is undone by removing it, a patch by `git apply -R`"),
         )
-    with exclusive(root) as recovered:
-        for journal in recovered:
+    with exclusive(root, trust_journal) as tree:
+        for journal in tree.recovered:
             click.echo(say("took back the interrupted migration to {target}", target=journal.target).render(lang))
-        left = journals(root)
-        if not left and not recovered:
+        left = tree.journals()
+        if not left and not tree.recovered:
             raise TorchferryError(say("no migration is recorded in {path}", path=path))
-        count = len(left) if everything else 0 if recovered else 1
-        for journal in reversed(left[len(left) - count :]):
-            undo(root, journal)
+        count = len(left) if everything else 0 if tree.recovered else 1
+        chosen = left[len(left) - count :]
+        refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
+        for journal in reversed(chosen):
+            undo(tree, journal, trust_journal)
             click.echo(
                 say(
                     "took back the migration to {target} of {created}: {count} files are as they were",
@@ -47,3 +56,8 @@ def command(path: Path, everything: bool, lang: str | None) -> None:
                     count=len(journal.changes),
                 ).render(lang)
             )
+
+
+def _has_journals(place: Path) -> bool:
+    """Whether a folder has journals of migrations, or what stands in their place and is refused."""
+    return os.path.lexists(place / FOLDER / "journal") or (place / FOLDER).is_symlink()

@@ -9,6 +9,7 @@ from typing import Any
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import say
+from torchferry.core.pathmap import PathMap
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Config:
     paths: dict[str, str] = field(default_factory=dict)
     per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
+
+_QUOTES = frozenset("\"'`")
 
 _KINDS = {
     "target": str,
@@ -99,11 +102,23 @@ def read(path: Path) -> Config:
     """Return the settings in a file; see `load` for what is raised."""
     try:
         document = toml.load(path)
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (toml.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(say("{path} is not TOML: {error}", path=path, error=error)) from None
     except OSError as error:
         raise UsageError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
-    table = document.get("tool", {}).get("torchferry", {}) if path.name == "pyproject.toml" else document
+    table: Any = document
+    for name in ("tool", "torchferry") if path.name == "pyproject.toml" else ():
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise UsageError(
+                say(
+                    "{path}: `{key}` is {value}, which is no {kind}",
+                    path=path,
+                    key=name,
+                    value=repr(table)[:80],
+                    kind="dict",
+                )
+            )
     values: dict[str, Any] = {"source": path}
     for key, value in table.items():
         kind = _KINDS.get(key)
@@ -139,6 +154,27 @@ def _checked(path: Path, key: str, value: Any) -> Any:
                         new=repr(new),
                     )
                 )
+            if not (old + new).isprintable() or set(old + new) & _QUOTES:
+                raise UsageError(
+                    say(
+                        "{path}: `paths` maps {old} to {new}: quotes and control characters would break the files",
+                        path=path,
+                        old=repr(old),
+                        new=repr(new),
+                    )
+                )
+        again = PathMap(value).unstable()
+        if again is not None:
+            raise UsageError(
+                say(
+                    "{path}: `paths` maps {old} to {new}, and maps that again, to {again}",
+                    path=path,
+                    old=repr(again.old),
+                    new=repr(value[again.old]),
+                    again=repr(again.new),
+                ),
+                say("give each prefix its last place; two that take each other's place need two runs, with two tables"),
+            )
     if key == "per-file-ignores":
         return {pattern: _strings(path, key, codes) for pattern, codes in value.items()}
     return value

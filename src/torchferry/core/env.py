@@ -83,3 +83,15 @@ def cache_folder() -> Path:
         return Path(named).expanduser().absolute()
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if home else Path("~/.cache").expanduser()) / "torchferry"
+
+
+def state_folder() -> Path | None:
+    """Return where what belongs to the user alone is kept: `torchferry` in XDG_STATE_HOME or ~/.local/state.
+
+    None for a user without a home folder. A relative path is ignored, as its standard says.
+    """
+    named = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(named):
+        return Path(named) / "torchferry"
+    home = os.path.expanduser("~")
+    return Path(home) / ".local" / "state" / "torchferry" if os.path.isabs(home) else None

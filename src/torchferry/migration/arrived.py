@@ -9,7 +9,7 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.migration.journal import journals
+from torchferry.migration.journal import known_journals
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.imports.plugin_import import device_findings
 
@@ -23,7 +23,7 @@ def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None
     Raises:
         TorchferryError: the tree was migrated to another target.
     """
-    for journal in reversed(journals(root)):
+    for journal in reversed(known_journals(root)):
         name = journal.target.partition("@")[0]
         if name != target.reached.partition("@")[0]:
             raise TorchferryError(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.migration.directory import Directory
 from torchferry.migration.transaction import Write
-
-_LEFT_OUT = frozenset({".git", ".hg", ".svn", ".torchferry"})
+from torchferry.source.tree import is_control_name
 
 
 def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> None:
@@ -27,28 +29,44 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> None:
         raise TorchferryError(
             say("`{out}` exists already", out=out), say("name a folder that does not exist or is empty")
         )
-    partial = out.with_name(f".{out.name}.torchferry")
-    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
+    except OSError as error:
+        raise _unwritable(out, error) from None
     skipped = {os.path.realpath(out), os.path.realpath(partial)}
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if name in _LEFT_OUT or os.path.realpath(os.path.join(folder, name)) in skipped}
+        return {
+            name for name in names if is_control_name(name) or os.path.realpath(os.path.join(folder, name)) in skipped
+        }
 
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(root, partial, symlinks=True, ignore=leave_out)
-        for write in writes:
-            path = partial / write.path
-            if path.is_symlink():
-                path.unlink()
-            mode = path.stat().st_mode if path.exists() else write.mode
-            path.unlink(missing_ok=True)  # a copied file keeps its mode, which may forbid writing
-            path.write_bytes(write.after)
-            path.chmod(mode & 0o7777)
+        shutil.copytree(root, partial, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+        with Directory.open(partial) as top:
+            for write in writes:
+                _write(top, write)
         if out.exists():
             out.rmdir()
         os.replace(partial, out)
-    except (OSError, shutil.Error) as error:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise TorchferryError(say("cannot write the copy {out}: {error}", out=out, error=reason)) from None
+        if isinstance(error, (OSError, shutil.Error)):
+            raise _unwritable(out, error) from None
+        raise
+
+
+def _unwritable(out: Path, error: OSError) -> TorchferryError:
+    return TorchferryError(say("cannot write the copy {out}: {error}", out=out, error=error.strerror or error))
+
+
+def _write(top: Directory, write: Write) -> None:
+    """Write a file of the copy; a link in its place is replaced, and none on the way to it is followed."""
+    name = write.path.rpartition("/")[2]
+    with top.parent(write.path) as parent:
+        mode = write.mode
+        if parent.has(name):
+            status = parent.status(name)
+            mode = write.mode if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+        parent.remove(name)  # a copied file keeps its mode, which may forbid writing
+        parent.create(name, write.after, mode & 0o777)

@@ -1,42 +1,57 @@
-"""What git knows of a tree: whether changes in it are not committed yet."""
+"""What git knows of a tree: whether changes in it are not committed yet, and whether it holds a journal."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from torchferry.migration.journal import digest
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.migration.directory import Directory
+from torchferry.migration.journal import content_digest
+from torchferry.source.git import git, is_in_repository
 
-_SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""Settings that keep a tree's own git configuration from starting programs."""
+_SUBMODULE = "160000"
+"""The mode by which git's index tells a submodule."""
 
 
 def uncommitted(root: Path) -> list[str]:
-    """Return the tracked files below `root` that differ from the last commit, relative to it; none outside git."""
-    shown = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--", ".")
-    above = _git(root, "rev-parse", "--show-prefix") if shown else ""
-    return [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]
+    """Return the tracked files below `root` that differ from the last commit, relative to it; none outside git.
+
+    Raises:
+        TorchferryError: git cannot say.
+    """
+    if not is_in_repository(root):
+        return []
+    shown = git(
+        root,
+        *("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"),
+        *("--", "."),
+        reads_contents=True,
+    )
+    above = git(root, "rev-parse", "--show-prefix") if shown else ""
+    if shown is None or above is None:
+        raise TorchferryError(
+            say("git cannot say which files of {root} have changes that are not committed", root=root),
+            say("see what `git -C {root} status` says and mend it, or say --allow-dirty", root=root),
+        )
+    found = [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]
+    for folder in _submodules(root):
+        found += [f"{folder}/{path}" for path in uncommitted(root / folder)]
+    return found
 
 
-def _git(root: Path, *arguments: str) -> str:
-    """Run git and return what it prints; nothing where it fails."""
-    try:
-        done = subprocess.run(["git", *_SAFELY, "-C", os.fspath(root), *arguments], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return os.fsdecode(done.stdout)
+def _submodules(root: Path) -> list[str]:
+    """Return the submodules below `root` that are checked out: git's own look into them would run their filters."""
+    top = (git(root, "rev-parse", "--show-toplevel") or "").rstrip("\n")
+    if not top or not (Path(top) / ".gitmodules").exists():
+        return []
+    entries = (git(root, "ls-files", "--stage", "-z", "--", ".") or "").split("\0")
+    folders = [entry.partition("\t")[2] for entry in entries if entry.startswith(_SUBMODULE)]
+    return [folder for folder in folders if not (root / folder).is_symlink() and (root / folder / ".git").exists()]
 
 
 def changed_by_others(root: Path, paths: Iterable[str], ours: dict[str, str]) -> list[str]:
     """Leave out the files whose content is what an earlier migration wrote: path to SHA-256 in `ours`."""
-    found = []
-    for path in paths:
-        try:
-            current = digest((root / path).read_bytes())
-        except OSError:
-            current = ""
-        if ours.get(path) != current:
-            found.append(path)
-    return found
+    with Directory.open(root) as top:
+        return [path for path in paths if path not in ours or content_digest(top, path) != ours[path]]

@@ -1,22 +1,33 @@
 """The journal of a migration: what every file was, so that every byte can be put back.
 
 `<root>/.torchferry/journal/0001/` holds `manifest.json`, `before.bin` (the old contents, one behind the other) and,
-until they are moved into place, the new contents in `after/`. The folder appears under its name only when all of it is
-on the disk; from then on the migration can be finished or taken back, whatever happens.
+until they are moved into place, the new contents in `after/`, or the old ones in `old/`. The folder appears under its
+name only when all of it is on the disk; from then on the migration can be finished or taken back, whatever happens.
+
+A tree may bring such folders along. So nothing below `.torchferry` is reached by a link, nothing is removed there that
+has no name of ours, and a journal is acted on only where it is known to be made here by this user (`signing.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import shutil
-from dataclasses import asdict, dataclass, replace
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
+from torchferry.migration.directory import Directory, WrongKindError
+from torchferry.migration.signing import Signer, signer
+from torchferry.source.git import git, is_in_repository
+from torchferry.source.tree import is_control_name
 
 FOLDER = ".torchferry"
 SCHEMA = 1
@@ -24,6 +35,27 @@ SCHEMA = 1
 APPLYING = "applying"
 DONE = "done"
 UNDOING = "undoing"
+
+_JOURNALS = "journal"
+_MANIFEST = "manifest.json"
+_NEW_MANIFEST = "manifest.json.new"
+_BEFORE = "before.bin"
+_NUMBER = re.compile(r"[0-9]{4,18}\Z")
+_LEFT_OVER = re.compile(r"(?:new(?:-[0-9a-f]{32})?|[0-9]{4,18}\.gone)\Z")
+"""Folders of runs that ended before their journal was complete, or while it was being removed."""
+
+_OWN_FILES = (_MANIFEST, _NEW_MANIFEST, _BEFORE, "old")
+_OWN_FOLDERS = ("after", "old")
+_CONTENT = re.compile(r"[0-9]{6,}\Z")
+"""Names of files in these folders: the place of the file in the list of changes."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_ID = re.compile(r"[0-9a-f]{32}\Z")
+
+LARGEST_MANIFEST = 1 << 26
+"""Bytes: the changes of more than 200,000 files. A larger manifest is neither written nor read."""
+
+_LARGEST_NUMBER = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -60,6 +92,8 @@ class Journal:
         torchferry: The version that wrote it.
         created: When, in ISO 8601 with time zone.
         changes: The files.
+        id: A random number, in hexadecimal, by which temporary files in the tree are named.
+        problem: Why it is not known to be made here by this user; None where it is.
     """
 
     folder: Path
@@ -68,21 +102,30 @@ class Journal:
     torchferry: str
     created: str
     changes: tuple[Change, ...]
+    id: str
+    problem: Message | None = None
 
     @property
     def number(self) -> str:
         """The journal's number, which is its folder's name."""
         return self.folder.name
 
-    def before(self, change: Change) -> bytes:
-        """Return the old content of a file.
+    @property
+    def is_known(self) -> bool:
+        """Whether it was made here by this user."""
+        return self.problem is None
+
+    def before(self, folder: Directory, change: Change) -> bytes:
+        """Return the old content of a file, from the journal's open folder.
 
         Raises:
             TorchferryError: the journal is damaged.
         """
-        with open(self.folder / "before.bin", "rb") as file:
-            file.seek(change.offset)
-            data = file.read(change.size)
+        with os.fdopen(own_file(folder, _BEFORE), "rb") as file:
+            data = b""
+            if change.offset + change.size <= os.fstat(file.fileno()).st_size:
+                file.seek(change.offset)
+                data = file.read(change.size)
         if digest(data) != change.before:
             raise TorchferryError(
                 say(
@@ -93,13 +136,13 @@ class Journal:
             )
         return data
 
-    def with_state(self, state: str) -> Journal:
+    def with_state(self, folder: Directory, state: str, signing: Signer) -> Journal:
         """Write a new state to the disk and return the journal with it."""
         changed = replace(self, state=state)
-        write_durably(self.folder / "manifest.json", changed.manifest())
+        write_manifest(folder, changed.manifest(signing))
         return changed
 
-    def manifest(self) -> bytes:
+    def manifest(self, signing: Signer) -> bytes:
         """Return the manifest as it stands in the file."""
         document = {
             "schema": SCHEMA,
@@ -107,9 +150,10 @@ class Journal:
             "target": self.target,
             "torchferry": self.torchferry,
             "created": self.created,
+            "id": self.id,
             "changes": [asdict(change) for change in self.changes],
         }
-        return json.dumps(document, indent=1).encode()
+        return json.dumps({**document, "signatures": signing.signatures(document)}, indent=1).encode()
 
 
 def digest(data: bytes) -> str:
@@ -117,93 +161,319 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file's content so that after a power cut it is the old or the new one, never a part."""
-    temporary = path.with_name(path.name + ".new")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def control_folder(root: Path, create: bool = False) -> Path | None:
-    """Return `<root>/.torchferry`, or None when there is none and it is not to be made.
+def content_digest(top: Directory, path: str) -> str | None:
+    """Return the SHA-256 of a file of the tree: None where there is none, empty for what is no regular file.
 
     Raises:
-        TorchferryError: it is a link or no folder, so what it holds cannot be trusted, or it cannot be made.
+        WrongKindError: a folder on the way is a link, or the file is one.
     """
-    folder = root / FOLDER
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise TorchferryError(
-            say("`{path}` is not a folder of torchferry's own", path=folder), say("move it away and try again")
-        )
-    if not folder.exists():
-        if not create:
-            return None
+    try:
+        with top.parent(path) as parent:
+            name = path.rpartition("/")[2]
+            if parent.is_link(name):
+                raise WrongKindError(parent.path / name)
+            try:
+                return digest(parent.read(name))
+            except WrongKindError:
+                return ""
+    except FileNotFoundError:
+        return None
+
+
+def write_done_ahead(folder: Directory, journal: Journal, signing: Signer) -> None:
+    """Write the manifest of the state `done` beside the present one, so that the end needs no room on the disk."""
+    folder.create(_NEW_MANIFEST, replace(journal, state=DONE).manifest(signing))
+
+
+def end(folder: Directory, journal: Journal) -> Journal:
+    """Give a journal the state `done`, by the manifest that was written ahead."""
+    folder.replace(_NEW_MANIFEST, folder, _MANIFEST)
+    folder.sync()
+    return replace(journal, state=DONE)
+
+
+def write_manifest(folder: Directory, data: bytes) -> None:
+    """Replace a journal's manifest so that after a power cut it is the old or the new one, never a part."""
+    folder.remove(_NEW_MANIFEST)
+    folder.create(_NEW_MANIFEST, data)
+    folder.replace(_NEW_MANIFEST, folder, _MANIFEST)
+    folder.sync()
+
+
+def own_folder(place: Directory, name: str) -> Directory:
+    """Open `.torchferry` or a folder below it.
+
+    Raises:
+        TorchferryError: it is a link or no folder, or it holds a link, so what it holds cannot be trusted.
+        FileNotFoundError: there is none.
+    """
+    try:
+        opened = place.folder(name)
+    except WrongKindError as error:
+        raise _not_ours(error) from None
+    for inner in opened.names():
+        if opened.is_link(inner):
+            os.close(opened.descriptor)
+            raise _not_ours(WrongKindError(opened.path / inner))
+    return opened
+
+
+def own_file(place: Directory, name: str) -> int:
+    """Open a file below `.torchferry` for reading; raises what `own_folder` does."""
+    try:
+        return place.open_file(name)
+    except WrongKindError as error:
+        raise _not_ours(error) from None
+
+
+def _not_ours(error: WrongKindError) -> TorchferryError:
+    return TorchferryError(
+        say("`{path}` is not torchferry's own: it is a link, or of another kind", path=error.filename),
+        say("move it away and try again"),
+    )
+
+
+def control_folder(top: Directory) -> Directory:
+    """Open `.torchferry` of a tree for writing; it and what it holds are made where they are missing.
+
+    Raises:
+        TorchferryError: it is a link or no folder, or it cannot be made.
+    """
+    try:
+        with contextlib.suppress(FileExistsError):  # another run may be making it at this moment
+            top.make_folder(FOLDER)
+        control = own_folder(top, FOLDER)
         try:
-            folder.mkdir(exist_ok=True)  # another run may be making it at this moment
-            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        except OSError as error:
-            raise TorchferryError(
-                say("cannot write in {root}: {error}", root=root, error=error.strerror),
-                say("use `--out DIR` to write a copy elsewhere"),
-            ) from None
-    return folder
+            _hide_from_git(control)
+            with contextlib.suppress(FileExistsError):
+                control.make_folder(_JOURNALS)
+        except FileNotFoundError:  # another run has just removed it, empty
+            pass
+        except BaseException:
+            os.close(control.descriptor)
+            raise
+        return control
+    except OSError as error:
+        raise TorchferryError(
+            say("cannot write in {root}: {error}", root=top.path, error=error.strerror),
+            say("use `--out DIR` to write a copy elsewhere"),
+        ) from None
+
+
+_IGNORED = b"*\n"
+
+
+def _hide_from_git(control: Directory) -> None:
+    """Write `.gitignore`, also over one that a killed run left unfinished."""
+    with contextlib.suppress(OSError):
+        if control.read(".gitignore") in (b"", _IGNORED[:1]):
+            control.remove(".gitignore")
+    with contextlib.suppress(FileExistsError):
+        control.create(".gitignore", _IGNORED)
+
+
+def remove_control_folder(top: Directory, control: Directory) -> None:
+    """Remove `.torchferry` where it holds no journal; what torchferry did not make there stays."""
+    if not control.remove_folder(_JOURNALS) or set(control.names()) - {"lock", ".gitignore"}:
+        return
+    with contextlib.suppress(OSError):
+        if _IGNORED.startswith(control.read(".gitignore")):
+            control.remove(".gitignore")
+    with contextlib.suppress(OSError):
+        control.remove("lock")
+    top.remove_folder(FOLDER)
+
+
+@contextmanager
+def opened_journals(top: Directory) -> Iterator[Directory | None]:
+    """Open the folder of the journals for reading; yields None where there is none.
+
+    Raises:
+        TorchferryError: it is reached by a link.
+    """
+    with contextlib.ExitStack() as stack:
+        place = None
+        with contextlib.suppress(FileNotFoundError):
+            control = stack.enter_context(own_folder(top, FOLDER))
+            place = stack.enter_context(own_folder(control, _JOURNALS))
+        yield place
 
 
 def journals(root: Path) -> list[Journal]:
-    """Return the journals of a tree, oldest first.
+    """Return the journals of a tree, oldest first, also those that are not known to be made here by this user.
 
     Raises:
-        TorchferryError: a manifest cannot be read, or names a path outside the tree.
+        TorchferryError: a manifest cannot be read, or names a path that no migration writes.
     """
-    control = control_folder(root)
-    if control is None or not (control / "journal").is_dir():
-        return []
-    return [_read(folder) for folder in sorted((control / "journal").iterdir()) if folder.name.isdigit()]
-
-
-def _read(folder: Path) -> Journal:
     try:
-        document: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
-        if document["schema"] != SCHEMA:
+        with Directory.open(root) as top, opened_journals(top) as place:
+            return [] if place is None else read_journals(root, top, place)
+    except OSError as error:
+        raise TorchferryError(say("cannot read {path}: {error}", path=error.filename, error=error.strerror)) from None
+
+
+def known_journals(root: Path) -> list[Journal]:
+    """Return the journals that were made here by this user, oldest first."""
+    return [journal for journal in journals(root) if journal.is_known]
+
+
+def read_journals(root: Path, top: Directory, place: Directory, tracked: bool | None = None) -> list[Journal]:
+    """Return the journals in an open folder; raises what `journals` does.
+
+    Args:
+        root: The tree.
+        top: The tree, open.
+        place: The folder of its journals, open.
+        tracked: Whether git tracks something in it, where that is known.
+    """
+    numbers = [name for name in place.names() if _NUMBER.match(name)]
+    if not numbers:
+        return []
+    signing = signer(root, top)
+    tracked = is_tracked(root) if tracked is None else tracked
+    return [_read(place, number, signing, tracked) for number in sorted(numbers, key=int)]
+
+
+def is_tracked(root: Path) -> bool:
+    """Whether git tracks something in the tree's `.torchferry`: then it came with the repository."""
+    return is_in_repository(root) and bool(git(root, "ls-files", "-z", "--", f":(icase){FOLDER}"))
+
+
+def next_number(place: Directory) -> str:
+    """Return the number of the next journal."""
+    numbers = [int(name) for name in place.names() if _NUMBER.match(name)]
+    return f"{max(numbers, default=0) + 1:04}"
+
+
+def left_over(place: Directory) -> list[str]:
+    """Return the folders of runs that ended before their journal was complete, or while it was being removed."""
+    return [name for name in place.names() if _LEFT_OVER.match(name)]
+
+
+def _read(place: Directory, number: str, signing: Signer, tracked: bool) -> Journal:
+    with own_folder(place, number) as folder:
+        try:
+            journal = _parsed(folder, signing)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {str(error)[:200]}"
             raise TorchferryError(
+                say("journal {number} cannot be read: {error}", number=number, error=said),
                 say(
-                    "journal {number} was written by torchferry {version}",
-                    number=folder.name,
-                    version=document["torchferry"],
+                    "its old contents are in {path}; if it is not yours, remove {folder}",
+                    path=folder.path / _BEFORE,
+                    folder=folder.path,
                 ),
-                say("undo with that version"),
-            )
-        changes = tuple(Change(**entry) for entry in document["changes"])
-        journal = Journal(
-            folder, document["state"], document["target"], document["torchferry"], document["created"], changes
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TorchferryError(
-            say("journal {number} cannot be read: {error}", number=folder.name, error=error),
-            say("its old contents are in {path}", path=folder / "before.bin"),
-        ) from None
-    for change in changes:
-        parts = change.path.split("/")
-        if change.path.startswith("/") or ".." in parts or "" in parts or FOLDER in parts:
-            raise TorchferryError(say("journal {number} names a path outside the tree", number=folder.name))
+            ) from None
+    if tracked:
+        return replace(journal, problem=say("git tracks it, so it came with the repository"))
     return journal
 
 
-def discard(journal: Journal) -> None:
+def _parsed(folder: Directory, signing: Signer) -> Journal:
+    """Read a manifest.
+
+    Raises:
+        TorchferryError: another version wrote it, it is too large, or it names a path that no migration writes.
+        ValueError: it is no manifest; and KeyError, TypeError, RecursionError.
+    """
+    number = folder.path.name
+    with os.fdopen(own_file(folder, _MANIFEST), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST_MANIFEST:
+            raise ValueError(f"{size} bytes")
+        document: dict[str, Any] = json.loads(file.read(LARGEST_MANIFEST))
+    if document["schema"] != SCHEMA:
+        raise TorchferryError(
+            say("journal {number} was written by torchferry {version}", number=number, version=document["torchferry"]),
+            say("undo with that version"),
+        )
+    given = document.pop("signatures", None)
+    texts = [document[name] for name in ("state", "target", "torchferry", "created")]
+    identity = document.get("id", digest(json.dumps(document, sort_keys=True).encode())[:32])
+    if not all(isinstance(text, str) for text in texts) or texts[0] not in (APPLYING, DONE, UNDOING):
+        raise ValueError("state, target, version and date must be texts")
+    if not isinstance(identity, str) or not _ID.match(identity):
+        raise ValueError("id must be a number in hexadecimal")
+    changes = tuple(_change(number, entry) for entry in document["changes"])
+    if len({change.path for change in changes}) != len(changes):
+        raise ValueError("a path stands in it twice")
+    state, target, version, created = texts
+    return Journal(folder.path, state, target, version, created, changes, identity, signing.problem(document, given))
+
+
+_TYPES = {field.name: field.type for field in fields(Change)}
+
+
+def _change(number: str, entry: Any) -> Change:
+    change = Change(**entry)
+    for name, kind in _TYPES.items():
+        value = getattr(change, name)
+        fits = type(value) is (int if kind == "int" else str) or (kind == "str | None" and value is None)
+        if not fits or (kind == "int" and not 0 <= value <= _LARGEST_NUMBER and name != "mtime_ns"):
+            raise ValueError(f"`{name}` is {value!r:.40}")
+    if abs(change.mtime_ns) > _LARGEST_NUMBER or not _DIGEST.match(change.after):
+        raise ValueError("a time or a digest is none")
+    if change.before is not None and not _DIGEST.match(change.before):
+        raise ValueError("a digest is none")
+    refuse_path(change.path, say("journal {number}", number=number))
+    return change
+
+
+def refuse_path(path: str, source: Message) -> None:
+    """Refuse a path that no migration writes.
+
+    Raises:
+        TorchferryError: it leads out of the tree, or into the folder of a version control system or of torchferry.
+    """
+    parts = path.split("/")
+    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise TorchferryError(say("{source} names a path outside the tree: {path}", source=source, path=repr(path)))
+    if any(is_control_name(part) for part in parts):
+        raise TorchferryError(
+            say(
+                "{source} names {path}, which belongs to a version control system or to torchferry",
+                source=source,
+                path=repr(path),
+            )
+        )
+    os.fsencode(path)
+
+
+def remove_journal(place: Directory, name: str) -> None:
+    """Remove a journal's folder with what a journal consists of; anything else in it stays, and the folder with it.
+
+    Raises:
+        TorchferryError: the folder, or one in it, is a link.
+    """
+    with own_folder(place, name) as folder:
+        for inner in _OWN_FOLDERS:
+            remove_contents(folder, inner)
+        for file in _OWN_FILES:
+            with contextlib.suppress(IsADirectoryError, PermissionError):  # how Linux and macOS refuse a folder
+                folder.remove(file)
+    place.remove_folder(name)
+
+
+def remove_contents(folder: Directory, name: str) -> None:
+    """Remove a folder of contents (`after` or `old`) in a journal's; one that is missing is no error."""
+    try:
+        inner = folder.folder(name)
+    except FileNotFoundError:
+        return
+    except WrongKindError as error:
+        if not stat.S_ISREG(folder.status(name).st_mode):  # earlier versions had a file of the name `old`
+            raise _not_ours(error) from None
+        return
+    with inner:
+        for file in inner.names():
+            if _CONTENT.match(file):
+                inner.remove(file)
+    folder.remove_folder(name)
+
+
+def discard(place: Directory, journal: Journal) -> None:
     """Remove a journal that is not needed any more; half removed, it is not taken for one."""
-    gone = journal.folder.with_name(journal.folder.name + ".gone")
-    os.replace(journal.folder, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    gone = f"{journal.number}.gone"
+    place.replace(journal.number, place, gone)
+    place.sync()
+    remove_journal(place, gone)

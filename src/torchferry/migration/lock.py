@@ -2,35 +2,100 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.migration.directory import Directory
+from torchferry.migration.journal import FOLDER, control_folder
+
+_LOCK = "lock"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+"""O_NONBLOCK: a named pipe of that name must not be waited for."""
+
+_ATTEMPTS = 50
+"""How often `.torchferry` may vanish while it is being locked, since another run has just removed it, empty."""
 
 
 @contextmanager
-def locked(control: Path) -> Iterator[None]:
-    """Hold the lock in torchferry's folder while the body runs; it ends with the process, however that ends.
+def locked(top: Directory) -> Iterator[Directory]:
+    """Hold the lock of a tree and yield `.torchferry`, open. The lock ends with the process, however that ends.
 
     Raises:
-        TorchferryError: another process holds it.
+        TorchferryError: another process holds it, or the lock is not a file of torchferry's own.
     """
-    descriptor = os.open(control / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    for _ in range(_ATTEMPTS):
+        with control_folder(top) as control:
+            try:
+                descriptor = _taken(top, control)
+            except FileNotFoundError:
+                continue
+            try:
+                if not (top.is_still(FOLDER, control.descriptor) and control.is_still(_LOCK, descriptor)):
+                    continue
+                with contextlib.suppress(OSError):  # the number is for messages alone, and the disk may be full
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, str(os.getpid()).encode())
+                yield control
+                return
+            finally:
+                os.close(descriptor)
+    raise _unusable(control, "it vanishes again and again")
+
+
+def _taken(top: Directory, control: Directory) -> int:
+    """Open the lock and take it.
+
+    Raises:
+        FileNotFoundError: its folder has just been removed.
+    """
     try:
+        descriptor = os.open(_LOCK, _FLAGS, 0o600, dir_fd=control.descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
+            raise _not_a_lock(control) from None
+        raise _unusable(control, error.strerror) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # writing would change a file of another name
+            raise _not_a_lock(control)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "?"
+        except BlockingIOError:
+            holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
             raise TorchferryError(
-                say("another torchferry (process {pid}) is writing in {root}", pid=holder, root=control.parent),
+                say(
+                    "another torchferry (process {pid}) is writing in {root}",
+                    pid=holder if holder.isdigit() else "?",
+                    root=top.path,
+                ),
                 say("wait until it is done"),
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
-        yield
-    finally:
+        except OSError as error:
+            raise _unusable(control, error.strerror) from None
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _not_a_lock(control: Directory) -> TorchferryError:
+    return TorchferryError(
+        say("`{path}` is not torchferry's own: it is a link, or of another kind", path=control.path / _LOCK),
+        say("move it away and try again"),
+    )
+
+
+def _unusable(control: Directory, error: str | None) -> TorchferryError:
+    return TorchferryError(
+        say("cannot lock {path}: {error}", path=control.path / _LOCK, error=error),
+        say("use `--out DIR` to write a copy elsewhere"),
+    )

@@ -9,32 +9,46 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import shutil
+import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
+from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.journal import (
     APPLYING,
     DONE,
+    FOLDER,
+    LARGEST_MANIFEST,
     UNDOING,
     Change,
     Journal,
-    control_folder,
+    content_digest,
     digest,
     discard,
+    end,
+    is_tracked,
     journals,
-    sync_folder,
-    write_durably,
+    left_over,
+    next_number,
+    own_folder,
+    read_journals,
+    refuse_path,
+    remove_contents,
+    remove_control_folder,
+    remove_journal,
+    write_done_ahead,
+    write_manifest,
 )
 from torchferry.migration.lock import locked
+from torchferry.migration.signing import Signer, signer
 
 
 class Write(NamedTuple):
@@ -57,21 +71,102 @@ class ConflictError(TorchferryError):
     """Files are not what they should be; `paths` names them."""
 
     def __init__(self, paths: list[str]) -> None:
-        names = ", ".join(paths[:5]) + (f" (+{len(paths) - 5})" if len(paths) > 5 else "")
         super().__init__(
-            say("{count} files have changed since: {names}", count=len(paths), names=names),
+            say("{count} files have changed since: {names}", count=len(paths), names=_names(paths)),
             say("save those changes elsewhere and restore the files, then try again; nothing was touched"),
         )
         self.paths = paths
 
 
+class UnknownJournalError(TorchferryError):
+    """A journal is not known to be made here by this user."""
+
+    def __init__(self, root: Path, journal: Journal) -> None:
+        assert journal.problem is not None
+        super().__init__(
+            say(
+                "journal {number} is not known as yours ({problem}); nothing was touched. It would write {written} and "
+                "remove {removed}",
+                number=journal.number,
+                problem=journal.problem,
+                written=_listed([change.path for change in journal.changes if change.before is not None]),
+                removed=_listed([change.path for change in journal.changes if change.before is None]),
+            ),
+            say(
+                "if you migrated this tree on another machine, as another user or before it was copied, say "
+                "`torchferry undo {root} --trust-journal`; else remove {folder}",
+                root=root,
+                folder=journal.folder,
+            ),
+        )
+
+
+def _names(paths: list[str], most: int = 5) -> str:
+    return ", ".join(paths[:most]) + (f" (+{len(paths) - most})" if len(paths) > most else "")
+
+
+def _listed(paths: list[str]) -> Message:
+    if not paths:
+        return say("no file")
+    return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree that is held for writing.
+
+    Attributes:
+        root: Its path, as the user named it.
+        top: It, open.
+        place: The folder of its journals, open.
+        signing: What signs its journals.
+        recovered: Journals of interrupted runs, which were taken back.
+    """
+
+    root: Path
+    top: Directory
+    place: Directory
+    signing: Signer
+    recovered: tuple[Journal, ...] = ()
+
+    def journals(self) -> list[Journal]:
+        """Return the journals, oldest first."""
+        return read_journals(self.root, self.top, self.place, tracked=False)
+
+
 @contextmanager
-def exclusive(root: Path) -> Iterator[list[Journal]]:
-    """Hold the tree for writing; yields the journals of interrupted runs, which were taken back first."""
-    control = control_folder(root, create=True)
-    assert control is not None
-    with locked(control):
-        yield recover(root)
+def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
+    """Hold the tree for writing; what interrupted runs did is taken back first.
+
+    A `.torchferry` that holds no journal in the end is removed.
+
+    Args:
+        root: The tree.
+        trust: Whether journals are acted on that are not known to be made here by this user.
+
+    Raises:
+        UnknownJournalError: an interrupted run is not known as this user's.
+    """
+    try:
+        top = Directory.open(root)
+    except OSError as error:
+        raise TorchferryError(say("cannot read {path}: {error}", path=root, error=error.strerror)) from None
+    with top:
+        is_new = not top.has(FOLDER)
+        with locked(top) as control:
+            if not is_new and is_tracked(root):
+                raise TorchferryError(
+                    say(
+                        "git tracks `{path}`: it came with the repository, and nothing in it is done", path=control.path
+                    ),
+                    say("take it out of the repository (`git rm -r --cached .torchferry`) and remove the folder"),
+                )
+            with own_folder(control, "journal") as place:
+                tree = Tree(root, top, place, signer(root, top, create=True))
+                try:
+                    yield replace(tree, recovered=tuple(recover(tree, trust)))
+                finally:
+                    remove_control_folder(top, control)
 
 
 def interrupted(root: Path) -> list[Journal]:
@@ -79,202 +174,307 @@ def interrupted(root: Path) -> list[Journal]:
     return [journal for journal in journals(root) if journal.state != DONE]
 
 
-def recover(root: Path) -> list[Journal]:
+def recover(tree: Tree, trust: bool = False) -> list[Journal]:
     """Take back what interrupted runs have done so far, and return their journals.
 
     Raises:
         ConflictError: a file was changed by somebody else since; nothing was touched.
+        UnknownJournalError: a journal is not known to be made here by this user, and `trust` is not set.
     """
-    taken_back = interrupted(root)
+    taken_back = [journal for journal in tree.journals() if journal.state != DONE]
+    refuse_unknown(tree, taken_back, trust)
     for journal in reversed(taken_back):
-        _restore(root, journal)
-    folder = root / ".torchferry" / "journal"
-    if folder.is_dir():
-        for leftover in folder.iterdir():  # of a run that ended before its journal was complete
-            if not leftover.name.isdigit():
-                shutil.rmtree(leftover, ignore_errors=True)
+        _restore(tree, journal)
+    for name in left_over(tree.place):
+        remove_journal(tree.place, name)
     return taken_back
 
 
-def apply(root: Path, writes: Iterable[Write], target: str) -> Journal:
-    """Write files as one transaction and return its journal. The tree must be held (`exclusive`).
+def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
+    """Write files as one transaction and return its journal.
 
     Raises:
         ConflictError: a file is not what the new content was made from; nothing was touched.
         TorchferryError: the disk is full or a file may not be written; everything was taken back.
     """
     planned = list(writes)
-    changed = [write.path for write in planned if _current(root, write.path) != write.before]
+    for write in planned:
+        refuse_path(write.path, say("the migration"))
+    expected = {write.path: None if write.before is None else digest(write.before) for write in planned}
+    changed = [path for path, before in expected.items() if _current(tree, path) != before]
     if changed:
         raise ConflictError(changed)
+    name = f"new-{secrets.token_hex(16)}"
     try:
-        journal = _prepare(root, planned, target)
+        journal = _prepare(tree, planned, target, name)
     except OSError as error:
-        shutil.rmtree(root / ".torchferry" / "journal" / "new", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_journal(tree.place, name)
         raise TorchferryError(
             say("cannot write the journal: {error}; nothing was touched", error=error.strerror)
         ) from None
     try:
-        _move_into_place(root, journal)
-        return journal.with_state(DONE)
+        _move_into_place(tree, journal)
+        with own_folder(tree.place, journal.number) as folder:
+            return end(folder, journal)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            _restore(root, journal)
-        if isinstance(error, OSError):
+        problem = _taken_back(tree, journal)
+        if not isinstance(error, OSError):
+            raise
+        values = {"path": error.filename, "error": error.strerror}
+        if problem is not None:
             raise TorchferryError(
-                say(
-                    "cannot write {path}: {error}; everything was taken back", path=error.filename, error=error.strerror
-                )
+                say("cannot write {path}: {error}; taking it back failed too: {problem}", **values, problem=problem),
+                say("mend the cause, then `torchferry undo {root}` puts back the rest", root=tree.root),
             ) from None
-        raise
+        raise TorchferryError(say("cannot write {path}: {error}; everything was taken back", **values)) from None
 
 
-def undo(root: Path, journal: Journal) -> None:
-    """Put back every file of a finished migration. The tree must be held (`exclusive`).
+def undo(tree: Tree, journal: Journal, trust: bool = False) -> None:
+    """Put back every file of a finished migration.
 
     Raises:
         ConflictError: a file has changed since; nothing was touched.
+        UnknownJournalError: the journal is not known to be made here by this user, and `trust` is not set.
     """
-    _restore(root, journal)
+    refuse_unknown(tree, [journal], trust)
+    _restore(tree, journal)
 
 
-def _prepare(root: Path, writes: list[Write], target: str) -> Journal:
+def refuse_unknown(tree: Tree, chosen: Iterable[Journal], trust: bool) -> None:
+    """Refuse journals that are not known to be made here by this user, unless `trust` says to act on them.
+
+    Raises:
+        UnknownJournalError: one is not.
+    """
+    for journal in chosen:
+        if not journal.is_known and not trust:
+            raise UnknownJournalError(tree.root, journal)
+
+
+def _taken_back(tree: Tree, journal: Journal) -> Message | None:
+    """Take back what a failed run has done; return why that failed."""
+    try:
+        _restore(tree, journal)
+    except TorchferryError as error:
+        return error.message
+    return None
+
+
+def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal:
     """Write the journal beside its place and move it there, complete and durable."""
-    folder = root / ".torchferry" / "journal"
-    folder.mkdir(exist_ok=True)
-    numbers = [int(item.name) for item in folder.iterdir() if item.name.isdigit()]
-    new = folder / "new"
-    shutil.rmtree(new, ignore_errors=True)
-    (new / "after").mkdir(parents=True)
+    place = tree.place
+    place.make_folder(name)
     changes: list[Change] = []
-    with open(new / "before.bin", "wb") as before:
+    with contextlib.ExitStack() as stack:
+        new = stack.enter_context(place.folder(name))
+        new.make_folder("after")
+        after = stack.enter_context(new.folder("after"))
+        offset, old_contents = 0, []
         for index, write in enumerate(writes):
-            mode, mtime, owner = write.mode, 0, None
+            mode, mtime, owner = write.mode & 0o777, 0, None
             if write.before is not None:
-                status = os.lstat(root / write.path)
+                with tree.top.parent(write.path) as parent:
+                    status = parent.status(_base(write.path))
                 mode, mtime, owner = stat.S_IMODE(status.st_mode), status.st_mtime_ns, (status.st_uid, status.st_gid)
-            _write_new(new / "after" / f"{index:06}", write.after, mode, owner)
+            after.create(f"{index:06}", write.after, mode, owner)
             old = write.before or b""
-            changes.append(
-                Change(
-                    write.path,
-                    None if write.before is None else digest(old),
-                    digest(write.after),
-                    before.tell(),
-                    len(old),
-                    mode,
-                    mtime,
-                )
-            )
-            before.write(old)
-        before.flush()
-        os.fsync(before.fileno())
-    created = datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
-    place = folder / f"{max(numbers, default=0) + 1:04}"
-    journal = Journal(place, APPLYING, target, __version__, created, tuple(changes))
-    write_durably(new / "manifest.json", journal.manifest())
-    sync_folder(new / "after")
-    os.replace(new, place)
-    sync_folder(folder)
+            before = None if write.before is None else digest(old)
+            changes.append(Change(write.path, before, digest(write.after), offset, len(old), mode & 0o777, mtime))
+            old_contents.append(old)
+            offset += len(old)
+        new.create("before.bin", old_contents)
+        created = datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+        number = next_number(place)
+        journal = Journal(
+            place.path / number,
+            APPLYING,
+            target,
+            __version__,
+            created,
+            tuple(changes),
+            secrets.token_hex(16),
+            tree.signing.missing,
+        )
+        manifest = journal.manifest(tree.signing)
+        if len(manifest) > LARGEST_MANIFEST:
+            raise OSError(errno.EFBIG, f"{len(changes)} files are too many for one journal")
+        write_manifest(new, manifest)
+        write_done_ahead(new, journal, tree.signing)
+        after.sync()
+        new.sync()
+    place.replace(name, place, number)
+    try:
+        place.sync()
+    except OSError:
+        discard(place, journal)
+        raise
     return journal
 
 
-def _write_new(path: Path, data: bytes, mode: int, owner: tuple[int, int] | None) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        if owner is not None:
-            with contextlib.suppress(OSError):  # only root may give files away
-                os.fchown(descriptor, *owner)
-        os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
-def _move_into_place(root: Path, journal: Journal) -> None:
-    folders = set()
-    for index, change in enumerate(journal.changes):
-        path = _inside(root, change.path)
-        _move(journal.folder / "after" / f"{index:06}", path)
-        folders.add(path.parent)
-    for folder in folders:
-        sync_folder(folder)
+def _move_into_place(tree: Tree, journal: Journal) -> None:
+    with own_folder(tree.place, journal.number) as folder, own_folder(folder, "after") as after:
+        for index, change in enumerate(journal.changes):
+            with _parent(tree, change.path) as parent:
+                _move(after, f"{index:06}", parent, _base(change.path), _temporary(journal, index))
+    _sync_parents(tree, [change.path for change in journal.changes])
 
 
-def _move(source: Path, path: Path) -> None:
+def _sync_parents(tree: Tree, paths: Iterable[str]) -> None:
+    """Make the names of files durable, each folder once."""
+    for path in {path.rpartition("/")[0]: path for path in paths}.values():
+        with _parent(tree, path) as parent:
+            parent.sync()
+
+
+def _temporary(journal: Journal, index: int) -> str:
+    """Return the name of the file by which a content gets to another file system; no other file has it."""
+    return f".torchferry-{journal.id}-{index}"
+
+
+def _move(source: Directory, name: str, parent: Directory, new_name: str, temporary: str) -> None:
     """Move a file into place in one step, also where another file system is mounted inside the tree."""
     try:
-        os.replace(source, path)
+        source.replace(name, parent, new_name)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        shutil.copy2(source, _beside(path))
-        os.replace(_beside(path), path)
+        status = source.status(name)
+        parent.remove(temporary)
+        try:
+            parent.create(
+                temporary,
+                source.read(name),
+                stat.S_IMODE(status.st_mode),
+                (status.st_uid, status.st_gid),
+                status.st_mtime_ns,
+            )
+            parent.replace(temporary, parent, new_name)
+        except OSError:
+            parent.remove(temporary)
+            raise
+        source.remove(name)
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.torchferry")
-
-
-def _restore(root: Path, journal: Journal) -> None:
+def _restore(tree: Tree, journal: Journal) -> None:
     """Put back the files of a journal and discard it.
+
+    Of a finished migration all old contents are written beside the tree first, so that a full disk is found before a
+    file is touched. What was interrupted is put back one file after the other, which needs the least room.
 
     Raises:
         ConflictError: a file is neither what it was before nor what the migration made of it.
+        TorchferryError: a file cannot be put back.
     """
-    states = {change.path: _state(root, change) for change in journal.changes}
-    foreign = [path for path, state in states.items() if state == "foreign"]
+    states = [_state(tree, change) for change in journal.changes]
+    foreign = [change.path for change, state in zip(journal.changes, states, strict=True) if state == "foreign"]
     if foreign:
         raise ConflictError(foreign)
-    if journal.state == DONE:
-        journal = journal.with_state(UNDOING)
-    for change in journal.changes:
-        path = _inside(root, change.path)
-        _beside(path).unlink(missing_ok=True)
-        if states[change.path] != "after":
-            continue
-        if change.before is None:
-            path.unlink()
-            continue
-        status = path.stat()
-        old = journal.folder / "old"
-        old.unlink(missing_ok=True)
-        _write_new(old, journal.before(change), change.mode, (status.st_uid, status.st_gid))
-        os.utime(old, ns=(change.mtime_ns, change.mtime_ns))
-        _move(old, path)
-    discard(journal)
+    todo = [index for index, state in enumerate(states) if state == "after"]
+    try:
+        with own_folder(tree.place, journal.number) as folder:
+            remove_contents(folder, "after")  # never needed again, and the disk may be full
+            remove_contents(folder, "old")
+            folder.remove("old")  # a file of earlier versions
+            folder.make_folder("old")
+            with own_folder(folder, "old") as old:
+                if journal.state == DONE:
+                    _write_all_old(tree, folder, old, journal, todo)
+                _put_back(tree, folder, old, journal, todo)
+        _sync_parents(tree, [journal.changes[index].path for index in todo])
+        discard(tree.place, journal)
+    except OSError as error:
+        raise _cannot_put_back(error, say("the journal has what is left to do")) from None
 
 
-def _state(root: Path, change: Change) -> str:
+def _cannot_put_back(error: OSError, state: Message) -> TorchferryError:
+    return TorchferryError(
+        say("cannot put back {path}: {error}; {state}", path=error.filename, error=error.strerror, state=state),
+        say("make room on the disk, or mend what the error says, then try again"),
+    )
+
+
+def _write_all_old(tree: Tree, folder: Directory, old: Directory, journal: Journal, todo: list[int]) -> None:
+    """Write all old contents and give the journal the state `undoing`; where that fails, nothing is left of them."""
+    try:
+        for index in todo:
+            _write_old(tree, folder, old, journal, index)
+        old.sync()
+        journal.with_state(folder, UNDOING, tree.signing)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            remove_contents(folder, "old")
+        if isinstance(error, OSError):
+            raise _cannot_put_back(error, say("nothing was touched")) from None
+        raise
+
+
+def _write_old(tree: Tree, folder: Directory, old: Directory, journal: Journal, index: int) -> None:
+    """Write an old content with the mode and time of the old file, unless it is there already or there is none."""
+    change, name = journal.changes[index], f"{index:06}"
+    if change.before is None or old.has(name):
+        return
+    with _parent(tree, change.path) as parent:
+        status = parent.status(_base(change.path))
+    mode = change.mode & 0o777 | stat.S_IMODE(status.st_mode) & 0o7000  # a journal adds no other bits
+    old.create(name, journal.before(folder, change), mode, (status.st_uid, status.st_gid), change.mtime_ns)
+
+
+def _put_back(tree: Tree, folder: Directory, old: Directory, journal: Journal, todo: list[int]) -> None:
+    chosen = frozenset(todo)
+    for index, change in enumerate(journal.changes):
+        try:
+            parent = _parent(tree, change.path)
+        except FileNotFoundError:
+            continue  # the folder has gone, with a file that the migration made
+        with parent:
+            parent.remove(_temporary(journal, index))  # of a run that was killed in `_move`
+            if index not in chosen:
+                continue
+            if change.before is None:
+                parent.remove(_base(change.path))
+            else:
+                _write_old(tree, folder, old, journal, index)
+                _move(old, f"{index:06}", parent, _base(change.path), _temporary(journal, index))
+
+
+def _state(tree: Tree, change: Change) -> str:
     """Return `before`, `after` or `foreign`: which content the file has now."""
-    current = _current(root, change.path)
-    found = None if current is None else digest(current)
+    found = _current(tree, change.path)
     if found == change.before:
         return "before"
     return "after" if found == change.after else "foreign"
 
 
-def _current(root: Path, path: str) -> bytes | None:
-    """Return a file's content, or None when there is no such file."""
-    try:
-        return _inside(root, path).read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _inside(root: Path, path: str) -> Path:
-    """Return the full path of a file of the tree.
+def _current(tree: Tree, path: str) -> str | None:
+    """Return the SHA-256 of a file's content, or None when there is no such file.
 
     Raises:
-        TorchferryError: a link on the way leads somewhere else, or the file itself is a link.
+        TorchferryError: a link is on the way, or the file cannot be read.
     """
-    full = root / path
-    real_root = os.path.realpath(root)
-    folder = os.path.realpath(full.parent)
-    if full.is_symlink() or (folder != real_root and not folder.startswith(real_root + os.sep)):
-        raise TorchferryError(
-            say("`{path}` leads out of {root} by a link; nothing is written there", path=path, root=root)
-        )
-    return full
+    try:
+        return content_digest(tree.top, path)
+    except WrongKindError:
+        raise _linked(path) from None
+    except OSError as error:
+        raise TorchferryError(say("cannot read {path}: {error}", path=error.filename, error=error.strerror)) from None
+
+
+def _parent(tree: Tree, path: str) -> Directory:
+    """Open the folder of a file of the tree.
+
+    Raises:
+        TorchferryError: a link is on the way.
+    """
+    try:
+        return tree.top.parent(path)
+    except WrongKindError:
+        raise _linked(path) from None
+
+
+def _linked(path: str) -> TorchferryError:
+    return TorchferryError(say("`{path}` is a link or is reached by one; nothing is written there", path=path))

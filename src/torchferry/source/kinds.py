@@ -28,6 +28,8 @@ class Kind(Enum):
     CMAKE = "CMake file"
 
 
+OWN_SETTINGS = "torchferry.toml"
+
 _NAMES = (
     (Kind.CMAKE, re.compile(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
     (Kind.SETUP_CFG, re.compile(r"setup\.cfg\Z")),
@@ -74,6 +76,8 @@ _SUFFIXES = {
 def kind_of(path: str) -> Kind | None:
     """Return the kind of the file at `path` (with `/`), or None for one that torchferry does not read."""
     folder, _, name = path.rpartition("/")
+    if name == OWN_SETTINGS:
+        return None  # it speaks of the project, and rewriting it would change what the next run does
     for kind, pattern in _NAMES:
         if pattern.match(name):
             return kind

@@ -13,6 +13,9 @@ from torchferry.source.yamltext import yaml_settings
 
 __all__ = ["Setting", "settings"]
 
+_OWN = ("tool", "torchferry")
+"""The table of our own settings in a pyproject.toml, which speaks of a project and is no part of it."""
+
 _STRING = r"\"(?:[^\"\\\n]|\\[^\n])*\""
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])")
@@ -23,7 +26,7 @@ def settings(kind: Kind, text: str) -> Iterator[Setting]:
     if kind is Kind.JSON:
         yield from _json(text)
     elif kind in (Kind.TOML, Kind.PYPROJECT):
-        yield from toml_settings(text)
+        yield from (setting for setting in toml_settings(text) if setting.path[:2] != _OWN)
     else:
         yield from yaml_settings(text)
 

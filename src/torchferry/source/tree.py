@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import unicodedata
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
+from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Pattern, is_ignored, parse_gitignore
 from torchferry.source.kinds import Kind, kind_of
 
@@ -33,6 +34,21 @@ NEVER_ENTERED = frozenset(
     }
 )
 """Folders that never belong to the project's own source."""
+
+_CONTROL_NAMES = frozenset({".bzr", ".git", ".hg", ".jj", ".pijul", ".sl", ".svn", ".torchferry", "_darcs", "git~1"})
+"""Where version control systems and torchferry keep their own: what stands there can start programs. `git~1` is
+`.git` on file systems with short names."""
+
+
+def is_control_name(name: str) -> bool:
+    """Whether a name is, on any file system, that of a folder of a version control system or of torchferry.
+
+    Some file systems do not tell small letters from capitals, and leave out what cannot be seen, and dots at the end.
+    """
+    if name.isascii():
+        return name.casefold().rstrip(" .") in _CONTROL_NAMES
+    seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", seen).casefold().rstrip(" .") in _CONTROL_NAMES
 
 
 MOST_IGNORED = 1_000
@@ -129,7 +145,7 @@ class _Walk:
             if link:
                 self._link(item.path, path)
             elif is_folder:
-                if item.name not in NEVER_ENTERED and not os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                if not _is_left_alone(item.name) and not os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     self._enter(item.path, path, patterns)
             elif item.is_file(follow_symlinks=False):
                 self._file(path)
@@ -181,28 +197,18 @@ class _Walk:
             return []
 
 
+def _is_left_alone(name: str) -> bool:
+    return name in NEVER_ENTERED or is_control_name(name)
+
+
 def ignored_by_git(root: Path) -> frozenset[str] | None:
     """Return the paths below `root` that git ignores (folders whole), or None where git cannot say."""
-    if not any((folder / ".git").exists() for folder in (root.absolute(), *root.absolute().parents)):
+    if not is_in_repository(root):
         return None
-    command = [
-        "git",
-        "-c",
-        "core.fsmonitor=false",  # a tree's own configuration must not start programs
-        "-C",
-        os.fspath(root),
-        "ls-files",
-        "-z",
-        "--others",
-        "--ignored",
-        "--exclude-standard",
-        "--directory",
-    ]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+    shown = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    if shown is None:
         return None
-    paths = os.fsdecode(done.stdout).split("\0")
+    paths = shown.split("\0")
     if "./" in paths:  # the root itself is ignored, so git's rules are not about it
         return None
     return frozenset(path.rstrip("/") for path in paths if path)

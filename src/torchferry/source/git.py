@@ -1,0 +1,55 @@
+"""Ask git about a tree without letting the tree start a program.
+
+A repository's own configuration, which an archive can carry, names programs that git starts: a file monitor, hooks,
+filters of contents, and what fetches a missing object. All of them are switched off here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+_SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+
+_ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+"""Nothing is fetched, not even an object that the repository lacks; and nothing is written, not even git's index."""
+
+
+def is_in_repository(root: Path) -> bool:
+    """Whether a folder lies in a work tree of git."""
+    return any((folder / ".git").exists() for folder in (root.absolute(), *root.absolute().parents))
+
+
+def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None:
+    """Run git in a folder and return what it prints; None where it fails or is not installed.
+
+    Args:
+        root: The folder.
+        arguments: The command of git and its arguments.
+        reads_contents: Whether this command compares contents of files, for which it would run filters.
+    """
+    options: list[str] = []
+    for name in _own_filters(root) if reads_contents else ():
+        if "=" in name:
+            return None  # no option can switch it off
+        options += ["-c", f"{name}.clean=", "-c", f"{name}.process=", "-c", f"{name}.required=false"]
+    return _run(root, *options, *arguments)
+
+
+def _own_filters(root: Path) -> set[str]:
+    """Return the filters of contents that the repository itself configures, not those of the user, such as git-lfs."""
+    found: set[str] = set()
+    for scope in ("--local", "--worktree"):
+        shown = _run(root, "config", scope, "--includes", "--list", "--name-only", "-z") or ""
+        found |= {key.rpartition(".")[0] for key in shown.split("\0") if key.startswith("filter.")}
+    return found
+
+
+def _run(root: Path, *arguments: str) -> str | None:
+    command = ["git", *_SAFELY, "-C", os.fspath(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, **_ENVIRONMENT})
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return os.fsdecode(done.stdout)
