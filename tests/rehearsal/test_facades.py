@@ -86,6 +86,8 @@ WORKS = {
         "torch.npu.config.allow_internal_format = False; torch.npu.set_compile_mode(jit_compile=True)",
         "assert not torch.npu.is_jit_compile_false()",
         "assert torch.npu.get_device_capability() is None",
+        "p = torch.npu.get_device_properties(0); assert p.multi_processor_count == p.vector_core_num == 40",
+        "p = torch.npu.get_device_properties(0); assert p.major is None and p.minor is None and p.warp_size is None",
         "assert torch.distributed.is_hccl_available()",
         "import torch_npu; torch_npu._C._distributed_c10d.ProcessGroupHCCL.Options().hccl_config = {}",
         "assert not hasattr(torch.npu.mstx, 'range_push'); assert not hasattr(torch.npu, 'npurt')",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
+import re
 import sys
 import warnings
 from types import ModuleType
@@ -203,9 +204,14 @@ def _autocast() -> dict[str, object]:
 
 
 def _get_device_capability(device: object = None) -> tuple[int, int] | None:
-    """Return what TORCH_NPU_DEVICE_CAPABILITY says as MAJOR.MINOR, or None."""
-    major, point, minor = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "").partition(".")
-    return (int(major), int(minor)) if point else None
+    """Return what TORCH_NPU_DEVICE_CAPABILITY says as MAJOR.MINOR, or None; the plugin warns each time."""
+    said = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "")
+    number = re.fullmatch(r"(\d+)\.(\d+)", said)
+    if said and number is None:
+        warnings.warn(f"torch.npu.get_device_capability can't parse TORCH_NPU_DEVICE_CAPABILITY: {said}", stacklevel=2)
+        return None
+    warnings.warn("torch.npu.get_device_capability does not represent the capability of the NPU device", stacklevel=2)
+    return None if number is None else (int(number[1]), int(number[2]))
 
 
 def _no_device_capability(device: object = None) -> None:
