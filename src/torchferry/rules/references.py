@@ -61,7 +61,8 @@ class ReferenceRule(Rule):
             message = LINK  # the import that binds the name is rewritten, and with it this use
         grade = Grade.NOTE if not edits else Grade.UNSAFE if row.status == "unknown" else Grade.SAFE
         # What names its module in full does not depend on the import that bound the old name.
-        needs = () if imports else binding_groups(context, reference)
+        in_full = any((edit.start, edit.end) == span for edit in edits)
+        needs = () if in_full else binding_groups(context, reference)
         yield self.finding(context, span, message, grade, edits, imports=imports, needs=needs)
 
 
@@ -155,7 +156,10 @@ def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[lis
         package = use.partition(".")[0]
         imports = (row.extra.get("import", package),)
         edits = [Edit(start, end, use)]
-    return edits + keyword_edits(context, reference, row) + _argument_edits(context, reference, row), imports
+    arguments = _argument_edits(context, reference, row)
+    if any(edit.text == row.extra.get("default_argument") for edit in arguments):
+        imports = tuple(dict.fromkeys((*imports, "torch")))  # the argument names it, however the call does
+    return edits + keyword_edits(context, reference, row) + arguments, imports
 
 
 def counterpart(context: PythonContext, bound: str) -> str:
@@ -292,13 +296,16 @@ def keyword_edits(context: PythonContext, reference: Reference, row: Row) -> lis
 
 
 def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:
-    """Return the edit that gives a call the first argument that what stands in its place asks for."""
+    """Return the edit that gives a call the argument that what stands in its place asks for, and CUDA's does not."""
     call = context.file.parents.get(reference.node)
-    argument: str = row.extra.get("first_argument", "")
-    if not argument or row.use != row.extra["called"]:
-        return []
     if not isinstance(call, ast.Call) or call.func is not reference.node:
         return []
+    given = bool(call.args or call.keywords)
+    argument: str = row.extra.get("first_argument", "") if row.use == row.extra.get("called") else ""
+    if not given:
+        argument = argument or row.extra.get("default_argument", "")
+    if not argument:
+        return []
     behind = context.text.index("(", context.file.span(call.func)[1]) + 1
-    separator = "" if not call.args and not call.keywords else "," if context.text[behind] in "\r\n" else ", "
+    separator = "" if not given else "," if context.text[behind] in "\r\n" else ", "
     return [Edit(behind, behind, (quoted_for(context, call, argument) or argument) + separator)]
