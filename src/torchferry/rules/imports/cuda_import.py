@@ -48,7 +48,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The modules whose names the target has elsewhere, beside CUDA's own."""
-        return (*self.WORDS, *target.replaced_modules)
+        return (*self.WORDS, *target.replaced_modules, *target.replaced_names)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement, and one for each name that has no counterpart."""
