@@ -31,7 +31,7 @@ def test_every_target_has_a_table() -> None:
 def test_rows_are_complete(where: str, row: Row) -> None:
     assert row.status in LIBRARY_STATUSES
     assert row.name.isidentifier(), "the top-level package that is imported"
-    assert set(row.extra) <= {"order", "asks", "redirects", "before"}
+    assert set(row.extra) <= {"order", "asks", "redirects", "before", "device_arguments"}
     assert row.extra.get("before", "unknown") == "unknown"
     assert not row.use, "what to install instead is said in packages.toml"
     assert row.source

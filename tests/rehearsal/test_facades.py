@@ -70,6 +70,17 @@ class Process:
         return results
 
 
+FUSED = """
+layer = torch.nn.Linear(2, 2, device="npu")
+optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
+scaler = {}
+scaler.scale(layer(torch.ones(1, 2, device="npu")).sum()).backward()
+scaler.step(optimizer)
+scaler.update()
+assert scaler.get_scale() == 65536
+"""
+"""A step of a fused optimizer, scaled."""
+
 WORKS = {
     "npu@2.9.0": [
         "import torch_npu; assert torch_npu.__version__ == '2.9.0'; assert torch_npu.npu is torch.npu",
@@ -85,7 +96,11 @@ WORKS = {
         "torch.npu.matmul.allow_hf32 = True; assert torch.npu.matmul.allow_hf32; assert torch.npu.conv.allow_hf32",
         "torch.npu.config.allow_internal_format = False; torch.npu.set_compile_mode(jit_compile=True)",
         "assert not torch.npu.is_jit_compile_false()",
+        FUSED.format("torch.amp.GradScaler('npu')"),
+        "scaler = torch.npu.amp.GradScaler(dynamic=False); scaler.load_state_dict(scaler.state_dict())",
         "assert torch.npu.get_device_capability() is None",
+        "p = torch.npu.get_device_properties(0); assert p.multi_processor_count == p.vector_core_num == 40",
+        "p = torch.npu.get_device_properties(0); assert p.major is None and p.minor is None and p.warp_size is None",
         "assert torch.distributed.is_hccl_available()",
         "import torch_npu; torch_npu._C._distributed_c10d.ProcessGroupHCCL.Options().hccl_config = {}",
         "assert not hasattr(torch.npu.mstx, 'range_push'); assert not hasattr(torch.npu, 'npurt')",
@@ -171,6 +186,11 @@ FAILS = {
         ),
         ("import torch_npu; torch_npu.npu_no_such_thing", "AttributeError: module 'torch_npu' has no attribute"),
         ("import torch_npu; torch_npu.profiler.schedule(wait=1, active=1, skip_first_wait=1)", "TypeError"),
+        (FUSED.format("torch.npu.amp.GradScaler()"), "TypeError: Adam.step() got an unexpected keyword argument"),
+        (
+            "torch.npu.amp.GradScaler().load_state_dict(torch.amp.GradScaler('npu').state_dict())",
+            "KeyError: 'dynamic'",
+        ),
         ("torch.npu.matmul.cube_math_type = 1", "TypeError: value should be one of Enum CubeMathType"),
         ("torch.npu.config.allow_internal_format", "AttributeError"),
         ("from torch_npu.utils.cpp_extension import NpuExtension; NpuExtension('a', [])", "NotImplementedError: "),

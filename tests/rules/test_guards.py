@@ -104,3 +104,70 @@ def test_what_is_not_guarded_does_not_wait(tmp_path: Path, text: str) -> None:
     assert found.after is not None
     assert b"torch_gcu.is_available()" in found.after
     assert b"torch.cuda.Stream()" in found.after
+
+
+EQUAL = """\
+import torch
+
+def report(step):
+    form = "step {step}"
+    if torch.cuda.is_available():
+        form += " memory {memory}"
+    values = {"step": step}
+    if torch.cuda.is_available():
+        values["memory"] = torch.cuda.memory_snapshot()
+    return form.format(**values)
+"""
+OF_ONE_CLASS = """\
+import torch
+
+class Timer:
+    def __init__(self):
+        self.start = None
+        if torch.cuda.is_available():
+            self.start = torch.cuda.memory_snapshot()
+
+    def stop(self, x):
+        if x.is_cuda:
+            return self.start.elapsed()
+"""
+OF_A_MODULE = """\
+import torch
+
+if torch.cuda.is_available():
+    start = torch.cuda.memory_snapshot()
+
+def stop():
+    if torch.cuda.is_available():
+        print(start)
+"""
+INDEPENDENT = """\
+import torch
+
+def main(model):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device)
+    if torch.cuda.is_available():
+        print(torch.cuda.memory_snapshot())
+
+def other(model):
+    if torch.cuda.is_available():
+        model.to("cuda")
+"""
+
+
+@pytest.mark.parametrize("text", [EQUAL, OF_ONE_CLASS, OF_A_MODULE])
+def test_conditions_that_rest_on_one_another_change_together(tmp_path: Path, text: str) -> None:
+    found = examine(tmp_path / "together", text, "ptex")
+    assert found.after is None or (b"torch_gcu" not in found.after and b"xla" not in found.after)
+    mended = text.replace("torch.cuda.memory_snapshot()", "torch.ones(2)")
+    after = examine(tmp_path / "mended", mended, "ptex").after
+    assert after is not None
+    assert b"cuda" not in after
+
+
+def test_a_condition_that_chooses_a_device_stands_by_itself(tmp_path: Path) -> None:
+    after = examine(tmp_path, INDEPENDENT, "ptex").after
+    assert after is not None
+    assert after.count(b"torch_gcu.is_available()") == 2
+    assert after.count(b"torch.cuda.is_available()") == 1

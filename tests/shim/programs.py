@@ -514,6 +514,19 @@ print(scaler.is_enabled(), scaler.get_scale() > 1, loss.item() < 1)
         "True True True",
     ),
     Program(
+        "a scaler with a fused optimizer",
+        """
+import torch
+layer = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
+scaler = torch.cuda.amp.GradScaler(2.0**8)
+scaler.load_state_dict(torch.amp.GradScaler("cuda", 2.0**10).state_dict())
+scaler.scale(layer(torch.ones(8, 4, device="cuda")).sum()).backward(); scaler.step(optimizer); scaler.update()
+print(scaler.get_scale(), isinstance(scaler, torch.cuda.amp.GradScaler))
+""",
+        "1024.0 True",
+    ),
+    Program(
         "torch.amp.GradScaler",
         """
 import torch

@@ -120,6 +120,17 @@ class Target:
             )
         )
 
+    @cached_property
+    def replaced_names(self) -> tuple[str, ...]:
+        """The names of `torch` itself that are written otherwise for the plugin."""
+        return tuple(
+            sorted(
+                row.name.removeprefix("torch.")
+                for row in self.backend.table("api")
+                if row.status in REWRITTEN and row.use not in ("", row.name) and row.name.count(".") == 1
+            )
+        )
+
     @property
     def replaces_torch_names(self) -> bool:
         """Whether the plugin has its own version of torch names outside `torch.cuda`."""

@@ -78,6 +78,7 @@ class Profile:
         capability: (major, minor), or None where the plugin answers None or where it is not known.
         capability_known: Whether `capability` is a fact.
         property_names: Fields of `get_device_properties`, in the plugin's order; empty when they are not known.
+        none_properties: Fields among them that are None on this plugin.
         properties: Known values of such fields, beside those that `memory` and `capability` give.
         dtypes: Rules for dtypes that differ from CUDA; see `Backend.DTYPES`.
         fallback: What happens with an operator that the plugin lacks: `error`, `warn`, `silent` or `unknown`.
@@ -102,6 +103,7 @@ class Profile:
     capability: tuple[int, int] | None = None
     capability_known: bool = False
     property_names: tuple[str, ...] = ()
+    none_properties: tuple[str, ...] = ()
     properties: Mapping[str, int | str] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     fallback: str = "unknown"
@@ -138,7 +140,7 @@ class Profile:
             raise ValueError(f"a profile has the keys {', '.join(sorted(names))}")
         for name in ("missing_operators", "registered", "sparse", "sparse_compressed", "nested", "forced_fallback"):
             values[name] = None if values[name] is None else frozenset(values[name])
-        for name in ("capability", "property_names", "unknown"):
+        for name in ("capability", "property_names", "none_properties", "unknown"):
             values[name] = None if values[name] is None else tuple(values[name])
         return Profile(**values)
 
@@ -196,6 +198,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         capability=capability,
         capability_known=_UNKNOWN["capability"].template not in unknown,
         property_names=() if isinstance(base.property_names, Unknown) else base.property_names,
+        none_properties=base.none_properties,
         properties=_properties(base, name, own),
         dtypes={dtype: rule for dtype, rule in {**base.dtypes, **own.get("dtypes", {})}.items() if rule != NATIVE},
         fallback=fallback,

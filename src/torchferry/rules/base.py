@@ -230,6 +230,21 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
+def argument_removal(context: PythonContext, call: ast.Call, keyword: ast.keyword) -> Edit | None:
+    """Return the edit that leaves out an argument with its comma; None where a comment would go with it."""
+    start, end = context.file.span(keyword)
+    spans = sorted(context.file.span(argument) for argument in (*call.args, *call.keywords))
+    before = [span for span in spans if span[1] <= start]
+    behind = [span for span in spans if span[0] >= end]
+    if before:
+        start = before[-1][1]
+    elif behind:
+        end = behind[0][0]
+    elif context.text[end:].lstrip().startswith(","):
+        end = context.text.index(",", end) + 1
+    return None if "#" in context.text[start:end] else Edit(start, end, "")
+
+
 def calls_of(context: PythonContext, method: str) -> Iterator[ast.Call]:
     """Yield the calls of a method or attribute called `method`, in source order."""
     for attribute in sorted(context.file.attributes.get(method, ()), key=lambda n: (n.lineno, n.col_offset)):

@@ -166,11 +166,27 @@ def _targets(file: PythonFile, top: ast.AST) -> list[ast.expr]:
     parent = file.parents.get(top)
     if isinstance(parent, ast.Assign):
         found += parent.targets
+    elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(statement := file.parents.get(parent), ast.Assign):
+        found += (item for target in statement.targets if (item := _item_of(target, parent, top)) is not None)
     elif isinstance(parent, (ast.AnnAssign, ast.AugAssign)) and top is parent.value:
         found.append(parent.target)
     if file.named_expressions:
         found += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
     return found
+
+
+def _item_of(target: ast.expr, values: ast.Tuple | ast.List, value: ast.AST) -> ast.expr | None:
+    """Return the item of an unpacked target that takes `value`, one of `values`, or None where that is open."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return None
+    place = values.elts.index(value)  # type: ignore[arg-type]
+    if any(isinstance(item, ast.Starred) for item in (*target.elts, *values.elts[place + 1 :])):
+        return None
+    if any(isinstance(item, ast.Starred) for item in values.elts[:place]):
+        place -= len(values.elts)  # `a, b, on_card = *shape, x.is_cuda`: it is found from the end
+    elif len(values.elts) != len(target.elts) and not any(isinstance(item, ast.Starred) for item in values.elts):
+        return None
+    return target.elts[place] if -len(target.elts) <= place < len(target.elts) else None
 
 
 def _uses_of_name(context: PythonContext, target: ast.Name) -> list[ast.expr]:

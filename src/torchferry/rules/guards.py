@@ -20,7 +20,9 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
+from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
 from torchferry.rules.keeping import kept
+from torchferry.source.names import assigned_value
 
 
 class Bound(NamedTuple):
@@ -59,6 +61,8 @@ class _Guards:
         self._guarded: dict[str, list[ast.AST]] = {}
         self._named: set[str] = set()  # groups of conditions that are kept under a name
         self._conditions: dict[ast.AST, str] = {}
+        self._marked: dict[ast.AST, list[str]] = {}  # what a condition guards -> groups of such conditions
+        self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(found):
@@ -83,6 +87,9 @@ class _Guards:
         for condition in {condition.top: condition for _, condition in conditions}.values():
             self._roots.setdefault(condition.top, []).insert(0, self._conditions[condition.top])
         self._stay({index for index, _ in conditions})
+        self._stay_by_generation()
+        self._unite_equal([condition for _, condition in conditions])
+        self._unite_by_names()
         for name, of in self._needs.items():
             self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
         findings = [self._grouped(index, finding) for index, finding in enumerate(self.found)]
@@ -152,6 +159,7 @@ class _Guards:
         for node in nodes:
             self._roots.setdefault(node, []).insert(0, group)
             self._guarded.setdefault(group, []).append(node)
+            self._marked.setdefault(node, []).insert(0, group)
 
     def _unite(self, one: str, other: str) -> None:
         one, other = self._group(one), self._group(other)
@@ -186,6 +194,154 @@ class _Guards:
                 for group in self._chain(node)[:1]:
                     self.staying.setdefault(group, _goes_with(node, reason))
 
+    def _stay_by_generation(self) -> None:
+        """Let conditions stay that together do nothing but choose by the generation of an NVIDIA card.
+
+        As they stand, they choose what was written for other devices. Renamed, they would compare numbers of another
+        maker, or None.
+        """
+        compared = {
+            reading.reference.node
+            for reading in readings(self.context)
+            if reading.asked is not None and reading.comparison is not None
+        }
+        if not compared:
+            return
+        members: dict[str, list[int]] = {}
+        for index, node in self.nodes.items():
+            for group in self._chain(node):
+                members.setdefault(group, []).append(index)
+        for group, indexes in members.items():
+            about = [self.nodes[index] for index in indexes if self.nodes[index] in compared]
+            if not about or not all(self._asks_about_card(index) for index in indexes):
+                continue
+            asking = [self.nodes[index] for index in indexes if self._is_question(self.nodes[index])]
+            if all(self._answered_before(node, asking, group) for node in about):
+                reason = say("it chooses by the generation of an NVIDIA card; the code for other devices is chosen")
+                self.staying.setdefault(group, _goes_with(about[0], reason))
+
+    def _asks_about_card(self, index: int) -> bool:
+        """Whether a finding is a question about the CUDA card, or the device that such a question is about."""
+        node: ast.AST | None = self.nodes[index]
+        if self._is_question(node) or (not self.found[index].edits and self.found[index].grade is Grade.NOTE):
+            return True
+        while node is not None and not isinstance(node, ast.stmt):
+            name = self.context.names.qualified(node.func if isinstance(node, ast.Call) else node) or ""
+            if name in _ABOUT_CARD or name.startswith("torch.backends."):
+                return True
+            node = self.file.parents.get(node)
+        return False
+
+    def _is_question(self, node: ast.AST | None) -> bool:
+        if isinstance(node, ast.Attribute) and node.attr == "is_cuda":
+            return True
+        name = self.context.names.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        return name in cuda.questions() and name != "torch.cuda.is_bf16_supported"
+
+    def _answered_before(self, node: ast.AST, asking: list[ast.AST], group: str) -> bool:
+        """Whether a place is reached only where one of some questions, all of one group, was answered with yes."""
+        child: ast.AST = node
+        parent = self.file.parents.get(child)
+        while parent is not None:
+            if group in map(self._group, self._marked.get(child, ())):
+                return True
+            if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+                earlier = parent.values[: parent.values.index(child)]  # type: ignore[arg-type]
+                if any(part in asking for value in earlier for part in ast.walk(value)):
+                    return True
+            child, parent = parent, self.file.parents.get(parent)
+        return False
+
+    # --- conditions that belong together although neither stands around the other ---
+
+    def _unite_equal(self, conditions: Sequence[Condition]) -> None:
+        """Unite equal conditions of a function: what one prepares, another uses.
+
+        A condition that chooses a device, and nothing else, stands by itself.
+        """
+        first: dict[tuple[ast.AST, str], str] = {}
+        inside: dict[ast.AST, list[ast.AST]] = {}  # what a condition guards -> places of findings in it
+        for node in self.nodes.values():
+            for around in self._around(node):
+                if around in self._marked:
+                    inside.setdefault(around, []).append(node)
+        resting = {self._group(name) for name in self.staying}
+        for condition in {condition.top: condition for condition in conditions}.values():
+            group = self._group(self._conditions[condition.top])
+            if group in resting or self._chooses_device(condition, inside):
+                continue
+            scope = self.file.enclosing_function(condition.top) or self.file.tree
+            other = first.setdefault((scope, ast.dump(condition.top)), group)
+            self._unite(group, other)
+
+    def _chooses_device(self, condition: Condition, inside: dict[ast.AST, list[ast.AST]]) -> bool:
+        guarded = followers(self.file, condition.top, condition.positive)
+        places = [place for node in guarded for place in inside.get(node, ())]
+        return bool(places) and all(isinstance(place, (ast.Constant, ast.JoinedStr)) for place in places)
+
+    def _around(self, node: ast.AST) -> Iterable[ast.AST]:
+        current: ast.AST | None = node
+        while current is not None:
+            yield current
+            current = self.file.parents.get(current)
+
+    def _unite_by_names(self) -> None:
+        """Unite a condition under which a name gets its value with those under which the name is used."""
+        if len({self._group(name) for name in self._guarded}) < 2:
+            return
+        stores: dict[tuple[ast.AST, str], list[ast.expr]] = {}
+        loads: dict[tuple[ast.AST, str], list[ast.expr]] = {}
+        for node in self._variables():
+            place = loads if isinstance(node.ctx, ast.Load) else stores  # type: ignore[attr-defined]
+            if place is loads and not self._guards_of(node):
+                continue
+            identifier = node.id if isinstance(node, ast.Name) else node.attr  # type: ignore[attr-defined]
+            scope = (
+                self.context.names.variable_scope(identifier, self.file.scope(node))
+                if isinstance(node, ast.Name)
+                else self.file.enclosing_class(node)
+            )
+            if scope is not None:
+                place.setdefault((scope, identifier), []).append(node)
+        for variable, uses in loads.items():
+            chains = [
+                [self._group(name) for name in self._guards_of(store)]
+                for store in stores.get(variable, ())
+                if not self._is_default(store)
+            ]
+            common = [group for group in chains[0] if all(group in chain for chain in chains)] if chains else []
+            for use in uses:
+                around = {self._group(name): None for name in self._guards_of(use)}
+                if common and self._group(common[0]) not in around:
+                    self._unite(common[0], next(iter(around)))
+
+    def _variables(self) -> Iterable[ast.expr]:
+        """Yield where variables and attributes of `self` are set and read, of those that are set under a condition."""
+        for names in self.file.names.values():
+            if len(names) > 1 and any(not isinstance(name.ctx, ast.Load) and self._guards_of(name) for name in names):
+                yield from names
+        for nodes in self.file.attributes.values():
+            own = [node for node in nodes if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")]
+            if len(own) > 1 and any(not isinstance(node.ctx, ast.Load) and self._guards_of(node) for node in own):
+                yield from own
+
+    def _guards_of(self, node: ast.AST) -> tuple[str, ...]:
+        """Return the conditions, as their first groups, that decide whether a place is reached, innermost first."""
+        path: list[ast.AST] = []
+        current: ast.AST | None = node
+        while current is not None and current not in self._reached:
+            path.append(current)
+            current = self.file.parents.get(current)
+        found = self._reached[current] if current is not None else ()
+        for step in reversed(path):
+            found = self._reached[step] = (*self._marked.get(step, ()), *found)
+        return found
+
+    def _is_default(self, store: ast.expr) -> bool:
+        """Whether an assignment only says that there is no value yet."""
+        value = assigned_value(self.file, store)
+        return isinstance(value, ast.Constant) and not value.value
+
     def _answers_no(self, node: ast.AST) -> bool:
         """Whether a question stays CUDA's own on the target."""
         name = self.context.names.qualified(node)
@@ -194,12 +350,12 @@ class _Guards:
     def _leave_idle(self, asking: set[int], findings: list[Finding]) -> None:
         """Let conditions stay that guard nothing but calls which do nothing without CUDA."""
         guarded: dict[str, list[ast.AST]] = {}
-        for name, nodes in self._guarded.items():
-            guarded.setdefault(self._group(name), []).extend(nodes)
+        for name, of_name in self._guarded.items():
+            guarded.setdefault(self._group(name), []).extend(of_name)
         named = {self._group(name) for name in self._named}
-        for index in asking:
-            group = findings[index].group
-            if group in guarded and group not in named and all(map(self._is_idle, guarded[group])):
+        for group in {findings[index].group for index in asking}:
+            nodes = guarded.get(group, ())
+            if nodes and group not in named and all(map(self._is_idle, nodes)):
                 self.staying.setdefault(group, say("what it guards does nothing without CUDA"))
 
     def _is_idle(self, node: ast.AST) -> bool:
@@ -238,6 +394,9 @@ class _Guards:
         first = chain[0] if binds else finding.group
         return finding._replace(group=first, needs=tuple(dict.fromkeys(need for need in needs if need != first)))
 
+
+_ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.current_device"})
+"""Functions that tell about the card and do nothing with it."""
 
 _DEPTH = 8
 """How many names are followed from one to the next."""

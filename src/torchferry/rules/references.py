@@ -11,6 +11,7 @@ from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.expressions import quoted_for
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.names import Reference
 
@@ -47,7 +48,7 @@ class ReferenceRule(Rule):
             message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
             yield self.finding(context, span, message, Grade.NOTE)
             return
-        row = context.target.api(reference.name)
+        row = row_here(context, reference.name)
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
             idle = row.status == "missing" and reference.name in cuda.idle()
@@ -56,11 +57,12 @@ class ReferenceRule(Rule):
             return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
-        if not edits and not row.note:
+        if not edits and (not row.note or row.use == row.extra.get("called")):
             message = LINK  # the import that binds the name is rewritten, and with it this use
         grade = Grade.NOTE if not edits else Grade.UNSAFE if row.status == "unknown" else Grade.SAFE
         # What names its module in full does not depend on the import that bound the old name.
-        needs = () if imports else binding_groups(context, reference)
+        in_full = any((edit.start, edit.end) == span for edit in edits)
+        needs = () if in_full else binding_groups(context, reference)
         yield self.finding(context, span, message, grade, edits, imports=imports, needs=needs)
 
 
@@ -154,7 +156,10 @@ def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[lis
         package = use.partition(".")[0]
         imports = (row.extra.get("import", package),)
         edits = [Edit(start, end, use)]
-    return edits + keyword_edits(context, reference, row), imports
+    arguments = _argument_edits(context, reference, row)
+    if any(edit.text == row.extra.get("default_argument") for edit in arguments):
+        imports = tuple(dict.fromkeys((*imports, "torch")))  # the argument names it, however the call does
+    return edits + keyword_edits(context, reference, row) + arguments, imports
 
 
 def counterpart(context: PythonContext, bound: str) -> str:
@@ -163,8 +168,55 @@ def counterpart(context: PythonContext, bound: str) -> str:
         return context.target.backend.NAMESPACE or bound
     if not concerned(context, bound):
         return bound
-    row = context.target.api(bound)
+    row = row_here(context, bound)
     return row.use if row.status in REWRITTEN and row.use else guess(context, bound) or bound
+
+
+def row_here(context: PythonContext, name: str) -> Row:
+    """Return what a name becomes in a file: what stands for its calls where the file does nothing but call it."""
+    row = context.target.api(name)
+    called = row.extra.get("called", "")
+    return row._replace(use=called) if called and _is_only_called(context, name) else row
+
+
+def _is_only_called(context: PythonContext, name: str) -> bool:
+    """Whether a file imports a name from torch, and calls it or names its class, and does nothing else with it."""
+    uses = [use for use in context.names.references("torch") if use.name == name and not use.is_import]
+    return bool(uses) and all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses)
+
+
+def _comes_from_torch(context: PythonContext, use: Reference) -> bool:
+    root: ast.AST = use.node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    statements = [
+        context.file.parents[binding] if isinstance(binding, ast.alias) else None
+        for binding in (context.names.bindings(root) if isinstance(root, ast.Name) else ())
+    ]
+    return all(
+        isinstance(statement, ast.Import)
+        or (isinstance(statement, ast.ImportFrom) and not statement.level and _top(statement.module) == "torch")
+        for statement in statements
+    )
+
+
+def _top(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+def _is_call_or_type(context: PythonContext, use: Reference) -> bool:
+    """Whether a use is a call, the class in `isinstance`, or an annotation."""
+    child: ast.AST = use.node
+    parent = context.file.parents.get(child)
+    if isinstance(parent, ast.Call) and parent.func is child:
+        return True
+    while isinstance(parent, (ast.Subscript, ast.Tuple, ast.BinOp)):
+        child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Name) and parent.func.id == "isinstance"
+    if isinstance(parent, (ast.arg, ast.AnnAssign)):
+        return parent.annotation is child
+    return isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and parent.returns is child
 
 
 def concerned(context: PythonContext, name: str) -> bool:
@@ -241,3 +293,19 @@ def keyword_edits(context: PythonContext, reference: Reference, row: Row) -> lis
             start, _ = context.file.span(keyword)
             edits.append(Edit(start, start + len(keyword.arg), renamed[keyword.arg]))
     return edits
+
+
+def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:
+    """Return the edit that gives a call the argument that what stands in its place asks for, and CUDA's does not."""
+    call = context.file.parents.get(reference.node)
+    if not isinstance(call, ast.Call) or call.func is not reference.node:
+        return []
+    given = bool(call.args or call.keywords)
+    argument: str = row.extra.get("first_argument", "") if row.use == row.extra.get("called") else ""
+    if not given:
+        argument = argument or row.extra.get("default_argument", "")
+    if not argument:
+        return []
+    behind = context.text.index("(", context.file.span(call.func)[1]) + 1
+    separator = "" if not given else "," if context.text[behind] in "\r\n" else ", "
+    return [Edit(behind, behind, (quoted_for(context, call, argument) or argument) + separator)]

@@ -83,6 +83,8 @@ class Resolver:
             return self._left_out(row, original)
         elif row.status not in REWRITTEN:
             return self._lacking(name, row, original)
+        elif row.extra.get("called"):
+            return original  # torch's own serves the card better than the plugin's, and its device is translated
         try:
             return self._adapted(row, find(use), original, quiet)
         except NotThereError:

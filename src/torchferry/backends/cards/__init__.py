@@ -8,6 +8,7 @@ A backend's `cards.toml` has one record a card; the first one is the default::
     [plugin]                                # what holds for every card of the plugin
     prefixes = ["acme"]                     # words that a user may or may not write before a card's name
     property_names = ["name", "total_memory"]
+    none_properties = ["major"]             # those of them that are there and always None
     keeps_parameter_identity = true
     devices_per_card = 1                    # absent: cards differ, or it is not known
     source = "SRC"
@@ -88,7 +89,8 @@ class Card:
             or has no such function.
         property_names: Fields that `get_device_properties` has on this plugin.
         properties: Known values of such fields, beside those that `memory` and `capability` give. A field
-            without a value is unknown, or None.
+            without a value is unknown.
+        none_properties: Fields that the plugin has and never sets, so that they are None.
         dtypes: Rules for dtypes that differ from CUDA: the backend's, with the card's own in their place.
         keeps_parameter_identity: Whether `module.to(device)` keeps the Parameter objects, as it does on CUDA.
             Where it makes new ones, tied weights come apart and an optimizer made before trains nothing.
@@ -101,6 +103,7 @@ class Card:
     devices_per_card: int | Unknown = UNKNOWN
     capability: tuple[int, int] | None | Unknown = UNKNOWN
     property_names: tuple[str, ...] | Unknown = UNKNOWN
+    none_properties: tuple[str, ...] = ()
     properties: Mapping[str, int | str] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     keeps_parameter_identity: bool | Unknown = UNKNOWN
@@ -138,6 +141,7 @@ def plain_card(backend: type[Backend], name: str = "") -> Card:
         name=name or backend.TITLE,
         devices_per_card=backend.DEVICES_PER_CARD,
         property_names=plugin.property_names,
+        none_properties=plugin.none_properties,
         dtypes=dict(backend.DTYPES),
         keeps_parameter_identity=plugin.keeps_parameter_identity,
         source=plugin.source,
@@ -174,6 +178,7 @@ class PluginFacts:
 
     prefixes: tuple[str, ...] = ()
     property_names: tuple[str, ...] | Unknown = UNKNOWN
+    none_properties: tuple[str, ...] = ()
     keeps_parameter_identity: bool | Unknown = UNKNOWN
     devices_per_card: int | Unknown = UNKNOWN
     source: str = ""
@@ -229,10 +234,15 @@ def _plugin(file: DataFile) -> PluginFacts:
     if not table:
         return PluginFacts()
     where = "[plugin]"
-    file.known(table, frozenset({"prefixes", *_OF_ALL, "source"}), where)
+    file.known(table, frozenset({"prefixes", "none_properties", *_OF_ALL, "source"}), where)
+    names = file.texts(table, "property_names", where)
+    none = file.texts(table, "none_properties", where)
+    if not set(none) <= set(names):
+        raise file.wrong(f"{where}: `none_properties` has names that `property_names` lacks")
     return PluginFacts(
         prefixes=tuple(_key(prefix, ()) for prefix in file.texts(table, "prefixes", where)),
-        property_names=file.texts(table, "property_names", where) if "property_names" in table else UNKNOWN,
+        property_names=names if "property_names" in table else UNKNOWN,
+        none_properties=none,
         keeps_parameter_identity=_flag(file, table, "keeps_parameter_identity", where),
         devices_per_card=_count(file, table, "devices_per_card", where),
         source=file.cited(table, where) if "source" in table or table.keys() - {"prefixes"} else "",
@@ -258,6 +268,7 @@ def _card(file: DataFile, entry: dict[str, Any], plugin: PluginFacts) -> Card:
         devices_per_card=_count(file, entry, "devices_per_card", where),
         capability=_capability(file, entry, where),
         property_names=plugin.property_names,
+        none_properties=plugin.none_properties,
         properties=_properties(file, entry, plugin, where),
         dtypes=_dtypes(file, entry, where),
         keeps_parameter_identity=plugin.keeps_parameter_identity if isinstance(own, Unknown) else own,

@@ -78,6 +78,7 @@ def implementations(context: Context) -> dict[str, object]:
         values: dict[str, object] = {
             "name": profile.card,
             "total_memory": native.memory(index).capacity or host_memory(),
+            **dict.fromkeys(profile.none_properties),
         }
         if profile.capability is not None:
             values["major"], values["minor"] = profile.capability

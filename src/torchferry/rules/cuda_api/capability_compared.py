@@ -1,9 +1,10 @@
 """A decision by NVIDIA's compute capability or by the name of an NVIDIA card.
 
 `torch.cuda.get_device_capability() >= (8, 0)` asks for Ampere; `"A100" in torch.cuda.get_device_name()` for a card.
-On the target the numbers mean the maker's own generations, or there are none, and the name is another. The call is
-renamed by `CUD101`; what to decide by instead is yours: usually the capability itself, such as
-`is_bf16_supported()`.
+On the target the numbers mean the maker's own generations, or there are none, and the name is another. Where the
+plugin answers None, a line that unpacks the pair or calculates with it raises TypeError. `CUD101` renames the call,
+unless its condition does nothing but choose by the generation: such a condition stays, and the code for other devices
+is chosen. What to decide by instead is yours: usually the capability itself, such as `is_bf16_supported()`.
 """
 
 from __future__ import annotations
@@ -11,72 +12,60 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchferry.backends.cards import default_card
+from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.generations import CAPABILITY, PROPERTIES, Reading, readings
 from torchferry.rules.keeping import reason_to_keep
-
-_ASKED = {
-    "torch.cuda.get_device_capability": say("the compute capability"),
-    "torch.cuda.get_device_name": say("the name of the card"),
-}
-_STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple)
 
 
 class CapabilityCompared(Rule):
-    """Finds comparisons of the compute capability and of the card's name."""
+    """Finds comparisons of the compute capability and of the card's name, and calculations with what is None."""
 
     CODE = "CUD110"
     CHINESE = """按 NVIDIA 的计算能力或卡名作判断。
 
 `torch.cuda.get_device_capability() >= (8, 0)` 指 Ampere；`"A100" in torch.cuda.get_device_name()` 指某一种卡。
-在目标平台上这些数字是厂商自己的代次，或者没有，名称也不同。调用由 `CUD101` 改名；改用什么判断由您决定，
+在目标平台上这些数字是厂商自己的代次，或者没有，名称也不同。插件返回 None 时，拆包或参与计算的语句会抛出 TypeError。
+调用由 `CUD101` 改名；若条件只按卡的代次作选择，则保持原样，走为其他设备编写的代码。改用什么判断由您决定，
 通常是能力本身，例如 `is_bf16_supported()`。
 """
     WORDS = ("get_device_capability", "get_device_name", "get_device_properties")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each comparison."""
-        for reference in context.references.get("device", ()):
-            asked = _ASKED.get(reference.name)
-            if reference.name == "torch.cuda.get_device_properties":
-                asked = self._property(context, reference.node)
-            if asked is None or reference.is_import:
+        """Yield a finding for each use."""
+        compared: set[tuple[ast.AST, str]] = set()
+        for reading in readings(context):
+            if reason_to_keep(context, reading.reference.node) is not None:
                 continue
-            comparison = self._comparison(context, reference.node)
-            if comparison is None or reason_to_keep(context, reference.node) is not None:
-                continue
-            message = say(
-                "decides by {asked} of an NVIDIA card, which means something else on {target}",
-                asked=asked,
-                target=context.target.title,
-            )
-            yield self.finding(context, context.file.span(comparison), message, Grade.MANUAL)
+            if reading.calculation is not None and _is_none(context, reading):
+                message = say(
+                    "`{found}` is None on {target}: this line raises TypeError; decide by what is needed instead",
+                    found=reading.field or reading.reference.name,
+                    target=context.target.title,
+                )
+                yield self.finding(context, context.file.span(reading.calculation), message, Grade.MANUAL)
+            elif reading.asked is not None and reading.comparison is not None:
+                question = reading.reference.node, str(reading.asked)
+                if question in compared:  # `major` and `minor` of one card are one question
+                    continue
+                compared.add(question)
+                message = say(
+                    "decides by {asked} of an NVIDIA card, which means something else on {target}",
+                    asked=reading.asked,
+                    target=context.target.title,
+                )
+                yield self.finding(context, context.file.span(reading.comparison), message, Grade.MANUAL)
 
-    def _property(self, context: PythonContext, node: ast.AST) -> Message | None:
-        call = context.file.parents.get(node)
-        field = context.file.parents.get(call) if call is not None else None
-        if isinstance(field, ast.Attribute) and field.attr in ("major", "minor", "name"):
-            return _ASKED[f"torch.cuda.get_device_{'name' if field.attr == 'name' else 'capability'}"]
-        return None
 
-    def _comparison(self, context: PythonContext, node: ast.AST) -> ast.Compare | None:
-        """Return the comparison that uses the value, directly or through one variable."""
-        current: ast.AST | None = context.file.parents.get(node)
-        while isinstance(current, _STEPS):
-            current = context.file.parents.get(current)
-        if isinstance(current, ast.Compare):
-            return current
-        if isinstance(current, ast.Assign) and len(current.targets) == 1:
-            target = current.targets[0]
-            names = target.elts if isinstance(target, ast.Tuple) else [target]
-            for name in names:
-                if isinstance(name, ast.Name):
-                    scope = context.names.variable_scope(name.id, context.file.scope(name))
-                    for use in context.names.uses(name.id, scope) if scope is not None else ():
-                        above = context.file.parents.get(use)
-                        while isinstance(above, _STEPS):
-                            above = context.file.parents.get(above)
-                        if isinstance(above, ast.Compare):
-                            return above
-        return None
+def _is_none(context: PythonContext, reading: Reading) -> bool:
+    """Whether the plugin answers None to what is read."""
+    target = context.target
+    if target.module or target.api(reading.reference.name).status not in REWRITTEN:
+        return False
+    card = default_card(target.backend)
+    if reading.reference.name == PROPERTIES:
+        return reading.field in card.none_properties
+    return reading.reference.name == CAPABILITY and card.capability is None

@@ -21,6 +21,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import device_shown, portable_imports
 from torchferry.rules.device.strings import device_edits, literal_span
 from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.library.refused_device import is_refused
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -44,7 +45,7 @@ class CudaDeviceString(Rule):
         """Yield a finding for each device string whose use is known."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.verdict is Verdict.YES:
+            if trace.verdict is Verdict.YES and not is_refused(context, node):  # LIB107
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:

@@ -20,7 +20,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
-from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing
+from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
 _FROM = re.compile(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
@@ -48,7 +48,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The modules whose names the target has elsewhere, beside CUDA's own."""
-        return (*self.WORDS, *target.replaced_modules)
+        return (*self.WORDS, *target.replaced_modules, *target.replaced_names)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each import statement, and one for each name that has no counterpart."""
@@ -161,7 +161,7 @@ def import_path(context: PythonContext, found: str) -> str | None:
     backend = context.target.backend
     if found == cuda.NAMESPACE:
         return backend.IMPORT_NAMESPACE or None
-    row = context.target.api(found)
+    row = row_here(context, found)
     module = context.target.module
     if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
         return f"{module}.{row.use.rpartition('.')[2]}"

@@ -1,6 +1,8 @@
-"""The old profiler told to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
+"""A profiler told to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
 
-`use_cuda` measures nothing on the target. `use_device` takes the name of the device.
+`use_cuda` measures nothing on the target. `torch.autograd.profiler.profile` takes the device's name as `use_device`
+(torch 2.1 and later). `torch.profiler.profile` has no such argument: it measures every device that is there unless
+`activities` says otherwise, so `use_cuda=True` is left out.
 """
 
 from __future__ import annotations
@@ -10,17 +12,22 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, argument_removal, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
+from torchferry.rules.keeping import reason_to_keep
+
+_OLD = "torch.autograd.profiler.profile"
+_NEW = "torch.profiler.profile"
 
 
 class UseCuda(Rule):
-    """Finds `use_cuda` given to torch's old profiler."""
+    """Finds `use_cuda` given to torch's profilers."""
 
     CODE = "PRF105"
-    CHINESE = """要求旧分析器测量 CUDA：`torch.autograd.profiler.profile(use_cuda=True)`。
+    CHINESE = """要求分析器测量 CUDA：`torch.autograd.profiler.profile(use_cuda=True)`。
 
-在目标平台上 `use_cuda` 什么也测不到。`use_device` 接受设备名称。
+在目标平台上 `use_cuda` 什么也测不到。`torch.autograd.profiler.profile` 用 `use_device` 接受设备名称（torch 2.1 起）。
+`torch.profiler.profile` 没有该参数：除非 `activities` 另有指定，它会测量所有存在的设备，因此去掉 `use_cuda=True`。
 """
     WORDS = ("use_cuda",)
 
@@ -28,25 +35,49 @@ class UseCuda(Rule):
         """Yield a finding for each."""
         for reference in context.names.references("torch"):
             call = context.file.parents.get(reference.node)
-            if reference.name not in ("torch.autograd.profiler.profile", "torch.profiler.profile"):
+            if reference.name not in (_OLD, _NEW):
                 continue
             if not isinstance(call, ast.Call) or call.func is not reference.node:
                 continue
             keyword = keyword_of(call, "use_cuda")
             if keyword is None or (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
                 continue
-            device = device_type(context)
+            if reason_to_keep(context, call) is None:
+                yield self._old(context, keyword) if reference.name == _OLD else self._new(context, call, keyword)
+
+    def _old(self, context: PythonContext, keyword: ast.keyword) -> Finding:
+        span = context.file.span(keyword)
+        if not context.target.of_vendor(_OLD).extra.get("device_argument"):
             message = say(
-                "`use_cuda` measures CUDA; on {target} it is `use_device={device}`",
+                "`use_cuda` measures CUDA; the torch of {target} measures no other device here; it can stay",
                 target=context.target.title,
-                device=device,
             )
-            span = context.file.span(keyword)
-            imports = portable_imports(context)
-            if isinstance(keyword.value, ast.Constant):
-                edit = Edit(*span, f"use_device={device}")
-                yield self.finding(context, span, message, Grade.SAFE, [edit], imports=imports)
-            else:
-                text = context.file.text(keyword.value)
-                edit = Edit(*span, f"use_device={device} if {text} else None")
-                yield self.finding(context, span, message, Grade.UNSAFE, [edit], imports=imports)
+            return self.finding(context, span, message, Grade.NOTE)
+        device = device_type(context)
+        message = say(
+            "`use_cuda` measures CUDA; on {target} it is `use_device={device}`",
+            target=context.target.title,
+            device=device,
+        )
+        imports = portable_imports(context)
+        if isinstance(keyword.value, ast.Constant):
+            edit = Edit(*span, f"use_device={device}")
+            return self.finding(context, span, message, Grade.SAFE, [edit], imports=imports)
+        text = context.file.text(keyword.value)
+        edit = Edit(*span, f"use_device={device} if {text} else None")
+        return self.finding(context, span, message, Grade.UNSAFE, [edit], imports=imports)
+
+    def _new(self, context: PythonContext, call: ast.Call, keyword: ast.keyword) -> Finding:
+        span = context.file.span(keyword)
+        edit = argument_removal(context, call, keyword) if isinstance(keyword.value, ast.Constant) else None
+        if edit is None:
+            message = say(
+                "`use_cuda` measures CUDA; choose what is measured by `activities`, on {target} too",
+                target=context.target.title,
+            )
+            return self.finding(context, span, message, Grade.MANUAL)
+        message = say(
+            "`use_cuda` measures CUDA; without it the profiler measures every device that is there, {target} too",
+            target=context.target.title,
+        )
+        return self.finding(context, span, message, Grade.SAFE, [edit])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
+import re
 import sys
 import warnings
 from types import ModuleType
@@ -103,6 +104,48 @@ class _Precision(vendor_package.Switches):
             vendor_package.round_products("hf32", **{self.__dict__["_kind"]: bool(value)})
 
 
+class GradScaler(torch.amp.grad_scaler.GradScaler):
+    """The plugin's own: it takes `dynamic`, hands itself to fused optimizers, and reads no other scaler's state.
+
+    Read in torch_npu/npu/amp/grad_scaler.py of the torch-npu 2.5.1, 2.7.1 and 2.13.0 wheels.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        dynamic: bool = True,
+        enabled: bool = True,
+    ) -> None:
+        super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        self._dynamic = dynamic
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: object, **kwargs: object) -> object:
+        """Step an optimizer; one that scales by itself is called with `grad_scaler`, which torch's own refuse."""
+        if self._enabled and getattr(optimizer, "_step_supports_amp_scaling", False):
+            return optimizer.step(*args, **{**kwargs, "grad_scaler": self})
+        return super().step(optimizer, *args, **kwargs)
+
+    def update(self, new_scale: float | torch.Tensor | None = None) -> None:
+        """Adapt the scale, unless it is not dynamic."""
+        if self._dynamic or new_scale is not None:
+            super().update(new_scale)
+        elif self._enabled:
+            self._per_optimizer_states.clear()
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the state, with `dynamic`."""
+        return {**super().state_dict(), "dynamic": self._dynamic} if self._enabled else {}
+
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
+        """Read a state that has `dynamic`."""
+        super().load_state_dict(state_dict)
+        if self._enabled:
+            self._dynamic = bool(state_dict["dynamic"])
+
+
 class _Config:
     """Settings that can be set and not read."""
 
@@ -119,6 +162,7 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
     names["CubeMathType"] = CubeMathType
     names["get_device_capability"] = _get_device_capability if newer else _no_device_capability
     names["mstx"] = _mstx(namespace, newer=newer)
+    submodule(namespace, "amp").GradScaler = GradScaler
     for name, value in names.items():
         setattr(namespace, name, value)
     backends = submodule(namespace, "backends")
@@ -203,9 +247,14 @@ def _autocast() -> dict[str, object]:
 
 
 def _get_device_capability(device: object = None) -> tuple[int, int] | None:
-    """Return what TORCH_NPU_DEVICE_CAPABILITY says as MAJOR.MINOR, or None."""
-    major, point, minor = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "").partition(".")
-    return (int(major), int(minor)) if point else None
+    """Return what TORCH_NPU_DEVICE_CAPABILITY says as MAJOR.MINOR, or None; the plugin warns each time."""
+    said = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "")
+    number = re.fullmatch(r"(\d+)\.(\d+)", said)
+    if said and number is None:
+        warnings.warn(f"torch.npu.get_device_capability can't parse TORCH_NPU_DEVICE_CAPABILITY: {said}", stacklevel=2)
+        return None
+    warnings.warn("torch.npu.get_device_capability does not represent the capability of the NPU device", stacklevel=2)
+    return None if number is None else (int(number[1]), int(number[2]))
 
 
 def _no_device_capability(device: object = None) -> None:

@@ -1,0 +1,81 @@
+"""A device given to a function of a library that takes a fixed list of devices: `load_file(path, device="cuda")`.
+
+safetensors parses the name of the device by itself and raises for one that it does not know. Load on the CPU and move
+the tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from torchferry.backends.base import Backend
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.keeping import reason_to_keep
+
+
+class RefusedDevice(Rule):
+    """Finds devices given to functions that refuse the target's."""
+
+    CODE = "LIB107"
+    CHINESE = """把设备传给只接受固定设备列表的库函数：`load_file(path, device="cuda")`。
+
+safetensors 自行解析设备名称，遇到不认识的名称会报错。请在 CPU 上加载后再移动张量。
+"""
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The names of the functions."""
+        return tuple(sorted({name.rpartition(".")[2] for name in _refusing(target.backend)}))
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call that names a device."""
+        for name, argument in refused_arguments(context):
+            if reason_to_keep(context, argument) is not None:
+                continue
+            row = context.target.row("packages", name.partition(".")[0])
+            message = noted(
+                say("`{found}` refuses the device of {target}", found=name, target=context.target.title), row.remark
+            )
+            yield self.finding(context, context.file.span(argument), message, Grade.MANUAL)
+
+
+def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the devices of calls that refuse the target's, each with the function's name."""
+    functions = _refusing(context.target.backend)
+    for package in sorted({name.partition(".")[0] for name in functions}):
+        for reference in context.names.references(package):
+            call = context.file.parents.get(reference.node)
+            position = functions.get(reference.name)
+            if position is None or not isinstance(call, ast.Call) or call.func is not reference.node:
+                continue
+            keyword = keyword_of(call, "device")
+            argument = keyword.value if keyword is not None else call.args[position : position + 1]
+            for given in argument if isinstance(argument, list) else [argument]:
+                if not (isinstance(given, ast.Constant) and given.value in (None, "cpu")):
+                    yield reference.name, given
+
+
+def is_refused(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a place is part of a device that a function refuses."""
+    arguments = {argument for _, argument in refused_arguments(context)}
+    current: ast.AST | None = node if arguments else None
+    while current is not None and not isinstance(current, ast.stmt):
+        if current in arguments:
+            return True
+        current = context.file.parents.get(current)
+    return False
+
+
+@lru_cache(maxsize=16)
+def _refusing(backend: type[Backend]) -> Mapping[str, int]:
+    """Return the functions that refuse the target's device, with the position of their parameter `device`."""
+    return {
+        name: position
+        for row in backend.table("libraries")
+        if row.status == "ignores"
+        for name, position in row.extra.get("device_arguments", {}).items()
+    }
