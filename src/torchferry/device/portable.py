@@ -105,6 +105,14 @@ def accelerator_type() -> str:
     return chosen_kind().device_type if _has_card() else _CUDA
 
 
+def accelerator_only(value: Any) -> Any:
+    """Return `value` where there is an accelerator, and None on the CPU: for arguments that take the index of a card.
+
+    Those are `device_ids` and `output_device` of DistributedDataParallel, and `device_id` of a process group.
+    """
+    return value if _has_card() else None
+
+
 def device_named(text: str) -> str:
     """Return a device that a setting or an option names; one of CUDA becomes that of this process: `cuda:1`, `npu:1`.
 

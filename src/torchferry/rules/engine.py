@@ -272,14 +272,16 @@ def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> lis
     """
     edits: list[Edit] = []
     modules: list[str] = []
+    uses: list[int] = []
     for finding in findings:
         edits += finding.edits
+        uses += [edit.start for edit in finding.edits if finding.imports]
         modules += [module for module in finding.imports if module not in modules]
     source = document.source
     absent = [module for module in modules if not binds_module(source.text, module)]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         behind = behind_path_changes(source.text) if own else 0
-        insertion = import_edit(source.text, absent, source.newline, behind=behind)
+        insertion = import_edit(source.text, absent, source.newline, behind=behind, uses=uses)
         if insertion is not None:
             edits.append(insertion)
     return list(dict.fromkeys(edits))

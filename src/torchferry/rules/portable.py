@@ -6,7 +6,8 @@ from torchferry.core.finding import LINK, Finding, Grade
 from torchferry.core.messages import say
 
 _SERVED = (
-    "AMP", "CUD", "DEV", "DST101", "DST102", "DST103", "DST106", "ENV101", "IMP102", "MEM", "PRF", "PTH", "RNG", "STR",
+    "AMP", "CUD", "DEV", "DST101", "DST102", "DST103", "DST106", "DST107", "ENV101", "IMP102", "MEM", "PRF", "PTH",
+    "RNG", "STR",
 )  # fmt: skip
 """The rules whose rewriting is portable where the target is; a user's own paths are as he wrote them."""
 
