@@ -24,6 +24,7 @@ MODULES = (
     "facts",
     "required",
     "names",
+    "presence",
     "detect",
     "dtypes",
     "randomness",
