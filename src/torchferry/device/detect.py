@@ -22,7 +22,6 @@ from torchferry.device.presence import (
     chosen_fallback,
     error_in_full,
     named,
-    probed_module,
     split_device,
 )
 from torchferry.device.provider import vendors
@@ -146,11 +145,11 @@ def _look(facts: Facts) -> Candidate:
         missing = absence(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
         told = traceback.format_exc()
-        fails = say("{plugin} fails: {error}", plugin=probed_module(facts), error=error_in_full(error))
+        fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
         return Candidate(facts, FAILED, fails, told)
     if missing is None:
         return Candidate(facts, CHOSEN, say("it is there"))
-    return Candidate(facts, missing.state, missing.reason)
+    return Candidate(facts, *missing)
 
 
 def _reasons(tried: list[Candidate]) -> Message:

@@ -313,9 +313,8 @@ def _paths() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    path = _paths().get(name)
-    if path is not None:
-        return forwarded(name, path)
+    if name in _paths():
+        return forwarded(name, _paths()[name])
     if name in ("profile", "schedule", "tensorboard_trace_handler"):
         return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
     if name == "amp":

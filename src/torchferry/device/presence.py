@@ -8,7 +8,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import Facts
@@ -31,30 +30,18 @@ NOT_INSTALLED, FAILED, OTHER, NO_CARD = "not installed", "failed", "another plug
 _NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-class Absence(NamedTuple):
-    """Why a device is not there.
-
-    Attributes:
-        state: `not installed`, `failed`, `another plugin` or `no card`.
-        reason: The same in words.
-    """
-
-    state: str
-    reason: Message
-
-
-def absence(facts: Facts) -> Absence | None:
-    """Ask whether a device is there: its plugin is imported, if it is installed, and asked. None when it is there.
+def absence(facts: Facts) -> tuple[str, Message] | None:
+    """Return why a device is not there, as a state and in words; None where it is: its plugin is imported and asked.
 
     Raises:
         Exception: whatever the plugin raises.
     """
     if facts.plugin and facts.plugin not in sys.modules:
         if importlib.util.find_spec(facts.plugin) is None:
-            return Absence(NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
+            return (NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
         if facts.plugin_before_torch:
             told = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
-            return Absence(FAILED, told)
+            return (FAILED, told)
     if facts.plugin:
         importlib.import_module(facts.plugin)
         return _answer(facts)
@@ -74,19 +61,19 @@ def _without_starting_the_driver() -> Iterator[None]:
             del os.environ[_NVML]
 
 
-def _answer(facts: Facts) -> Absence | None:
+def _answer(facts: Facts) -> tuple[str, Message] | None:
     is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
     if is_available is None and device_count is None:
         told = say(
             "{plugin} is installed and is another plugin: it has no {path}",
-            plugin=probed_module(facts),
+            plugin=facts.plugin or facts.namespace,
             path=facts.name_of("is_available").path,
         )
-        return Absence(OTHER, told)
+        return (OTHER, told)
     if is_available is not None and not is_available():
-        return Absence(NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
+        return (NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
     if device_count is not None and device_count() < 1:
-        return Absence(NO_CARD, _nothing(facts, f"{facts.name_of('device_count').path}() is 0"))
+        return (NO_CARD, _nothing(facts, f"{facts.name_of('device_count').path}() is 0"))
     return None
 
 
@@ -97,11 +84,6 @@ def _nothing(facts: Facts, answer: str) -> Message:
         value = os.environ[variable]
         return say("{answer}; {variable} is set to `{value}`", answer=answer, variable=variable, value=value)
     return plain(answer)
-
-
-def probed_module(facts: Facts) -> str:
-    """Return the module that is asked whether a device is there."""
-    return facts.plugin or facts.namespace
 
 
 def error_in_full(error: BaseException) -> str:
@@ -117,14 +99,11 @@ def named(name: str) -> tuple[Facts, ...]:
     Raises:
         DeviceError: it means none.
     """
-    known = vendors()
-    found = [facts for facts in known if facts.name == name]
-    found = found or [facts for facts in known if facts.device_type == name]
-    found = found or [facts for facts in known if name in facts.aliases]
+    found = [facts for facts in vendors() if name in (facts.name, facts.device_type, *facts.aliases)]
     if not found:
-        told = ", ".join(facts.name for facts in known)
+        told = ", ".join(facts.name for facts in vendors())
         raise DeviceError(say("unknown device `{name}`", name=name), say("known: {names}", names=told))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda facts: name not in (facts.name, facts.device_type)))
 
 
 def chosen_fallback(fallback: str) -> str:
@@ -171,16 +150,17 @@ def first_device() -> tuple[Facts, int | None]:
         try:
             missing = absence(facts)
         except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
-            fails = say("{plugin} fails: {error}", plugin=probed_module(facts), error=error_in_full(error))
-            missing = Absence(FAILED, fails)
+            module = facts.plugin or facts.namespace
+            missing = FAILED, say("{plugin} fails: {error}", plugin=module, error=error_in_full(error))
         if missing is None:
             return facts, index
-        if missing.state == FAILED and not by_name:
-            warn(say("{name} was not chosen: {reason}", name=facts.name, reason=missing.reason))
-        if missing.state == NOT_INSTALLED:
+        state, reason = missing
+        if state == FAILED and not by_name:
+            warn(say("{name} was not chosen: {reason}", name=facts.name, reason=reason))
+        if state == NOT_INSTALLED:
             absent.append(facts.plugin)
         else:
-            reasons.append(str(say("{name}: {reason}", name=facts.name, reason=missing.reason)))
+            reasons.append(str(say("{name}: {reason}", name=facts.name, reason=reason)))
     if absent:
         reasons.append(str(say("not installed: {plugins}", plugins=", ".join(absent))))
     told = "; ".join(reasons)
@@ -188,11 +168,10 @@ def first_device() -> tuple[Facts, int | None]:
     if by_name and fallback != "cpu":
         advice = say("{variable}=cpu would take the CPU instead", variable=FALLBACK)
         raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=told), advice)
-    reason = say("no accelerator is there: {reasons}", reasons=told)
+    none = say("no accelerator is there: {reasons}", reasons=told)
     if fallback == "error":
-        raise DeviceNotAvailableError(
-            reason, say("{variable}=warn would take the CPU with a warning", variable=FALLBACK)
-        )
+        advice = say("{variable}=warn would take the CPU with a warning", variable=FALLBACK)
+        raise DeviceNotAvailableError(none, advice)
     if fallback != "allow":
-        warn(say("running on the CPU: {reason}", reason=reason))
+        warn(say("running on the CPU: {reason}", reason=none))
     return host, None

@@ -40,11 +40,11 @@ class PortableChoice(Rule):
 `device_string() if is_available() else "cpu"`，而没有加速器时 `device_string()` 就是 `cpu`：条件不再有意义，予以去掉。
 两边变得相同的条件也一样。
 """
-    WORDS = ("is_available",)
+    WORDS = ("is_available", *_SAME_WITHOUT)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing where one vendor's code is written."""
-        return (f"{target.module}.",) if target.module else ()
+        return self.WORDS if target.module else ()
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each condition that can go."""
