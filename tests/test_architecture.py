@@ -29,6 +29,7 @@ WITH_TORCH = {
             "memory",
             "names",
             "portable",
+            "presence",
             "precision",
             "profiling",
             "randomness",

@@ -60,7 +60,7 @@ def main():
     rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     rows, labels = rows[rank::ranks].to("cuda", non_blocking=True), labels[rank::ranks].cuda(non_blocking=True)
     if ranks > 1:
-        model = torch.nn.parallel.DistributedDataParallel(model)
+        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank], output_device=rank)
     for step in range(10):
         with autocast(enabled=options.amp and device.type == "cuda"):
             loss = torch.nn.functional.cross_entropy(model(rows), labels)

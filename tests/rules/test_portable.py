@@ -58,7 +58,9 @@ BECOMES = {
         import torch
         import M
 
-        def f(rank, device=M.device_string()):
+        def f(rank, device=None):
+            if device is None:
+                device = M.device_string()
             a = torch.zeros(1, device=M.device_string())
             b = a.to(M.device_string(1)).to(M.device_string(rank)).to(M.device_string(rank))
             c = a.to(M.device_string(rank)).to(M.device_string(rank))
@@ -107,7 +109,7 @@ BECOMES = {
         import torch
         import M
 
-        device = torch.device(M.device_string(0) if M.is_available() else "cpu")
+        device = torch.device(M.device_string(0))
         if device.type == M.accelerator_type():
             M.set_device(device)
             M.synchronize()
@@ -215,7 +217,123 @@ BECOMES = {
         torch.load("a.pt", map_location=M.load_location(0))
         torch.load("a.pt", map_location=M.load_location(0))
         torch.load("a.pt", M.load_location())
-        torch.load("a.pt", map_location=M.load_location(0) if M.is_available() else "cpu")
+        torch.load("a.pt", map_location=M.load_location(0))
+        """,
+    ),
+    "what may be None, or no device": (
+        """
+        import torch
+        from torch.nn.utils.rnn import PackedSequence, pack_sequence
+
+        class Model(torch.nn.Module):
+            def cuda(self, device=None):
+                self.extra = self.extra.cuda(device)
+                return super().cuda(device)
+
+        def f(x, args, device=None, place: torch.device = None):
+            y = x.cuda(device=device), x.cuda(device=None)
+            y = x.cuda(args.device, True)
+            chosen = torch.device("cuda:1")
+            z = x.cuda(chosen), x.cuda(x.device)
+            x.storage().cuda(0)
+            kind = pack_sequence([x]).is_cuda
+            return isinstance(x, PackedSequence) and x.is_cuda
+        """,
+        """
+        import torch
+        import M
+        from torch.nn.utils.rnn import PackedSequence, pack_sequence
+
+        class Model(torch.nn.Module):
+            def cuda(self, device=None):
+                self.extra = self.extra.to(M.this_device(device))
+                return super().to(M.this_device(device))
+
+        def f(x, args, device=None, place: torch.device = None):
+            y = x.to(device=M.this_device(device)), x.to(device=M.this_device())
+            y = x.to(M.this_device(args.device), non_blocking=True)
+            chosen = torch.device(M.device_string(1))
+            z = x.to(chosen), x.to(x.device)
+            x.storage().cuda(0)
+            kind = pack_sequence([x]).data.device.type == M.accelerator_type()
+            return isinstance(x, PackedSequence) and x.data.device.type == M.accelerator_type()
+        """,
+    ),
+    "the type of a device, where a type is meant": (
+        """
+        import torch
+
+        kind = "cuda"
+        device_type = "cuda"
+        place = "cuda"
+        scope = torch.autocast(kind), torch.autocast(place), torch.zeros(1, device=place)
+        if torch.cuda.is_available():
+            args.device_type = "cuda"
+
+        def f(x, device_type="cuda"):
+            return g(x, device_type="cuda" if x else "cpu")
+        """,
+        """
+        import torch
+        import M
+
+        kind = M.accelerator_type()
+        device_type = M.accelerator_type()
+        place = M.device_string()
+        scope = M.autocast_on(kind), M.autocast_on(place), torch.zeros(1, device=place)
+        if M.is_available():
+            args.device_type = M.accelerator_type()
+
+        def f(x, device_type=None):
+            if device_type is None:
+                device_type = M.accelerator_type()
+            return g(x, device_type=M.accelerator_type() if x else "cpu")
+        """,
+    ),
+    "defaults that named a device without looking for one": (
+        """
+        import torch
+
+        class Sampler:
+            def __init__(self, n, device=torch.device("cuda"), *, other_device="cuda:1"):
+                '''Draw.'''
+                self.device = device
+
+            def draw(self, device="cuda" if torch.cuda.is_available() else "cpu", count=torch.cuda.device_count()):
+                return [lambda x, device="cuda": x.to(device)]
+        """,
+        """
+        import torch
+        import M
+
+        class Sampler:
+            def __init__(self, n, device=None, *, other_device=None):
+                '''Draw.'''
+                if device is None:
+                    device = torch.device(M.device_string())
+                if other_device is None:
+                    other_device = M.device_string(1)
+                self.device = device
+
+            def draw(self, device=M.device_string(), count=M.device_count()):
+                return [lambda x, device=M.device_string(): x.to(device)]
+        """,
+    ),
+    "a use above the import of torch": (
+        """
+        import os
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+
+        import torch
+        torch.ones(1).cuda()
+        """,
+        """
+        import os
+        import M
+        os.environ[M.visible_devices_variable()] = "1"
+
+        import torch
+        torch.ones(1).to(M.this_device())
         """,
     ),
     "the rest": (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
@@ -53,15 +56,38 @@ class PortableTarget(Target):
         backend: The vendor whose limits are reported.
         version: The plugin's version.
         module: Module with the portable names.
+        modules: For files of the project that import another, its name; see `at`.
+        nearby: Files that find their module in their own folder, whatever the program does to Python's path.
     """
 
-    def __init__(self, backend: type[Backend], version: str = "", module: str = INSTALLED) -> None:
+    def __init__(
+        self,
+        backend: type[Backend],
+        version: str = "",
+        module: str = INSTALLED,
+        modules: Mapping[str, str] = MappingProxyType({}),
+        nearby: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(_written_for_all(backend, module), version)
         self.vendor = Target(backend, version)
         self.module = module
+        self.modules = modules
+        self.nearby = nearby
+        self._of_module: dict[str, PortableTarget] = {module: self}
 
-    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str, str]]:  # type: ignore[override]
-        return PortableTarget, (self.vendor.backend, self.version, self.module)
+    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:  # type: ignore[override]
+        return PortableTarget, (self.vendor.backend, self.version, self.module, dict(self.modules), self.nearby)
+
+    def at(self, path: str) -> PortableTarget:
+        """Return the target as one file of the project sees it, with the module that this file can import."""
+        module = self.modules.get(path, self.module)
+        if module not in self._of_module:
+            self._of_module[module] = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
+        return self._of_module[module]
+
+    def needs_path(self, path: str) -> bool:
+        """Whether a file finds the module only once the program has put the project on Python's path."""
+        return self.module != INSTALLED and path not in self.nearby
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -102,11 +128,6 @@ class PortableTarget(Target):
             note_zh=f"可移植代码没有对应名称；在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
             extra={},
         )
-
-
-def is_own(target: Target) -> bool:
-    """Whether what is written asks a module of the project itself."""
-    return target.module not in ("", INSTALLED)
 
 
 MIXED_PRECISION = frozenset(name for name, use in _BESIDE.items() if use in ("autocast_on", "scaler_on"))

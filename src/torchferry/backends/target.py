@@ -65,6 +65,14 @@ class Target:
     def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:
         return Target, (self.backend, self.version)
 
+    def at(self, path: str) -> Target:
+        """Return the target as one file of the project sees it."""
+        return self
+
+    def needs_path(self, path: str) -> bool:
+        """Whether what is written in a file is found only once the program has put the project on Python's path."""
+        return False
+
     def api(self, name: str) -> Row:
         """Return what the torch API `name` becomes; status `unknown` where nothing was verified.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.device_module import DEVICE_MODULES, placement_remarks, with_module_files
 from torchferry.cli.options import Choices, Setting, codes, output_options, project_name, selection_options, settle
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.core import env, exitcodes
@@ -47,6 +48,12 @@ CUDA's, and nothing else."""
     default="native",
     help="The vendor's own API, code for all devices, or a redirect.",
 )
+@click.option(
+    "--device-module",
+    type=click.Choice(DEVICE_MODULES),
+    default="file",
+    help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
+)
 @click.option("--allow-dirty", is_flag=True, help="Write although changes are not committed.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @output_options
@@ -66,6 +73,7 @@ def command(
     out: Path | None,
     suffix: str,
     style: str,
+    device_module: str,
     allow_dirty: bool,
     rewrite_documents: bool,
     output_format: str,
@@ -86,8 +94,9 @@ def command(
             say("use --seen without it: it finds what has to be rewritten by hand"),
         )
     choices = Choices(
-        path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0, seen, style
-    )
+        path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0, seen, style,
+        device_module,
+    )  # fmt: skip
     if not any(ways):
         with exclusive(path if path.is_dir() else path.parent) as tree:
             for journal in tree.recovered:
@@ -123,7 +132,8 @@ def _plan(setting: Setting) -> Plan:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     refuse_second_target(setting.root, setting.target, analysis)
-    return plan(setting.root, analysis)
+    planned = plan(setting.root, analysis)
+    return planned if setting.placement is None else with_module_files(setting.root, setting.placement, planned)
 
 
 def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
@@ -215,7 +225,10 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
         findings=tuple(sorted(found, key=lambda finding: finding.location)),
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
-        remarks=tuple(remarks(setting.root, setting.target, planned.analysis, setting.request.redirected)),
+        remarks=(
+            *remarks(setting.root, setting.target, planned.analysis, setting.request.redirected),
+            *(() if setting.placement is None else placement_remarks(setting.placement)),
+        ),
         diffs=tuple(diffs_of(planned.analysis)),
         changes=tuple(write.path for write in planned.writes),
         ignored=planned.analysis.ignored,

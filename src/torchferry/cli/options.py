@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
+from torchferry.cli.device_module import portable_target
 from torchferry.core import env
 from torchferry.core.config import Config, load
 from torchferry.core.errors import UsageError
@@ -20,7 +20,7 @@ from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
 from torchferry.rules.run.sightings import read_sightings
-from torchferry.source.copied import portable_module
+from torchferry.source.copied import Placement
 from torchferry.source.tree import list_files
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
@@ -41,6 +41,7 @@ class Choices(NamedTuple):
     jobs: int
     seen: Path | None = None
     style: str = "native"
+    device_module: str = "file"
 
 
 class Setting(NamedTuple):
@@ -51,6 +52,7 @@ class Setting(NamedTuple):
     target: Target
     request: Request
     style: str = "native"
+    placement: Placement | None = None
 
 
 _SELECTION = (
@@ -138,8 +140,9 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         max_file_size=config.max_file_size,
     )
     listing = list_files(root, (*choices.exclude, *config.exclude), () if whole else (choices.path.name,))
+    placement = None
     if choices.style == "portable":
-        target = PortableTarget(target.backend, target.version, portable_module(root, listing) or INSTALLED)
+        target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
         seen = read_sightings(choices.seen, root, "" if whole else choices.path.name)
@@ -156,7 +159,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         seen=seen,
         redirected=choices.style == "shim",
     )
-    return Setting(root, config, target, request, choices.style)
+    return Setting(root, config, target, request, choices.style, placement)
 
 
 def project_name(root: Path) -> str:

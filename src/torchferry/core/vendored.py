@@ -7,3 +7,6 @@ FIRST = "# Written by torchferry"
 
 CHECKSUM = "# torchferry-checksum: "
 """What the second line begins with, which tells whether somebody has edited the file."""
+
+SMALL = " for this project"
+"""What follows the version in the first line of a file that has only the names which one project uses."""

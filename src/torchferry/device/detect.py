@@ -6,41 +6,27 @@ plugin that cannot be imported is a warning with its error, and the CPU is chose
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
 import os
-import sys
 import traceback
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
-from torchferry.device.names import find
+from torchferry.device.presence import (
+    FAILED,
+    FALLBACK,
+    NOT_INSTALLED,
+    PREFERRED,
+    absence,
+    chosen_fallback,
+    error_in_full,
+    named,
+    split_device,
+)
 from torchferry.device.provider import vendors
 
-PREFERRED = "PREFERRED_DEVICE"
-"""Environment variable with the device to use, such as `cuda`, `cuda:1`, `cpu` or the name of a vendor."""
-
-FALLBACK = "PREFERRED_DEVICE_FALLBACK"
-"""Environment variable in place of the argument `fallback`."""
-
-FALLBACKS = ("warn", "error", "allow", "cpu")
-"""What happens without an accelerator: the CPU with a warning, an error, or the CPU without a word. A device that was
-asked for by name and is not there is an error in all three; `cpu` takes the CPU then too, with a warning."""
-
-_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-
-NOT_INSTALLED, FAILED, OTHER, NO_CARD, NOT_TRIED, CHOSEN = (
-    "not installed",
-    "failed",
-    "another plugin",
-    "no card",
-    "not tried",
-    "chosen",
-)
+NOT_TRIED, CHOSEN = "not tried", "chosen"
 
 
 class Candidate(NamedTuple):
@@ -92,18 +78,14 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
     source = say("the argument")
     if not preferred:
         preferred, source = os.environ.get(PREFERRED, ""), plain(PREFERRED)
-    fallback = fallback or os.environ.get(FALLBACK, "") or "warn"
-    if fallback not in FALLBACKS:
-        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=_list(FALLBACKS)))
+    fallback = chosen_fallback(fallback)
     preferred = preferred.strip().lower()
     if preferred in ("", "auto"):
         return _detected(_ordered(order), fallback)
-    name, colon, index = preferred.partition(":")
-    if colon and not index.isdigit():
-        raise DeviceError(say("`{value}` is no device; write NAME or NAME:INDEX", value=preferred))
-    wanted = _named(name)
+    name, index = split_device(preferred)
+    wanted = named(name)
     why = say("{source} asks for `{device}`", source=source, device=preferred)
-    return _asked_for(wanted, int(index) if colon else None, why, fallback)
+    return _asked_for(wanted, index, why, fallback)
 
 
 def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallback: str) -> Choice:
@@ -158,75 +140,16 @@ def _host(reason: Message, tried: list[Candidate]) -> Choice:
 
 
 def _look(facts: Facts) -> Candidate:
-    """Ask whether a device is there: its plugin is imported, if it is installed, and asked."""
-    if facts.plugin and facts.plugin not in sys.modules:
-        if importlib.util.find_spec(facts.plugin) is None:
-            return Candidate(facts, NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
-        if facts.plugin_before_torch:
-            return Candidate(
-                facts,
-                FAILED,
-                say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin),
-            )
+    """Ask whether a device is there."""
     try:
-        if facts.plugin:
-            importlib.import_module(facts.plugin)
-            return _ask(facts)
-        with _without_starting_the_driver():
-            return _ask(facts)
+        missing = absence(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
         told = traceback.format_exc()
-        return Candidate(
-            facts, FAILED, say("{plugin} fails: {error}", plugin=_asked(facts), error=_in_full(error)), told
-        )
-
-
-@contextlib.contextmanager
-def _without_starting_the_driver() -> Iterator[None]:
-    """Let torch ask NVML for CUDA's cards (torch 2.0 and later): it can still fork, and hide cards."""
-    before = os.environ.get(_NVML)
-    os.environ[_NVML] = "1" if before is None else before
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_NVML]
-
-
-def _ask(facts: Facts) -> Candidate:
-    is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
-    if is_available is None and device_count is None:
-        return Candidate(
-            facts,
-            OTHER,
-            say("{plugin} is installed and is another plugin: it has no {path}", plugin=_asked(facts),
-                path=facts.name_of("is_available").path),
-        )  # fmt: skip
-    if is_available is not None and not is_available():
-        return Candidate(facts, NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
-    if device_count is not None and device_count() < 1:
-        return Candidate(facts, NO_CARD, _nothing(facts, f"{facts.name_of('device_count').path}() is 0"))
-    return Candidate(facts, CHOSEN, say("it is there"))
-
-
-def _nothing(facts: Facts, answer: str) -> Message:
-    """Say that a plugin sees no card, and what the variable that hides cards is set to."""
-    variable = facts.visible_devices
-    if variable and variable in os.environ:
-        return say("{answer}; {variable} is set to `{value}`", answer=answer, variable=variable,
-                   value=os.environ[variable])  # fmt: skip
-    return plain(answer)
-
-
-def _asked(facts: Facts) -> str:
-    return facts.plugin or facts.namespace
-
-
-def _in_full(error: BaseException) -> str:
-    """Return an error and what caused it, each with its type."""
-    told = f"{type(error).__name__}: {error}"
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return told if cause is None else f"{told} (after {_in_full(cause)})"
+        fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
+        return Candidate(facts, FAILED, fails, told)
+    if missing is None:
+        return Candidate(facts, CHOSEN, say("it is there"))
+    return Candidate(facts, *missing)
 
 
 def _reasons(tried: list[Candidate]) -> Message:
@@ -248,28 +171,10 @@ def _reasons(tried: list[Candidate]) -> Message:
 def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
     if not order:
         return vendors()[:-1]
-    chosen = [facts for name in order for facts in _named(name.lower())]
+    chosen = [facts for name in order for facts in named(name.lower())]
     if vendors()[-1] in chosen:
         raise DeviceError(say("the CPU stands in no order: `fallback` says when it is taken"))
     return tuple(chosen)
-
-
-def _named(name: str) -> tuple[Facts, ...]:
-    """Return the devices that a name, a device type or an alias means.
-
-    Raises:
-        DeviceError: it means none.
-    """
-    known = vendors()
-    found = [facts for facts in known if facts.name == name]
-    found = found or [facts for facts in known if facts.device_type == name]
-    found = found or [facts for facts in known if name in facts.aliases]
-    if not found:
-        raise DeviceError(
-            say("unknown device `{name}`", name=name),
-            say("known: {names}", names=_list([facts.name for facts in known])),
-        )
-    return tuple(found)
 
 
 def _others(wanted: tuple[Facts, ...]) -> list[Facts]:
@@ -280,5 +185,5 @@ def _others(wanted: tuple[Facts, ...]) -> list[Facts]:
     ]  # fmt: skip
 
 
-def _list(names: tuple[str, ...] | list[str]) -> str:
+def _list(names: list[str]) -> str:
     return ", ".join(names)

@@ -25,6 +25,7 @@ MODULES = (
     "facts",
     "required",
     "names",
+    "presence",
     "detect",
     "dtypes",
     "randomness",

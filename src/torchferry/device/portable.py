@@ -16,12 +16,12 @@ from typing import Any
 
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
-from torchferry.device.detect import PREFERRED, choose
 from torchferry.device.dtypes import judge
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import Place, find, required, resolve
 from torchferry.device.precision import HALVES
+from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.ranks import collective
@@ -38,13 +38,20 @@ def chosen_kind() -> Facts:
         DeviceNotAvailableError: PREFERRED_DEVICE names one that is not there.
         DeviceError: `torch.cuda` of this program is redirected, so that it is shown CUDA devices elsewhere.
     """
+    _refuse_redirect()
+    facts, index = first_device()
+    if index is not None and (set_device := find(facts, "set_device")) is not None:
+        set_device(index)
+    return facts
+
+
+def _refuse_redirect() -> None:
     redirect = sys.modules.get("torchferry.shim.redirect")
     if redirect is not None and redirect.current() is not None:
         raise DeviceError(
             say("this program asks for its device by portable names, and its torch.cuda is redirected as well"),
             say("run it without `torchferry run` and without `torchferry.shim`: it finds the device by itself"),
         )
-    return choose("", (), "").facts
 
 
 def _has_card() -> bool:
@@ -105,18 +112,23 @@ def accelerator_type() -> str:
     return chosen_kind().device_type if _has_card() else _CUDA
 
 
+def accelerator_only(value: Any) -> Any:
+    """Return `value` where there is an accelerator, and None on the CPU: for arguments that take the index of a card.
+
+    Those are `device_ids` and `output_device` of DistributedDataParallel, and `device_id` of a process group.
+    """
+    return value if _has_card() else None
+
+
 def device_named(text: str) -> str:
     """Return a device that a setting or an option names; one of CUDA becomes that of this process: `cuda:1`, `npu:1`.
 
     Raises:
         DeviceError: the text begins with `cuda` and is no device.
     """
-    name, colon, index = str(text).partition(":")
-    if name != _CUDA:
+    if str(text).partition(":")[0] != _CUDA:
         return str(text)
-    if colon and not index.isdigit():
-        raise DeviceError(say("`{value}` is no device; write NAME or NAME:INDEX", value=text))
-    return device_string(index if colon else None)
+    return device_string(split_device(str(text))[1])
 
 
 def visible_devices_variable() -> str:
@@ -301,9 +313,8 @@ def _paths() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    path = _paths().get(name)
-    if path is not None:
-        return forwarded(name, path)
+    if name in _paths():
+        return forwarded(name, _paths()[name])
     if name in ("profile", "schedule", "tensorboard_trace_handler"):
         return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
     if name == "amp":

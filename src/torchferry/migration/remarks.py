@@ -43,8 +43,8 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
     yield from analysis.of_run
     if target.module == INSTALLED:
         yield say(
-            "The code is for every device; what {target} lacks is listed. It needs torchferry where it runs: write a "
-            "copy by `torchferry device vendor DIR` before the migration, and it needs nothing else.",
+            "The code is for every device; what {target} lacks is listed. It needs torchferry where it runs; "
+            "`--device-module file` writes a small file into the project instead.",
             target=target.title,
         )
     elif target.module:

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torchferry.backends.portable import is_own
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message, say
@@ -24,7 +23,7 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
-from torchferry.rules.portable import without_vendor
+from torchferry.rules.portable import below_path_changes, without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
@@ -180,14 +179,15 @@ class Engine:
         Raises:
             UnparsableError: the text of a Python file does not parse.
         """
+        target = self.target.at(document.path)
         if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
-            return Context(document.path, document.kind, document.source, self.target, self.options)
+            return Context(document.path, document.kind, document.source, target, self.options)
         file = PythonFile(document.path, document.source)
         names = Names(file, self.project)
-        context = PythonContext(file, names, self.target, self.options, self.project)
+        context = PythonContext(file, names, target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
-            context.shell = Context(document.path, Kind.SHELL, shell, self.target, self.options)
+            context.shell = Context(document.path, Kind.SHELL, shell, target, self.options)
         return context
 
     def check(self, context: Context, rules: Iterable[Rule], redirected: bool | None = None) -> tuple[Finding, ...]:
@@ -212,6 +212,8 @@ class Engine:
             found = [covered(finding) for finding in found]
         if self.target.module:
             found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
+            if isinstance(context, PythonContext) and self.target.needs_path(context.path):
+                found = below_path_changes(found, context.text)
         comments = Suppressions(suppressions(context.source))
         staying: dict[str, Message] = {}
         if isinstance(context, PythonContext) and found and not in_force:  # a redirected condition stays true
@@ -238,7 +240,7 @@ class Engine:
             if not chosen:
                 break
             fixed += _placed(document, chosen)
-            document = document.edited(all_edits(chosen, document, is_own(self.target)))
+            document = document.edited(all_edits(chosen, document, self.target.needs_path(entry.path)))
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
@@ -273,18 +275,20 @@ def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> lis
     Args:
         findings: The findings.
         document: The file.
-        own: Whether these modules are the project's own.
+        own: Whether these modules are found only behind changes of `sys.path`.
     """
     edits: list[Edit] = []
     modules: list[str] = []
+    uses: list[int] = []
     for finding in findings:
         edits += finding.edits
+        uses += [edit.start for edit in finding.edits if finding.imports]
         modules += [module for module in finding.imports if module not in modules]
     source = document.source
     absent = [module for module in modules if not binds_module(source.text, module)]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         behind = behind_path_changes(source.text) if own else 0
-        insertion = import_edit(source.text, absent, source.newline, behind=behind)
+        insertion = import_edit(source.text, absent, source.newline, behind=behind, uses=uses)
         if insertion is not None:
             edits.append(insertion)
     return list(dict.fromkeys(edits))

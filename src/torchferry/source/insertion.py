@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from torchferry.core.finding import Edit
 
@@ -60,15 +61,60 @@ def _changes_path(node: ast.AST) -> bool:
     return changed is not None and ast.unparse(changed) == "sys.path"
 
 
-def import_edit(text: str, modules: list[str], newline: str, ahead_of: str = "", behind: int = 0) -> Edit | None:
+def first_use_when_imported(text: str, offsets: Iterable[int]) -> int | None:
+    """Return where the first top-level statement begins that has one of some offsets and runs it with the import.
+
+    What stands in the body of a function runs later. None where there is none, or the text does not parse.
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = sorted({text.count("\n", 0, offset) + 1 for offset in offsets})
+    for statement in body:
+        first = min([statement.lineno, *(node.lineno for node in getattr(statement, "decorator_list", ()))])
+        inside = [line for line in lines if first <= line <= (statement.end_lineno or first)]
+        later = _lines_run_later(statement) if inside else set()
+        if any(line not in later for line in inside):
+            return _line_start(text, first)
+    return None
+
+
+def _lines_run_later(statement: ast.stmt) -> set[int]:
+    """Return the lines that bodies of functions have to themselves."""
+    found: set[int] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            head = max(
+                [node.lineno, *(part.end_lineno or 0 for part in ast.walk(node.args) if hasattr(part, "lineno"))]
+            )
+            first = max(node.body[0].lineno, head + 1)
+            if node.body[0].lineno == node.lineno:  # `def f(): return x`
+                first = node.lineno if not (node.args.defaults or node.args.kw_defaults) else first
+            found.update(range(first, (node.end_lineno or first) + 1))
+    return found
+
+
+def import_edit(
+    text: str, modules: list[str], newline: str, ahead_of: str = "", behind: int = 0, uses: Iterable[int] = ()
+) -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
 
     The place is behind the first import of torch that stands at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
     It goes before an import of `ahead_of`, a module below torch that exists only once `modules` are imported.
     A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed. It goes behind
-    `behind`, the beginning of a line.
+    `behind`, the beginning of a line, and ahead of the first of `uses`, offsets, that runs when the text is imported.
     """
+    edit = _import_edit(text, modules, newline, ahead_of, behind)
+    ahead = [use for use in uses if edit is not None and use < edit.start]
+    first = first_use_when_imported(text, ahead) if ahead else None
+    if edit is None or first is None or first >= edit.start:
+        return edit
+    return _edit(text, first, modules, newline)
+
+
+def _import_edit(text: str, modules: list[str], newline: str, ahead_of: str, behind: int) -> Edit | None:
     for match in _TORCH_IMPORT.finditer(text):
         if ahead_of and re.compile(rf"(?:from|import)[ \t]+{re.escape(ahead_of)}\b").match(text, match.start()):
             if _statement_end(text, match.start()) is not None:

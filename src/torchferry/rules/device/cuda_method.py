@@ -18,6 +18,7 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
+from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
@@ -76,6 +77,9 @@ class CudaMethod(Rule):
         loader = _loading_lambda(context, call)
         if loader is not None and not call.keywords and len(call.args) < 2:
             return self._loading(context, call, loader, message)
+        if isinstance(call.func, ast.Attribute) and is_storage(context, call.func.value):
+            message = say("a storage has `.cuda()`, and no `.to(device)` that every torch has; move its tensor instead")
+            return self.finding(context, (start, last), message, Grade.MANUAL)
         if chosen is None:
             behind = context.text.index("(", end) + 1
             text = f"{written}, " if call.keywords else written
@@ -91,8 +95,10 @@ class CudaMethod(Rule):
         place = context.file.span(chosen)
         if isinstance(chosen, ast.Constant) and chosen.value is None:
             edits.append(Edit(*place, written))
-        elif not context.devices.values.holds(chosen):
-            indexed = indexed_device(context, chosen)
+        elif is_surely_device(context, chosen):
+            imports = ()
+        elif context.target.module or not context.devices.values.holds(chosen):
+            indexed = indexed_device(context, chosen)  # in portable code it takes devices and None as well
             indexed = quoted_for(context, call, indexed) if indexed is not None else None
             if indexed is None:
                 return self.finding(context, (start, last), message, Grade.MANUAL)
@@ -100,8 +106,12 @@ class CudaMethod(Rule):
             sure = isinstance(chosen, ast.Constant) or context.target.module
             grade = Grade.SAFE if sure else Grade.UNSAFE
             edits.append(Edit(*place, indexed))
-        else:
-            imports = ()
+        else:  # `.cuda(None)` is the current card, and `.to(None)` moves nothing
+            text = context.file.text(chosen)
+            either = quoted_for(context, call, f"{device} if {text} is None else {text}")
+            if either is None or not isinstance(chosen, (ast.Name, ast.Attribute)):
+                return self.finding(context, (start, last), message, Grade.MANUAL)
+            edits.append(Edit(*place, either))
         if len(call.args) > 1:  # .cuda(device, non_blocking)
             second, _ = context.file.span(call.args[1])
             edits.append(Edit(second, second, "non_blocking="))

@@ -16,6 +16,11 @@ _PLAIN_LITERAL = re.compile(r"[rRuU]?([\"'])[^\"'\\]*\1\Z")
 _FIRST_ARGUMENT = frozenset({"startswith", "autocast", "GradScaler", "get_autocast_dtype", "is_autocast_enabled"})
 """Functions whose first argument asks for the type of an accelerator, or names it where the CPU is not meant."""
 
+_TYPE_NAME = re.compile(r"(?:\A|_)device_?type\Z", re.IGNORECASE)
+"""Names of variables, arguments and settings that hold the type of a device."""
+
+_DEPTH = 4
+
 
 def word_edits(context: PythonContext, node: ast.Constant, word: str, replacement: str) -> list[Edit]:
     """Return edits that replace `word` inside a string literal, or inside a literal part of an f-string.
@@ -54,7 +59,7 @@ def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
         text = f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
     else:
         text = asked
-    return call_edits(context, whole, text)
+    return _default_edits(context, whole, text) or call_edits(context, whole, text)
 
 
 def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
@@ -78,6 +83,55 @@ def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     return [Edit(start, end, f" {written}" if glued else written)]
 
 
+def _default_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
+    """Return the edits that ask for a device when a function is called, rather than when its default is evaluated.
+
+    The default becomes None, and the function begins with the question. Nothing where the default is more than the
+    string, or a device of it: such an expression was evaluated with the import before.
+    """
+    file = context.file
+    default: ast.AST = node
+    parent = file.parents.get(default)
+    if (
+        isinstance(parent, ast.Call)
+        and context.names.qualified(parent.func) == "torch.device"
+        and len(parent.args) == 1
+    ):
+        start, end = file.span(parent)
+        inner = file.span(node)
+        text = context.text[start : inner[0]] + text + context.text[inner[1] : end]
+        default, parent = parent, file.parents.get(parent)
+    function = file.parents.get(parent) if isinstance(parent, ast.arguments) else None
+    if not isinstance(parent, ast.arguments) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    name = _argument_of(parent, default)
+    body = [item for item in function.body if not _is_constant(item)]
+    if not name or not body or _SCRIPTED.search(context.text) or "\n" in text:
+        return []
+    first, _ = file.span(body[0])
+    decorators = getattr(body[0], "decorator_list", ())
+    if decorators:
+        first = file.span(decorators[0])[0] - 1
+    line = context.text.rfind("\n", 0, first) + 1
+    indent = context.text[line:first]
+    if indent.strip() or line <= file.span(parent.args[-1] if parent.args else default)[0]:
+        return []
+    newline, step = context.source.newline, "\t" if "\t" in indent else "    "
+    question = f"{indent}if {name} is None:{newline}{indent}{step}{name} = {text}{newline}"
+    return [Edit(*file.span(default), "None"), Edit(line, line, question)]
+
+
+_SCRIPTED = re.compile(r"\bjit\.script|\bjit_script|\boverload\b")
+"""Functions that torch compiles from their source cannot ask a module of the project."""
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, an ellipsis or `pass`."""
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
+
+
 def asked_when_run(
     rule: Rule, context: PythonContext, node: ast.Constant, use: str, message: Message, grade: Grade = Grade.SAFE
 ) -> Finding:
@@ -89,20 +143,59 @@ def asked_when_run(
     return rule.finding(context, literal_span(context, node), message, grade, edits, imports=portable_imports(context))
 
 
-def is_question(context: PythonContext, node: ast.expr) -> bool:
+def is_question(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
     """Whether a device string is compared with, or names the kind of accelerator, rather than a place for tensors."""
     child: ast.AST = node
     parent = context.file.parents.get(child)
-    while isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+    while isinstance(parent, (ast.Tuple, ast.List, ast.Set)) or (
+        isinstance(parent, ast.IfExp) and child is not parent.test
+    ):
         child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.arguments):
+        return _TYPE_NAME.search(_argument_of(parent, child)) is not None
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and parent.value is child:
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        return any(_holds_type(context, target, depth) for target in targets)
     if isinstance(parent, ast.Compare):
         return True
     if isinstance(parent, ast.Dict):
         return child in parent.keys
     if isinstance(parent, ast.keyword):
         call = context.file.parents.get(parent)
-        return parent.arg == "device_type" or (isinstance(call, ast.Call) and last_name(call.func) in _FIRST_ARGUMENT)
+        return bool(parent.arg and _TYPE_NAME.search(parent.arg)) or (
+            isinstance(call, ast.Call) and last_name(call.func) in _FIRST_ARGUMENT
+        )
     return isinstance(parent, ast.Call) and child in parent.args[:1] and last_name(parent.func) in _FIRST_ARGUMENT
+
+
+def _argument_of(arguments: ast.arguments, default: ast.AST) -> str:
+    """Return the name of the argument that has a default."""
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    for argument, value in zip(reversed(ordered), reversed(arguments.defaults)):  # noqa: B905 - fewer have one
+        if value is default:
+            return argument.arg
+    return next(
+        (name.arg for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is default),
+        "",
+    )
+
+
+def _holds_type(context: PythonContext, target: ast.expr, depth: int) -> bool:
+    """Whether a variable holds the type of a device: by its name, or because every use of it means one."""
+    if isinstance(target, (ast.Name, ast.Attribute)) and _TYPE_NAME.search(last_name(target)):
+        return True
+    if not isinstance(target, ast.Name) or depth > _DEPTH:
+        return False
+    scope = context.names.variable_scope(target.id, context.file.scope(target))
+    if scope is None or (scope is context.file.tree and _is_taken(context, target.id)):
+        return False
+    uses = context.names.uses(target.id, scope)
+    return bool(uses) and all(is_question(context, use, depth + 1) for use in uses)
+
+
+def _is_taken(context: PythonContext, name: str) -> bool:
+    """Whether another module of the project takes a variable of this one."""
+    return context.project is not None and any(True for _ in context.project.importers(context.path, name))
 
 
 def is_load_location(context: PythonContext, node: ast.expr) -> bool:

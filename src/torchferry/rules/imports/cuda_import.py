@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.backends.portable import is_own
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
@@ -188,7 +187,7 @@ def _module_path(context: PythonContext, found: str) -> str | None:
 
 def _later(context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> list[Edit] | None:
     """Return the edits that import from the project's own module where it is found: behind changes of `sys.path`."""
-    behind = behind_path_changes(context.text) if is_own(context.target) else 0
+    behind = behind_path_changes(context.text) if context.target.needs_path(context.path) else 0
     start, end = context.file.span(statement)
     line = context.source.starts[statement.lineno - 1]
     rest = context.text[end:].partition("\n")[0].strip()

@@ -1,0 +1,139 @@
+"""The module with the portable names that `migrate --style portable` writes: chosen, placed, and written with it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchferry.backends.portable import INSTALLED, PortableTarget
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say
+from torchferry.core.vendored import FIRST, SMALL
+from torchferry.migration.plan import Plan
+from torchferry.migration.transaction import Write
+from torchferry.rules.kept import STEMS
+from torchferry.source.copied import Place, Placement, place_module
+from torchferry.source.portable_uses import EVERY, names_used
+from torchferry.source.tree import Listing
+
+DEVICE_MODULES = ("file", "package", "torch")
+"""A file in the project with the names that it uses; the installed torchferry; or torch's own `torch.accelerator`."""
+
+NAME = "device_utils.py"
+"""What the file is called."""
+
+_WORDS = tuple(stem.encode() for stem in (*STEMS, "accelerator", "mixed", "autocast"))
+
+
+def portable_target(target: Target, root: Path, listing: Listing, choice: str) -> tuple[PortableTarget, Placement]:
+    """Return the target that writes portable names, and where each file of the project finds them.
+
+    Args:
+        target: The vendor whose limits are listed.
+        root: The project's folder.
+        listing: Its files.
+        choice: One of `DEVICE_MODULES`.
+    """
+    if choice == "package":
+        return PortableTarget(target.backend, target.version, INSTALLED), Placement({}, ())
+    placement = place_module(root, listing, _WORDS, NAME)
+    modules = {path: place.module for path, place in placement.of_file.items()}
+    nearby = {path for path, place in placement.of_file.items() if place.folder == path.rpartition("/")[0]}
+    module = next(
+        iter(sorted(set(modules.values()), key=list(modules.values()).count, reverse=True)), NAME[: -len(".py")]
+    )
+    return PortableTarget(target.backend, target.version, module, modules, frozenset(nearby)), placement
+
+
+def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
+    """Add the files with the portable names to a plan: those that are new, and those that lack a name.
+
+    Raises:
+        TorchferryError: a file stands there that torchferry did not write, or one that lacks a name was edited.
+    """
+    written = {write.path: write.after for write in planned.writes}
+    added = []
+    for place in sorted(set(placement.of_file.values())):
+        used: set[str] = set()
+        for path, of_file in placement.of_file.items():
+            if of_file == place:
+                used |= names_used(_text(root, path, written), place.module)
+        if used:
+            added += _module_file(root, place, used)
+    if not added:
+        return planned
+    return planned._replace(writes=sorted([*planned.writes, *added], key=lambda write: write.path))
+
+
+def _text(root: Path, path: str, written: dict[str, bytes]) -> str:
+    data = written.get(path)
+    if data is None:
+        try:
+            data = (root / path).read_bytes()
+        except OSError:
+            return ""
+    return data.decode("utf-8", "replace")
+
+
+def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
+    """Yield the write of one file, if it is new or lacks a name."""
+    from torchferry.device.one_file import untouched
+    from torchferry.device.small_file import offered, small_file
+
+    used = set(offered()) if EVERY in used else used & offered()
+    path = root / place.path
+    if not used:
+        return
+    if not path.exists() and not path.is_symlink():
+        yield Write(place.path, None, small_file(used).encode())
+        return
+    if path.is_symlink() or not path.is_file():
+        raise TorchferryError(say("{path} is not a file", path=path))
+    data = path.read_bytes()
+    text = data.decode("utf-8", "replace")
+    first = text.partition("\n")[0]
+    if not first.startswith(FIRST):
+        raise TorchferryError(
+            say("{path} is there, and torchferry did not write it", path=path),
+            say("rename it, or write the file elsewhere before the migration: `torchferry device vendor DIR`"),
+        )
+    if SMALL not in first:  # the whole manager has every name
+        return
+    there = _exported(text)
+    if used <= there:
+        return
+    if not untouched(text):
+        raise TorchferryError(
+            say(
+                "{path} was edited since torchferry wrote it, and lacks {names}",
+                path=path,
+                names=", ".join(sorted(used - there)),
+            ),
+            say("keep your changes in another file, remove this one and migrate again"),
+        )
+    yield Write(place.path, data, small_file(used | there & offered()).encode())
+
+
+def _exported(text: str) -> set[str]:
+    """Return the names that a file lists in `__all__`."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    for statement in body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            return {str(item.value) for item in ast.walk(statement.value) if isinstance(item, ast.Constant)}
+    return set()
+
+
+def placement_remarks(placement: Placement) -> Iterator[Message]:
+    """Yield what there is to know about programs that cannot find the file as they are started."""
+    for path in placement.unreachable:
+        yield say(
+            "`{path}` is started as a program and imported from another folder; start it as a module (`python -m`), or "
+            "put that folder on Python's path, since it imports `{module}`.",
+            path=path,
+            module=placement.of_file[path].module,
+        )

@@ -1,0 +1,109 @@
+"""Objects with torch's device methods that are no tensors and lack some of theirs, and values that name a device."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from torchferry.rules.base import PythonContext
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import assigned_value
+
+_DEPTH = 4
+_STORAGE_NAME = re.compile(r"(?:\A|_)storage\Z")
+_STORAGE_METHODS = frozenset({"storage", "untyped_storage", "typed_storage"})
+_STORAGE_CLASS = re.compile(r"\A[A-Z][A-Za-z0-9]*Storage\Z")
+_PACKED_NAME = re.compile(r"(?:\A|_)packed(?:_seq(?:uence)?)?\Z")
+_PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
+
+
+def is_storage(context: PythonContext, receiver: ast.expr, depth: int = 0) -> bool:
+    """Whether an object is the storage of a tensor, which takes no `.to(device)` as a tensor does."""
+    if isinstance(receiver, ast.Name):
+        return _STORAGE_NAME.search(receiver.id) is not None or any(
+            is_storage(context, value, depth + 1) for value in _assigned(context, receiver, depth)
+        )
+    if not isinstance(receiver, ast.Call):
+        return False
+    callee = last_name(receiver.func)
+    return (isinstance(receiver.func, ast.Attribute) and callee in _STORAGE_METHODS) or bool(
+        _STORAGE_CLASS.match(callee)
+    )
+
+
+def is_packed_sequence(context: PythonContext, receiver: ast.expr, depth: int = 0) -> bool:
+    """Whether an object is a `PackedSequence`, which has `is_cuda` and no `device`: its `data` has one."""
+    if isinstance(receiver, ast.Call):
+        callee = last_name(receiver.func)
+        moved = isinstance(receiver.func, ast.Attribute) and callee in ("to", "cuda", "cpu", "pin_memory")
+        if moved and isinstance(receiver.func, ast.Attribute):
+            return depth < _DEPTH and is_packed_sequence(context, receiver.func.value, depth + 1)
+        return callee in _PACKING
+    if not isinstance(receiver, ast.Name):
+        return False
+    if _PACKED_NAME.search(receiver.id) or any(
+        is_packed_sequence(context, value, depth + 1) for value in _assigned(context, receiver, depth)
+    ):
+        return True
+    annotations = (binding.annotation for binding in context.names.bindings(receiver) if isinstance(binding, ast.arg))
+    return any(found is not None and "PackedSequence" in ast.unparse(found) for found in annotations) or (
+        _is_tested(context, receiver)
+    )
+
+
+def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:
+    """Whether a value is a device or its name, and neither None, an index, nor something that is not known."""
+    if depth > _DEPTH:
+        return False
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str)
+    if isinstance(value, ast.JoinedStr):
+        return True
+    if isinstance(value, ast.Call):
+        return context.names.qualified(value.func) == "torch.device"
+    if isinstance(value, ast.IfExp):
+        return all(is_surely_device(context, branch, depth + 1) for branch in (value.body, value.orelse))
+    if isinstance(value, ast.Attribute):  # a tensor's; what other objects hold under that name may be None
+        owner = value.value
+        return value.attr == "device" and not (isinstance(owner, ast.Name) and _SETTINGS.search(owner.id))
+    if not isinstance(value, ast.Name):
+        return False
+    bindings = context.names.bindings(value)
+    return bool(bindings) and all(_binds_device(context, binding, depth) for binding in bindings)
+
+
+_SETTINGS = re.compile(
+    r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I
+)
+
+
+def _binds_device(context: PythonContext, binding: ast.AST, depth: int) -> bool:
+    if isinstance(binding, ast.arg):
+        return binding.annotation is not None and context.names.qualified(binding.annotation) == "torch.device"
+    assigned = assigned_value(context.file, binding)
+    return assigned is not None and is_surely_device(context, assigned, depth + 1)
+
+
+def _assigned(context: PythonContext, name: ast.Name, depth: int) -> list[ast.expr]:
+    if depth > _DEPTH:
+        return []
+    values = (assigned_value(context.file, binding) for binding in context.names.bindings(name))
+    return [value for value in values if value is not None]
+
+
+def _is_tested(context: PythonContext, name: ast.Name) -> bool:
+    """Whether the function asks `isinstance(name, PackedSequence)`."""
+    function = context.file.enclosing_function(name)
+    for reference in context.names.references("torch"):
+        if not reference.name.endswith(".PackedSequence") or isinstance(reference.node, ast.alias):
+            continue
+        call = context.file.parents.get(reference.node)
+        if (
+            isinstance(call, ast.Call)
+            and last_name(call.func) == "isinstance"
+            and isinstance(call.args[0], ast.Name)
+            and call.args[0].id == name.id
+            and context.file.enclosing_function(call) is function
+        ):
+            return True
+    return False
