@@ -1,7 +1,7 @@
-"""`torch.compile`: what a program asks of a tensor's device while its code is traced.
+"""What a program asks of a tensor's device while its code is traced: `torch.compile`, `torch.export`, `make_fx`.
 
-torch answers these questions from its own record of the tensor, past the tensor's attributes. The one who asks is the
-module whose code is traced.
+A tracer answers these questions from its own record of the tensor, past the attributes of `torch.Tensor`. The one who
+asks is the module whose code is traced.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from typing import Any
 from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.tensors import shown_device
 from torchferry.shim.viewers import Viewers
+
+_OWN_DEVICE = (
+    ("torch._subclasses.fake_tensor", "FakeTensor"),
+    ("torch.nn.utils._expanded_weights.expanded_weights_impl", "ExpandedWeight"),
+    ("torch.distributed.tensor._shards_wrapper", "LocalShardsWrapper"),
+)
+"""torch's tensor classes with an attribute `device` of their own: `torch.export` and `make_fx` trace with the first."""
 
 
 def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
-    """Redirect the tracer, once it is imported; a torch whose tracer is built otherwise keeps its own answers."""
+    """Redirect each tracer, once it is imported; a torch whose tracer is built otherwise keeps its own answers."""
 
     def step(module: ModuleType) -> None:
         tensor = module.TensorVariable
@@ -28,6 +36,18 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
                 patches.set(tensor, name, _shown(original, name, module, devices, viewers))
 
     patches.when_imported("torch._dynamo.variables.tensor", step)
+    for path, name in _OWN_DEVICE:
+        patches.when_imported(path, _show_device(patches, name, devices, viewers))
+
+
+def _show_device(patches: Patches, name: str, devices: Devices, viewers: Viewers) -> Callable[[ModuleType], None]:
+    def step(module: ModuleType) -> None:
+        kind: Any = getattr(module, name, None)
+        own = vars(kind).get("device") if isinstance(kind, type) else None
+        if isinstance(own, property) and own.fget is not None:
+            patches.set(kind, "device", property(shown_device(own.fget, devices, viewers), own.fset, own.fdel))
+
+    return step
 
 
 def _shown(

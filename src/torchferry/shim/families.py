@@ -42,7 +42,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     """Make every patch and return the devices that they translate."""
     devices = Devices(target.backend, sites)
     viewers = Viewers(target)
-    resolver = Resolver(target, devices)
+    resolver = Resolver(target, devices, viewers)
     cards = Cards(target)
     cards.patch(patches)  # first: what follows keeps what it finds there
     tensors.patch(patches, devices, viewers)
@@ -64,6 +64,6 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     default_type.patch(patches, devices)
     library_questions.patch(patches)
     registrations.patch(patches, devices, viewers)
-    private.patch(patches, target)
+    private.patch(patches, target, viewers)
     fallback.patch(patches, devices)
     return devices
