@@ -169,4 +169,46 @@ with torch.autograd.profiler.emit_nvtx():
     ),
 ]
 
-ALL = [*TRACING, *ASKED]
+KERNELS = [
+    Program(
+        "inductor without a code generator for the card",
+        """
+import torch
+torch.compile(lambda x: x.to("cuda") * 2)(torch.ones(2))
+""",
+        "...NotImplementedError: torchferry: `torch.compile` with inductor generates no code for ",
+        {PTEX: "...has no `torch.compile`"},
+    ),
+    Program(
+        "extensions with CUDA sources say what they need",
+        """
+from torch.utils import cpp_extension
+calls = {
+    "load": lambda: cpp_extension.load("mine", ["mine.cpp", "mine_kernel.cu"]),
+    "one source": lambda: cpp_extension.load(name="mine", sources="mine_kernel.cu"),
+    "load_inline": lambda: cpp_extension.load_inline("mine", "", "__global__ void f() {}"),
+    "CUDAExtension": lambda: cpp_extension.CUDAExtension("mine", ["mine.cpp", "mine_kernel.cu"]),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except NotImplementedError as error:
+        text = str(error)
+        sources = ("mine_kernel.cu", "cuda_sources")[name == "load_inline"]
+        print(name, text.startswith("torchferry: the extension `mine` has CUDA sources"), sources in text)
+        print("port" in text, "CUDA_HOME" in text)
+""",
+        "\n".join(f"{name} True True\nTrue False" for name in ("load", "one source", "load_inline", "CUDAExtension")),
+    ),
+    Program(
+        "a build that looks for the CUDA toolkit says that there is none",
+        """
+from torch.utils import cpp_extension
+cpp_extension.CUDA_HOME = None
+cpp_extension._join_cuda_home("bin", "nvcc")
+""",
+        "...NotImplementedError: torchferry: the build of an extension needs the CUDA toolkit, which ",
+    ),
+]
+
+ALL = [*TRACING, *ASKED, *KERNELS]

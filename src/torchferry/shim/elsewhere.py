@@ -10,6 +10,7 @@ from typing import Any
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.shim import extensions
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
@@ -25,6 +26,7 @@ _OWN_FAMILY = (
     "torch.set_autocast",
     "torch.is_autocast",
     "torch.accelerator.",
+    *(f"torch.utils.cpp_extension.{name}" for name in extensions.NAMES),
 )
 """Patched by a family of their own, or left alone by policy (`torch.version.cuda` tells what torch was built for)."""
 

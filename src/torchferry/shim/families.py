@@ -12,6 +12,7 @@ from torchferry.shim import (
     compiling,
     default_type,
     elsewhere,
+    extensions,
     factories,
     fallback,
     generators,
@@ -51,6 +52,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     generators.patch(patches, resolver, viewers)
     collectives.patch(patches, resolver.parameters, viewers)
     elsewhere.patch(patches, resolver, viewers)
+    extensions.patch(patches, resolver, viewers)
     amp.patch(patches, resolver, viewers)
     profiling.patch(patches, resolver, viewers)
     serialization.patch(patches, devices)
@@ -60,7 +62,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     streams.patch(patches, resolver, viewers)
     accelerator.patch(patches, resolver, viewers, cards)
     scripting.patch(patches, devices)
-    compiling.patch(patches, devices, viewers)
+    compiling.patch(patches, resolver, viewers)
     default_type.patch(patches, devices)
     library_questions.patch(patches)
     registrations.patch(patches, devices, viewers)

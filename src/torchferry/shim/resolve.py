@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
 from types import ModuleType
 from typing import Any, NoReturn
