@@ -14,6 +14,7 @@ from torchferry.shim import (
     elsewhere,
     extensions,
     factories,
+    failures,
     fallback,
     generators,
     library_questions,
@@ -68,4 +69,5 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     registrations.patch(patches, devices, viewers)
     private.patch(patches, target, viewers)
     fallback.patch(patches, devices)
+    failures.patch(patches, target)
     return devices
