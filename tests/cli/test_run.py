@@ -102,6 +102,27 @@ def test_forked_and_spawned_children_are_redirected(tmp_path: Path) -> None:
     assert done.stderr.count("torch.cuda of this program runs on") == 1
 
 
+GUARDED = """
+import sys, torch, torch.multiprocessing as mp
+def work(rank):
+    if torch.cuda.is_available():
+        import my_ext_cuda
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2) if "--spawn" in sys.argv else work(0)
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--spawn"]])
+def test_an_extension_behind_a_guard_of_the_program_is_explained_once(arguments: list[str], tmp_path: Path) -> None:
+    done = rehearsed("musa", "python", program(tmp_path, GUARDED), *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    error, _, said = done.stderr.partition("torchferry: program.py:5 needs the extension `my_ext_cuda`")
+    assert "No module named 'my_ext_cuda'" in error
+    assert "the guard at program.py:4 led there: `if torch.cuda.is_available():`" in said
+    assert "port it" in said
+    assert "torchferry: program.py:5" not in said
+
+
 VISIBLE = """
 import os, subprocess, sys, torch
 if "--child" not in sys.argv:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import linecache
 import random
 import sys
 import warnings
@@ -16,7 +17,9 @@ from types import ModuleType
 
 def run(code: str) -> str:
     """Return what a program prints, and the error that ends it."""
-    module = ModuleType("program")
+    module = sys.modules["program"] = ModuleType("program")
+    module.__file__ = "program.py"  # scripts and exports look for the source of what they compile
+    linecache.cache["program.py"] = (len(code), None, code.splitlines(keepends=True), "program.py")
     written = io.StringIO()
     with contextlib.redirect_stdout(written), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -14,11 +14,12 @@ import pytest
 from tests.shim.objects import ALL as OBJECTS
 from tests.shim.programs import ALL as PROGRAMS
 from tests.shim.programs import GCU, MUSA, NPU, PTEX, SDAA, Program
+from tests.shim.tracing import ALL as TRACING
 from torchferry.core import env
 
 pytest.importorskip("torch")
 
-ALL = [*PROGRAMS, *OBJECTS]
+ALL = [*PROGRAMS, *OBJECTS, *TRACING]
 TARGETS = [NPU, MUSA, SDAA, GCU, PTEX]
 
 

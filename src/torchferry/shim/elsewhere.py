@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -9,8 +10,10 @@ from typing import Any
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.shim import extensions
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
+from torchferry.shim.signatures import parameters
 from torchferry.shim.viewers import Viewers
 
 _OWN_FAMILY = (
@@ -23,11 +26,15 @@ _OWN_FAMILY = (
     "torch.set_autocast",
     "torch.is_autocast",
     "torch.accelerator.",
+    *(f"torch.utils.cpp_extension.{name}" for name in extensions.NAMES),
 )
 """Patched by a family of their own, or left alone by policy (`torch.version.cuda` tells what torch was built for)."""
 
 
 _FINDER = "__getattr__"
+
+_ENABLED = "enabled"
+"""Parameter of what can be made without effect, such as `emit_nvtx`."""
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
@@ -109,4 +116,22 @@ def _redirect(patches: Patches, resolver: Resolver, viewers: Viewers, owner: Any
 def _refuse(patches: Patches, original: type, refusal: Any, name: str) -> None:
     """Let a class that the card lacks raise when it is used; it stays itself, since programs compare types."""
     if not issubclass(original, BaseException) and "__init__" in vars(original):
-        patches.set(original, "__init__", refusal.__init__, name)
+        patches.set(original, "__init__", _unless_disabled(vars(original)["__init__"], refusal.__init__), name)
+
+
+def _unless_disabled(original: Callable[..., Any], refuse: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what refuses, except where the caller says `enabled=False`: that does nothing on any device."""
+    try:
+        names = parameters(original)
+    except (TypeError, ValueError):  # a class of C++ without a signature
+        return refuse
+    if _ENABLED not in names:
+        return refuse
+    position = names.index(_ENABLED)
+
+    @functools.wraps(original)
+    def init(*args: Any, **kwargs: Any) -> Any:
+        enabled = args[position] if position < len(args) else kwargs.get(_ENABLED, True)
+        return refuse(*args, **kwargs) if enabled else original(*args, **kwargs)
+
+    return init

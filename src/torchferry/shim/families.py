@@ -12,7 +12,9 @@ from torchferry.shim import (
     compiling,
     default_type,
     elsewhere,
+    extensions,
     factories,
+    failures,
     fallback,
     generators,
     library_questions,
@@ -42,7 +44,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     """Make every patch and return the devices that they translate."""
     devices = Devices(target.backend, sites)
     viewers = Viewers(target)
-    resolver = Resolver(target, devices)
+    resolver = Resolver(target, devices, viewers)
     cards = Cards(target)
     cards.patch(patches)  # first: what follows keeps what it finds there
     tensors.patch(patches, devices, viewers)
@@ -51,6 +53,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     generators.patch(patches, resolver, viewers)
     collectives.patch(patches, resolver.parameters, viewers)
     elsewhere.patch(patches, resolver, viewers)
+    extensions.patch(patches, resolver, viewers)
     amp.patch(patches, resolver, viewers)
     profiling.patch(patches, resolver, viewers)
     serialization.patch(patches, devices)
@@ -60,10 +63,11 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     streams.patch(patches, resolver, viewers)
     accelerator.patch(patches, resolver, viewers, cards)
     scripting.patch(patches, devices)
-    compiling.patch(patches, devices, viewers)
+    compiling.patch(patches, resolver, viewers)
     default_type.patch(patches, devices)
     library_questions.patch(patches)
     registrations.patch(patches, devices, viewers)
-    private.patch(patches, target)
+    private.patch(patches, target, viewers)
     fallback.patch(patches, devices)
+    failures.patch(patches, target)
     return devices

@@ -12,7 +12,7 @@ from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.shim import refusing
+from torchferry.shim import failures, refusing
 from torchferry.shim.redirect import Redirect, current, enable, untested
 from torchferry.shim.sites import collect
 from torchferry.shim.visible import hidden
@@ -52,6 +52,8 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
             print(
                 f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
             )
+        for text in failures.told(str(mark)):
+            print(f"torchferry: {text}", file=sys.stderr)
         if code == exitcodes.CLEAN and refusing.refused_somewhere(str(mark)):
             text = say("a process of the command had no card, and the command ended well all the same: exit code 2")
             print(f"torchferry: {text}", file=sys.stderr)

@@ -22,6 +22,21 @@ from torchferry.shim.viewers import Viewers
 QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_tf32_supported"})
 """What a library asks in order to choose its device: those that know the card are told the truth."""
 
+_AMP_QUESTION = "amp_definitely_not_available"
+"""Asked in `torch.cuda.amp`, by whom mixed precision on CUDA concerns: it is there where a device is."""
+
+_DESCRIPTIONS = frozenset(
+    {
+        "get_arch_list",
+        "get_device_capability",
+        "get_device_name",
+        "get_device_properties",
+        "get_gencode_flags",
+        "is_initialized",
+    }
+)
+"""What describes CUDA itself: torch's modules ask it to know about CUDA, not about the card."""
+
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.cuda`; a name that several of its modules share leads to one thing everywhere."""
@@ -35,7 +50,7 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             elif path in listed if name.startswith("_") else _belongs(path, module, original):
                 value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
                 patches.set(module, name, value, path)
-    patches.set(torch.cuda, "_lazy_init", _nothing)
+    patches.set(torch.cuda, "_lazy_init", _begun_by(torch.cuda._lazy_init))
     patches.set(torch.cuda, "_lazy_call", _now)
 
 
@@ -55,8 +70,17 @@ def _belongs(path: str, module: ModuleType, value: Any) -> bool:
     return callable(value) and getattr(value, "__module__", "") == module.__name__
 
 
-def _nothing() -> None:
-    """What torch calls before it makes something on CUDA: the card starts with its first operator."""
+def _begun_by(original: Callable[[], None]) -> Callable[[], None]:
+    """Return what torch calls before it makes something on CUDA: the card starts with its first operator.
+
+    Functions of `torch.cuda` itself run only where torch is told the truth, that there is no CUDA.
+    """
+
+    def lazy_init() -> None:
+        if f"{sys._getframe(1).f_globals.get('__name__', '')}.".startswith(f"{cuda.NAMESPACE}."):
+            original()
+
+    return lazy_init
 
 
 def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - torch's name
@@ -66,10 +90,22 @@ def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - t
 
 def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewers: Viewers) -> Any:
     if name == "get_device_properties":
-        return describe(resolver.counterpart(path, original, quiet=True), resolver.target)
+        shown = describe(resolver.counterpart(path, original, quiet=True), resolver.target)
+        return viewers.answer(original, shown)
+    if name == _AMP_QUESTION:
+        return viewers.answer(original, _amp_question(resolver))
     value = resolver.counterpart(path, original)
     if name == "get_device_capability":
-        return answered(value, path, resolver.target)
-    if name in QUESTIONS and callable(original):
+        value = answered(value, path, resolver.target)
+    if (name in QUESTIONS or name in _DESCRIPTIONS) and callable(original):
         return viewers.answer(original, value)
     return value
+
+
+def _amp_question(resolver: Resolver) -> Callable[[], bool]:
+    available = resolver.counterpart("torch.cuda.is_available", torch.cuda.is_available)
+
+    def amp_definitely_not_available() -> bool:
+        return not available()
+
+    return amp_definitely_not_available

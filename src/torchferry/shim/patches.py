@@ -76,6 +76,8 @@ class Patches:
 
         def find(module: Any) -> Any:
             if original is ABSENT or not viewers.sees_card():
+                if value is ABSENT:
+                    raise AttributeError(name)
                 return value
             return vars(module)[name]
 
@@ -86,6 +88,10 @@ class Patches:
 
         setattr(type(module), name, property(find, replace))
         self.names.append(f"{module.__name__}.{name}")
+
+    def hide(self, module: ModuleType, name: str, viewers: Viewers) -> None:
+        """Let a name of a module be absent for the program, and for those who see the card what it is."""
+        self.set_view(module, name, ABSENT, viewers)
 
     def set_item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Put `value` under `key` of a dictionary."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
 from types import ModuleType
 from typing import Any, NoReturn
@@ -16,14 +16,19 @@ from torchferry.shim.devices import Devices
 from torchferry.shim.marks import marks
 from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import ABSENT
+from torchferry.shim.viewers import Viewers
 from torchferry.shim.warned import warn_user
 
 _LEFT_OUT = frozenset(
     f"{module}.{name}"
     for module in (cuda.NAMESPACE, f"{cuda.NAMESPACE}.memory")
-    for name in ("empty_cache", "ipc_collect")
+    for name in ("empty_cache", "init", "ipc_collect")
 )
 """Return nothing and change no result: where the card has nothing like it, a call is left out, and that is said."""
+
+
+_FIGURES = frozenset({"memory", "telemetry"})
+"""Groups of names that measure: without CUDA torch's own answer 0, which nobody measured."""
 
 
 class NotThereError(LookupError):
@@ -56,9 +61,10 @@ def find(path: str) -> Any:
 class Resolver:
     """Makes the card's counterparts of CUDA's names."""
 
-    def __init__(self, target: Target, devices: Devices) -> None:
+    def __init__(self, target: Target, devices: Devices, viewers: Viewers) -> None:
         self.target = target
         self.devices = devices
+        self._viewers = viewers
         self.parameters = Parameters(target.backend, devices)
         self._marks = marks(target)
 
@@ -79,8 +85,6 @@ class Resolver:
             use = namespace + name.removeprefix(cuda.NAMESPACE)  # the installed plugin tells what no source does
             if callable(original):
                 return self._when_used(row, use, original)
-        elif row.status == "missing" and name in _LEFT_OUT:
-            return self._left_out(row, original)
         elif row.status not in REWRITTEN:
             return self._lacking(name, row, original)
         elif row.extra.get("called"):
@@ -168,13 +172,19 @@ class Resolver:
         return nothing
 
     def _lacking(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
+        if name in _LEFT_OUT and callable(original):
+            return self._left_out(row, original)
         instead = self._marks.get(name)
         if instead is None:
             return self.refusal(name, row, original, absent=absent)
         return instead if self.devices.sites is None else self.devices.sites.noted(name, instead)
 
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
-        """Return what raises when the program uses a name that the card does not have."""
+        """Return what raises when the program uses a name that the card does not have.
+
+        torch's own modules ask `torch.cuda` on behalf of other devices, too. They are answered by torch's own function,
+        as they are without the redirect, and get the reason only where that one raises.
+        """
         message = self.why(name, row, absent=absent)
 
         def fail(*args: Any, **kwargs: Any) -> Any:
@@ -186,8 +196,11 @@ class Resolver:
             if issubclass(original, BaseException):
                 return original  # it stands in `except`, where it catches nothing
             return _Lacking(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
-        fail.__name__ = fail.__qualname__ = name.rpartition(".")[2]
-        return fail
+        refuse = fail
+        if callable(original) and cuda.api_group(name) not in _FIGURES:
+            refuse = self._viewers.answer(_with_reason(original, message), fail)
+        refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
+        return refuse
 
     def why(self, name: str, row: Row, *, absent: bool = False) -> Message:
         """Return why the card has nothing in place of a CUDA name."""
@@ -202,6 +215,18 @@ class Resolver:
         if row.status == "unknown":
             return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
+
+
+def _with_reason(original: Callable[..., Any], message: Message) -> Callable[..., Any]:
+    """Return `original`, whose errors of a torch without CUDA are followed by the reason."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except (AssertionError, RuntimeError) as error:
+            raise NotImplementedError(f"torchferry: {message}") from error
+
+    return call
 
 
 class _Refused:

@@ -15,6 +15,10 @@ import torch
 from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.signatures import parameters
+
+_FRAMES_UP = "_frames_up"
+"""Parameter that says how many frames above the call the names of a scripted class are looked up; ours is one more."""
 
 
 def patch(patches: Patches, devices: Devices) -> None:
@@ -24,8 +28,16 @@ def patch(patches: Patches, devices: Devices) -> None:
 
 
 def _redirected(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    names = parameters(original)
+    depth = names.index(_FRAMES_UP) if _FRAMES_UP in names else None
+
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if depth is not None:
+            if depth < len(args):
+                args = (*args[:depth], args[depth] + 1, *args[depth + 1 :])
+            else:
+                kwargs[_FRAMES_UP] = kwargs.get(_FRAMES_UP, 0) + 1
         made = original(*args, **kwargs)
         if devices.to_card:
             attributes: set[str] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -24,6 +26,7 @@ _PRIORITIES = "priority_range"
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect the classes of torch, and what the plugin's own show of themselves."""
     for name, handle in (("Stream", "stream"), ("Event", "event")):
+        _count_as(name, resolver)
         original = getattr(torch, name, None)
         row = resolver.target.api(f"{cuda.NAMESPACE}.{name}")
         refused = resolver.refusal(row.name, row, None) if row.status == "missing" else None
@@ -31,6 +34,14 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             patches.set(torch, name, made_on_card(original, resolver.devices, viewers, refused))
         if row.use:
             _show(patches, resolver, viewers, row.use, handle)
+
+
+def _count_as(name: str, resolver: Resolver) -> None:
+    """Let torch's abstract class (torch 2.3 to 2.5) count the card's as its own, as the tracer asks of CUDA's."""
+    abstract = getattr(sys.modules.get("torch._streambase"), f"_{name}Base", None)
+    stands = getattr(torch.cuda, name)
+    if isinstance(abstract, ABCMeta) and isinstance(stands, type):
+        abstract.register(stands)
 
 
 def _show(patches: Patches, resolver: Resolver, viewers: Viewers, use: str, handle: str) -> None:
