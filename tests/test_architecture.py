@@ -83,11 +83,13 @@ WITH_TORCH = {
             "identity",
             "native",
             "operator_modes",
+            "output",
             "remnants",
             "session",
             "sharing",
             "surface",
             "vendor_package",
+            "work",
         )
     ),
 }
