@@ -119,7 +119,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         generate_methods_for_privateuse1_backend(
             for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
         )
-    collectives.register(backend, profile.devices)
+    collectives.register(backend, profile.devices, native)
     if named_by_us:
         data_parallel.register(target)
     sharing.register(target, native, namespace)

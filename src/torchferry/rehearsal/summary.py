@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from torchferry.backends.collectives import refusals
+from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.account import Account, Event
 from torchferry.rehearsal.config import Rehearsal
@@ -24,7 +26,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("operators that the plugin lacks"),
         say("compute them on the CPU, or write them with operators that it has"),
     ),
-    "missing-dtype": (say("dtypes that the card lacks"), say("use float32, or the dtype that the card has")),
+    "missing-dtype": (
+        say("dtypes that the card or its collective library lacks"),
+        say("use float32, or the dtype that the card has"),
+    ),
     "missing-api": (
         say("names that the plugin lacks"),
         say("`torchferry api`, given the name that it has on CUDA, says what to use"),
@@ -111,6 +116,8 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
             calls=sum(account.operators.values()),
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
+    if account.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
+        unknown.append(say("which dtypes the collective library takes").render(lang))
     if account.unverified:
         unknown.append(
             say("{count} operators newer than the plugin's list", count=len(account.unverified)).render(lang)
