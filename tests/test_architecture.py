@@ -84,11 +84,13 @@ WITH_TORCH = {
             "identity",
             "native",
             "operator_modes",
+            "output",
             "remnants",
             "session",
             "sharing",
             "surface",
             "vendor_package",
+            "work",
         )
     ),
 }

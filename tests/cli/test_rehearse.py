@@ -154,6 +154,34 @@ def test_a_program_that_stays_on_the_cpu_says_so(tmp_path: Path) -> None:
     assert rehearse(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py").returncode == 1
 
 
+LEFT = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+    def forward(self, rows):
+        return self.layer(rows)
+
+model, seen = Net(), torch.zeros(1, device="npu")
+for _ in range(3):
+    loss = model(torch.ones(8, 4)).pow(2).mean()
+    loss.backward()
+    seen += loss.item()
+print(seen.item())
+"""
+
+
+def test_a_model_that_was_left_on_the_cpu_is_named(tmp_path: Path) -> None:
+    program(tmp_path, LEFT)
+    found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py")
+    assert done.returncode == 1
+    assert found["verdict"].startswith("THE LARGER PART RAN ON THE CPU")
+    assert "train.py:13  model `Net`  x3, 384 FLOP" in done.stderr
+    assert found["work"]["cpu"] > found["work"]["device"] == 0
+
+
 def test_a_rehearsed_program_may_ask_for_the_same_rehearsal(tmp_path: Path) -> None:
     program(
         tmp_path,

@@ -63,6 +63,10 @@ def rehearsal() -> Rehearsal:
 
 NOTHING = Account(0, 0, 0, (), {}, (), ())
 CLEAN = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), ())
+LEFT = Event("host-work", "model `Net`", "", "a.py", 12, 30, 3_000_000)
+HALF_LEFT = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 3_000_000)
+MOSTLY_LEFT = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 1_000_000)
+CRASHED = Account(1, 1, 1, (2**20,), {"aten::mm": 1}, (), (LEFT,), 0)
 BAD = Account(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
 
 
@@ -73,6 +77,9 @@ BAD = Account(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py"
         (Account(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),
         (CLEAN, 0, "nothing was seen"),
         (CLEAN, 3, "THE COMMAND FAILED with exit code 3"),
+        (HALF_LEFT, 0, "nothing was seen"),
+        (MOSTLY_LEFT, 0, "THE LARGER PART RAN ON THE CPU"),
+        (CRASHED, 0, "nothing was seen"),
         (BAD, 0, "WOULD FAIL on the card; findings: 1, places: 1"),
         (BAD, 1, "WOULD FAIL on the card; findings: 1, places: 1"),
     ],
@@ -89,6 +96,19 @@ def test_the_summary_names_the_place_and_what_to_do() -> None:
     chinese = "\n".join(lines(rehearsal(), BAD, "zh"))
     assert "a.py:3  torch.x.y  x2" in chinese
     assert "插件没有的名称" in chinese
+
+
+def test_work_on_the_cpu_is_said_with_its_share_and_its_line() -> None:
+    text = list(lines(rehearsal(), MOSTLY_LEFT, "en"))
+    assert text[1].startswith("  x work of the model on the CPU: 75.0 % of the arithmetic")
+    assert text[2:4] == [
+        "      a.py:12  model `Net`  x30, 3.0 MFLOP",
+        "    move the model and what it is given with `.to(device)`",
+    ]
+    assert any(
+        line.startswith("  ! work of the model on the CPU: 50.0 %") for line in lines(rehearsal(), HALF_LEFT, "en")
+    )
+    assert json.loads(document(rehearsal(), MOSTLY_LEFT, 0, []))["work"] == {"device": 1_000_000, "cpu": 3_000_000}
 
 
 def test_many_places_are_cut_in_the_text_and_whole_in_json() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -113,6 +114,33 @@ def test_matrix_products_read_fewer_bits(device: str, native: Any) -> None:
     assert torch.equal((there + there).cpu(), values + values)
 
 
+LAID_OUT: dict[str, Callable[[Any], Any]] = {
+    "convolution": lambda image: torch.nn.functional.conv2d(image, torch.ones(4, 3, 3, 3, device=image.device)),
+    "transposed convolution": lambda image: torch.nn.functional.conv_transpose2d(
+        image, torch.ones(3, 4, 3, 3, device=image.device)
+    ),
+    "depthwise convolution": lambda image: torch.nn.functional.conv2d(
+        image, torch.ones(3, 1, 3, 3, device=image.device), groups=3
+    ),
+    "product": lambda image: image[0, 0].t() @ image[0, 0],
+    "batched product": lambda image: image[0].transpose(1, 2) @ image[0].expand(3, 8, 8),
+}
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_the_precision_of_products_does_not_change_how_results_are_laid_out(
+    name: str, device: str, native: Any
+) -> None:
+    found = []
+    for bits in (0, 10):
+        native.set_rounding(matmul=bits, convolution=bits)
+        image = torch.ones(2, 3, 8, 8, device=device).to(memory_format=torch.channels_last).requires_grad_()
+        result = LAID_OUT[name](image)
+        result.sum().backward()
+        found.append((result.stride(), image.grad.stride(), result.tolist(), image.grad.tolist()))
+    assert found[0] == found[1]
+
+
 def test_a_missing_operator(device: str, native: Any, noted: Any) -> None:
     values = torch.ones(2, device=device)
     native.set_mode("aten::erf", "missing")
@@ -194,11 +222,27 @@ def test_waiting_for_the_device_is_noted(device: str, noted: Any) -> None:
     values.sum()
     assert noted("synchronisation") == {}
     values[0].item()
-    values.cpu()
     values[values > 1]
     values.nonzero()
     found = noted("synchronisation")
-    assert {"aten::_local_scalar_dense", "copy to host", "aten::nonzero"} <= set(found)
+    assert {"aten::_local_scalar_dense", "aten::nonzero"} <= set(found)
+
+
+def test_what_torch_does_to_print_save_and_load_is_one_event_each(device: str, noted: Any) -> None:
+    events.recorder.clear()
+    values = {"a": torch.ones(4, device=device), "b": torch.ones(2, device=device)}
+    events.recorder.clear()
+    str(values["a"])
+    torch.save(values, file := io.BytesIO())
+    torch.load(io.BytesIO(file.getvalue()))
+    values["a"].cpu()
+    found = {(key.kind, key.subject): count for key, count in events.recorder.counts().items()}
+    assert found == {
+        ("synchronisation", "printing a tensor"): events.Count(1, found["synchronisation", "printing a tensor"].amount),
+        ("to-host", "torch.save"): events.Count(1, 24),
+        ("to-device", "torch.load"): events.Count(1, 24),
+        ("to-host", "float32"): events.Count(1, 16),
+    }
 
 
 def test_copies_are_counted_in_bytes(device: str, noted: Any) -> None:

@@ -403,8 +403,17 @@ except NotImplementedError as error:
     assert "has no generator of its own" in str(error)
 assert torch.Generator().manual_seed(1).initial_seed() == 1
 """
+    # The first statement: nothing has used the device when the seed is set.
+    seeded = """
+import ptex, torch_gcu
+draws = []
+for seed in (ptex.tops.manual_seed_all, torch_gcu.manual_seed_all):
+    seed(5)
+    draws.append(torch.nn.functional.dropout(torch.ones(64, device="xla"), 0.5).tolist())
+assert draws[0] == draws[1]
+"""
     process = Process("ptex", tmp_path)
-    assert process.run([first("ptex"), step, lazy, generator]) == ["ok"] * 4
+    assert process.run([seeded, first("ptex"), step, lazy, generator]) == ["ok"] * 5
     assert ("missing-api", "torch.Generator") in process.seen
 
 

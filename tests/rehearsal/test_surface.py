@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import cast
 
@@ -37,6 +37,9 @@ class StandIn:
         self.peaks_reset = 0
         self.fraction: dict[int, float] = {}
         self.generators = [torch.Generator(), torch.Generator()]
+
+    def at_first_use(self, call: Callable[[], None]) -> None:
+        self.waiting = call
 
     def device_count(self) -> int:
         return 2

@@ -78,6 +78,7 @@ def command(
     click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code)), err=True)
     if summary_file is not None:
         write(document(rehearsal, account, code, list(command)), summary_file)
-    if code == 0 and strict and (account.failures or not account.on_device or not account.used):
+    nothing = not account.on_device or not account.used
+    if code == 0 and strict and (account.failures or nothing or account.mostly_on_host):
         code = exitcodes.FINDINGS
     sys.exit(code)

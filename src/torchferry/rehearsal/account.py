@@ -23,7 +23,7 @@ class Event:
         file: The user's file; empty where none of the user's lines was on the stack, as in backward.
         line: Line in it.
         times: How often.
-        amount: How much in all; bytes, for copies.
+        amount: How much in all; bytes for copies, floating point operations for work of a model on the CPU.
     """
 
     kind: str
@@ -52,6 +52,8 @@ class Account:
         operators: Calls of each operator.
         unverified: Operators that ran and of which nobody knows whether the plugin has them.
         events: Sorted by kind, then by how often.
+        device_work: Floating point operations that the devices did in products, convolutions, attention and recurrent
+            layers.
     """
 
     processes: int
@@ -61,6 +63,7 @@ class Account:
     operators: dict[str, int]
     unverified: tuple[str, ...]
     events: tuple[Event, ...]
+    device_work: int = 0
 
     def of(self, *kinds: str) -> list[Event]:
         """Return the events of some kinds."""
@@ -70,6 +73,16 @@ class Account:
     def used(self) -> bool:
         """Whether anything ran on the device; a process that crashed did not tell, and counts as one that did."""
         return bool(self.operators or any(self.peaks) or self.crashed)
+
+    @property
+    def host_work(self) -> int:
+        """Floating point operations that the CPU did for modules with parameters, or for gradients."""
+        return sum(event.amount for event in self.of("host-work"))
+
+    @property
+    def mostly_on_host(self) -> bool:
+        """Whether the CPU did more of the models' work than the devices; not known when a process crashed."""
+        return not self.crashed and self.host_work > self.device_work
 
     @property
     def failures(self) -> list[Event]:
@@ -93,8 +106,10 @@ def collect(folder: Path) -> Account:
     operators: Counter[str] = Counter()
     peaks: dict[int, int] = defaultdict(int)
     unverified: set[str] = set()
+    device_work = 0
     for document in documents.values():
         operators.update(document.get("operators", {}))
+        device_work += document.get("work", 0)
         unverified.update(document.get("unverified_operators", ()))
         for index, stats in enumerate(document.get("memory", ())):
             peaks[index] = max(peaks[index], stats["peak_allocated"])
@@ -106,6 +121,7 @@ def collect(folder: Path) -> Account:
         operators=dict(operators.most_common()),
         unverified=tuple(sorted(unverified)),
         events=tuple(_merged(rows)),
+        device_work=device_work,
     )
 
 

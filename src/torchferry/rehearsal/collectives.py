@@ -9,10 +9,13 @@ import torch
 import torch.distributed as dist
 
 from torchferry.backends.base import Backend
+from torchferry.backends.collectives import refusals
+from torchferry.backends.unknown import Unknown
 from torchferry.rehearsal import events
+from torchferry.rehearsal.native import Native
 
 
-def register(backend: type[Backend], devices: int) -> None:
+def register(backend: type[Backend], devices: int, native: Native) -> None:
     """Make `init_process_group("<collective>")` known to torch.
 
     Does nothing where torch was built without distributed or without gloo; `init_process_group` says so itself.
@@ -20,6 +23,9 @@ def register(backend: type[Backend], devices: int) -> None:
     if not dist.is_available() or not hasattr(dist, "ProcessGroupGloo"):
         return
     name, device = backend.COLLECTIVE, backend.DEVICE_TYPE
+    refused = refusals(backend)
+    for refusal in () if isinstance(refused, Unknown) else refused:
+        native.refuse_in_collective(refusal.operation, refusal.dtype, refusal.text)
 
     def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
         local = _ranks_here(size)

@@ -12,7 +12,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
 from typing import NamedTuple
@@ -61,9 +62,9 @@ class Recorder:
         """Add what `more` returns to what is written when the process ends."""
         self._at_end.append(more)
 
-    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1) -> None:
-        """Count an event for the user's line that is being executed in this thread."""
-        key = Key(kind, subject, detail, self._lines.of(sys._getframe(1)))
+    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1, place: Place | None = None) -> None:
+        """Count an event for `place`, or for the user's line that is being executed in this thread."""
+        key = Key(kind, subject, detail, place or self._lines.of(sys._getframe(1)))
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -72,6 +73,11 @@ class Recorder:
                 return
             self._counts[key] = [1, amount]
         self._append(_row(key, 1, amount))
+
+    @property
+    def lines(self) -> UserLines:
+        """Which lines are the user's own."""
+        return self._lines
 
     def counts(self) -> dict[Key, Count]:
         """Return the events so far."""
@@ -146,7 +152,35 @@ def record(kind: str, subject: str, detail: str = "") -> None:
     recorder.add(kind, subject, detail)
 
 
+_FOLDED = frozenset({"synchronisation", "to-device", "to-host", "noted-dtype"})
+_folding = threading.local()
+
+
+@contextmanager
+def as_one(kind: str, subject: str) -> Iterator[None]:
+    """Count the waits and copies within the block as one event: they are of torch's own making, not the program's.
+
+    The amount is that of the events of this kind within. What the card would refuse is an event of its own.
+    """
+    if getattr(_folding, "amounts", None) is not None:
+        yield
+        return
+    amounts: dict[str, int] = {}
+    _folding.amounts = amounts
+    try:
+        yield
+    finally:
+        _folding.amounts = None
+        if amounts.keys() - {"noted-dtype"}:
+            recorder.add(kind, subject, amount=amounts.get(kind, 1))
+
+
 def receive(kind: int, subject: bytes, detail: bytes, amount: int) -> None:
     """Count an event of the C++ device; called from any thread."""
     name = subject.decode(errors="replace")
-    recorder.add(NATIVE.get(kind, "?"), DTYPES.get(name, name), detail.decode(errors="replace"), amount)
+    kind_name = NATIVE.get(kind, "?")
+    folded: dict[str, int] | None = getattr(_folding, "amounts", None)
+    if folded is not None and kind_name in _FOLDED:
+        folded[kind_name] = folded.get(kind_name, 0) + amount
+        return
+    recorder.add(kind_name, DTYPES.get(name, name), detail.decode(errors="replace"), amount)

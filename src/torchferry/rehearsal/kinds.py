@@ -18,6 +18,7 @@ NATIVE = {
     13: "fork",
     14: "sharing",
     15: "missing-api",
+    16: "host-work",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 

@@ -42,6 +42,7 @@ FAULTS = {"none": 0, "noise": 1, "nan": 2, "stride": 3, "slow": 4, "die": 5, "ha
 
 Sink = Callable[[int, bytes, bytes, int], None]
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
+_CALL = ctypes.CFUNCTYPE(None)
 
 
 class MemoryStats(NamedTuple):
@@ -67,6 +68,7 @@ class Native:
         self.title = title
         self._library = _load(path)
         self._sink: Any = None
+        self._at_first_use: Any = None
         self._rounding = (0, 0)
 
     def start(
@@ -113,6 +115,11 @@ class Native:
         self._sink = _SINK() if sink is None else _SINK(sink)
         self._library.ferry_set_sink(self._sink)
 
+    def at_first_use(self, call: Callable[[], None]) -> None:
+        """Run `call` when this process first uses the device, whoever does: what waits for the device runs then."""
+        self._at_first_use = _CALL(call)
+        self._library.ferry_at_first_use(self._at_first_use)
+
     def set_capacity(self, size: int) -> None:
         """Set the memory of one device in bytes; 0 for no limit."""
         self._library.ferry_set_capacity(size)
@@ -150,6 +157,10 @@ class Native:
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`, of which `none` mends it again."""
         self._library.ferry_set_fault(operator.encode(), FAULTS[kind], scale, after)
+
+    def refuse_in_collective(self, operation: str, dtype: str, text: str) -> None:
+        """Let a collective operation (`allreduce`) refuse tensors of a dtype, in the words of the vendor's library."""
+        self._library.ferry_refuse_in_collective(operation.encode(), DTYPE_CODES[dtype], text.encode())
 
     def fail_allocation(self, number: int) -> None:
         """Let the allocation with this number, counted from 1, run out of memory."""
@@ -261,6 +272,10 @@ class Native:
 
     # --- after the run ---
 
+    def work(self) -> int:
+        """Floating point operations that the device did in products, convolutions, attention and recurrent layers."""
+        return int(self._library.ferry_device_work())
+
     def operators_used(self) -> dict[str, int]:
         """How often each operator ran on the device, by full name."""
         text: bytes = self._library.ferry_operators_used()
@@ -278,6 +293,7 @@ def _load(path: Path) -> ctypes.CDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
+        "ferry_at_first_use": (None, [_CALL]),
         "ferry_leave_out": (None, [text, number]),
         "ferry_start": (whole, [text, text, text, text, number, number]),
         "ferry_set_autocast": (None, [text, text, number]),
@@ -288,6 +304,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_others_fall_back": (None, [number]),
         "ferry_set_mode": (None, [text, number, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),
+        "ferry_refuse_in_collective": (None, [text, number, text]),
         "ferry_fail_allocation": (None, [whole]),
         "ferry_device_count": (number, []),
         "ferry_current_device": (number, []),
@@ -303,6 +320,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_empty_cache": (None, []),
         "ferry_set_fraction": (None, [number, ctypes.c_double]),
         "ferry_operators_used": (text, []),
+        "ferry_device_work": (whole, []),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

@@ -24,9 +24,11 @@ from torchferry.rehearsal import (
     events,
     faults,
     identity,
+    output,
     remnants,
     sharing,
     surface,
+    work,
 )
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
 from torchferry.rehearsal.native import DTYPE_CODES, Native
@@ -108,7 +110,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.left_out)
     _imitate(native, profile, found, backend)
     autocast.register(native)
-    native.set_sink(events.receive)
+    native.set_sink(work.receive)
+    output.watch()
     namespace = surface.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
@@ -116,7 +119,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         generate_methods_for_privateuse1_backend(
             for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
         )
-    collectives.register(backend, profile.devices)
+    collectives.register(backend, profile.devices, native)
     if named_by_us:
         data_parallel.register(target)
     sharing.register(target, native, namespace)
@@ -179,6 +182,7 @@ def _account(session: Session) -> dict[str, object]:
         "device": session.backend.DEVICE_TYPE,
         "memory": [native.memory(i)._asdict() for i in range(native.device_count())],
         "operators": used,
+        "work": native.work(),
         "unverified_operators": sorted(session.modes.unknown.intersection(used)),
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),

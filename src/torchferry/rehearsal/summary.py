@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from torchferry.backends.collectives import refusals
+from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.account import Account, Event
 from torchferry.rehearsal.config import Rehearsal
@@ -24,7 +26,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("operators that the plugin lacks"),
         say("compute them on the CPU, or write them with operators that it has"),
     ),
-    "missing-dtype": (say("dtypes that the card lacks"), say("use float32, or the dtype that the card has")),
+    "missing-dtype": (
+        say("dtypes that the card or its collective library lacks"),
+        say("use float32, or the dtype that the card has"),
+    ),
     "missing-api": (
         say("names that the plugin lacks"),
         say("`torchferry api`, given the name that it has on CUDA, says what to use"),
@@ -52,7 +57,7 @@ _COSTS: dict[str, Message] = {
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
-    "to-host": say("copies to the host"),
+    "to-host": say("copies to the host, which waits for them unless they are non_blocking"),
     "narrowed": say("64-bit values held in 32 bits"),
     "noted-dtype": say("dtypes that differ from CUDA's"),
 }
@@ -89,8 +94,13 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
         yield "  " + _why_nothing(rehearsal, account).render(lang)
     if account.crashed:
         yield "  " + say("processes that ended without their counts: {count}", count=account.crashed).render(lang)
+    if account.mostly_on_host:
+        advice = say("move the model and what it is given with `.to(device)`")
+        yield from _block("x", _host_work(account), account.of("host-work"), lang, advice)
     for kind, (title, advice) in _FAILURES.items():
         yield from _block("x", title, account.of(kind), lang, advice)
+    if not account.mostly_on_host:
+        yield from _block("!", _host_work(account), account.of("host-work"), lang)
     for kind, title in _COSTS.items():
         yield from _block("!", title, account.of(kind), lang)
     for kind, title in _OTHER.items():
@@ -106,6 +116,8 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
             calls=sum(account.operators.values()),
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
+    if account.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
+        unknown.append(say("which dtypes the collective library takes").render(lang))
     if account.unverified:
         unknown.append(
             say("{count} operators newer than the plugin's list", count=len(account.unverified)).render(lang)
@@ -114,6 +126,16 @@ def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> I
         yield "  " + say(
             "not known of this card, and taken to be as on CUDA: {facts}", facts="; ".join(unknown)
         ).render(lang)
+
+
+def _host_work(account: Account) -> Message:
+    # A share that rounds to 100 % or to 0 % would say that there is nothing on the other side.
+    share = 100 * account.host_work / max(1, account.host_work + account.device_work)
+    return say(
+        "work of the model on the CPU: {share} % of the arithmetic in products, convolutions, attention and "
+        "recurrent layers",
+        share=f"{share:.1f}" if 0.05 < share < 99.95 or share == 100 else f"{share:.2g}",
+    )
 
 
 def _happened(fault: Fault, account: Account) -> bool:
@@ -157,6 +179,8 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
         return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
     if not account.used:
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
+    if account.mostly_on_host:
+        return say("THE LARGER PART RAN ON THE CPU: what is marked x was left there")
     return say("nothing was seen that would fail on the card")
 
 
@@ -179,6 +203,7 @@ def document(rehearsal: Rehearsal, account: Account, code: int, command: list[st
             "processes_on_device": account.on_device,
             "processes_without_counts": account.crashed,
             "would_fail": len(account.failures),
+            "work": {"device": account.device_work, "cpu": account.host_work},
             "peak_memory": list(account.peaks),
             "events": [{**asdict(event), "fails": event.fails} for event in account.events],
             "operators": account.operators,
@@ -206,6 +231,8 @@ def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Me
 def _describe(event: Event) -> str:
     place = f"{_short(event.file)}:{event.line}" if event.file else "(no line of the program)"
     amount = f", {_size(event.amount)}" if event.kind in {"to-device", "to-host"} else ""
+    if event.kind == "host-work":
+        amount = f", {_operations(event.amount)}"
     detail = f" ({event.detail})" if event.detail else ""
     return f"{place}  {event.subject}{detail}  x{event.times}{amount}"
 
@@ -232,6 +259,15 @@ def _memory(rehearsal: Rehearsal, account: Account, lang: str) -> Iterator[str]:
     else:
         text = say("peak memory of a device: {peak}", peak=_size(peak))
     yield "  " + text.render(lang)
+
+
+def _operations(count: int) -> str:
+    value = float(count)
+    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "FLOP" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.2f} TFLOP"
 
 
 def _size(count: int) -> str:

@@ -11,6 +11,7 @@
 #include "alias.h"
 #include "generator.h"
 #include "operators.h"
+#include "work.h"
 
 namespace ferry {
 
@@ -401,7 +402,7 @@ class Call {
 
   // Keep `bits` explicit mantissa bits, to nearest: 10 is what TF32 and HF32 units read.
   static at::Tensor round_mantissa(const at::Tensor& values, int bits) {
-    auto rounded = values.contiguous().clone();
+    auto rounded = values.clone(at::MemoryFormat::Preserve);  // dense: what is expanded or cut out is laid out anew
     auto* data = static_cast<uint32_t*>(rounded.mutable_data_ptr());
     const int dropped = 23 - bits;
     const uint32_t half = uint32_t{1} << (dropped - 1);
@@ -452,6 +453,7 @@ class Call {
     }
   }
 
+  const work::Inside inside_;
   // What a kernel calls on its aliases stays below autograd: they have no version counters.
   c10::impl::ExcludeDispatchKeyGuard below_autograd_{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
   Operator& op_;

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,13 @@ namespace ferry {
 
 using TensorList = std::vector<at::Tensor>;
 using TensorLists = std::vector<TensorList>;
+
+// What the vendor's process group refuses, by operation and dtype, in its own words. Set before there is a group.
+using Refusals = std::map<std::pair<std::string, c10::ScalarType>, std::string>;
+inline Refusals& refusals() {
+  static auto* texts = new Refusals;
+  return *texts;
+}
 
 // Gloo's work, whose future holds the device tensors.
 class CollectiveWork final : public c10d::Work {
@@ -365,6 +374,14 @@ class CollectiveBackend final : public c10d::Backend {
     Operators::instance().collective("c10d::" + operation);
   }
 
+  void refuse_dtype(const std::string& operation, c10::ScalarType dtype) const {
+    const auto found = refusals().find({operation, dtype});
+    if (C10_UNLIKELY(found != refusals().end())) {
+      emit(Event::kMissingDtype, c10::toString(dtype), name_ + " " + operation);
+      TORCH_CHECK(false, found->second, " [rehearsal]");
+    }
+  }
+
   at::Tensor borrow(const at::Tensor& tensor) const {
     if (C10_UNLIKELY(!on_device(tensor))) {
       emit(Event::kMixedDevices, name_, c10::str("a tensor on ", tensor.device()));
@@ -380,6 +397,7 @@ class CollectiveBackend final : public c10d::Backend {
     int64_t bytes = 0;
     for (const auto& each : tensors) {
       lent.push_back(borrow(each));
+      refuse_dtype(operation, each.scalar_type());
       bytes += static_cast<int64_t>(each.nbytes());
     }
     count(operation, bytes);
@@ -393,8 +411,10 @@ class CollectiveBackend final : public c10d::Backend {
     return lent;
   }
   at::Tensor lend_one(const std::string& operation, const at::Tensor& tensor) {
+    auto lent = borrow(tensor);
+    refuse_dtype(operation, tensor.scalar_type());
     count(operation, static_cast<int64_t>(tensor.nbytes()));
-    return borrow(tensor);
+    return lent;
   }
   at::Tensor lend_flat(const std::string& operation, const at::Tensor& tensor) {
     auto lent = lend_one(operation, tensor);

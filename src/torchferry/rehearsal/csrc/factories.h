@@ -84,7 +84,7 @@ inline void narrow_on_arrival(const at::Tensor& host, c10::ScalarType dtype) {
   }
 }
 
-inline void report_transfer(const at::Tensor& from, const at::Tensor& to, int64_t bytes) {
+inline void report_transfer(const at::Tensor& from, const at::Tensor& to, int64_t bytes, bool waits) {
   if (on_device(from) == on_device(to)) {
     return;
   }
@@ -92,8 +92,7 @@ inline void report_transfer(const at::Tensor& from, const at::Tensor& to, int64_
   if (on_device(to)) {
     emit(Event::kToDevice, c10::toString(to.scalar_type()), "", bytes);
   } else {
-    emit(Event::kToHost, c10::toString(from.scalar_type()), "", bytes);
-    emit(Event::kSynchronisation, "copy to host");
+    emit(Event::kToHost, c10::toString(from.scalar_type()), waits ? "" : "non_blocking", bytes);
   }
 }
 
@@ -101,7 +100,7 @@ inline at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_bl
   static auto& op = Operators::instance().of(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   op.calls.fetch_add(1, std::memory_order_relaxed);
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-  report_transfer(source, self, static_cast<int64_t>(source.nbytes()));
+  report_transfer(source, self, static_cast<int64_t>(source.nbytes()), !non_blocking);
   auto to = host_side(self);
   to.copy_(host_side(source), non_blocking);
   if (on_device(self)) {

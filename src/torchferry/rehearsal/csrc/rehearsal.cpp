@@ -21,6 +21,7 @@
 #include "hot_operators.h"
 #include "layouts.h"
 #include "sharing.h"
+#include "work.h"
 
 namespace ferry {
 
@@ -165,6 +166,7 @@ int64_t register_operators() {
     static torch::Library every(torch::Library::IMPL, "aten", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     every.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy));
   }
+  work::watch(library("aten", c10::DispatchKey::CPU));
   return static_cast<int64_t>(done.size());
 }
 
@@ -219,6 +221,8 @@ int64_t guarded(F&& f) {
 FERRY_API const char* ferry_error() { return last_error().c_str(); }
 
 FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std::memory_order_release); }
+
+FERRY_API void ferry_at_first_use(void (*call)()) { ferry::at_first_use.store(call, std::memory_order_release); }
 
 FERRY_API void ferry_leave_out(const char* name, int layout) {
   ferry::left_out(static_cast<ferry::Layout>(layout)).insert(name);
@@ -291,6 +295,9 @@ FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
 FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t after) {
   ferry::Operators::instance().set_fault(name, {static_cast<ferry::FaultKind>(kind), scale, after});
 }
+FERRY_API void ferry_refuse_in_collective(const char* operation, int dtype, const char* text) {
+  ferry::refusals()[{operation, static_cast<c10::ScalarType>(dtype)}] = text;
+}
 FERRY_API void ferry_fail_allocation(int64_t number) { ferry::failing_allocation = number; }
 
 FERRY_API int ferry_device_count() {
@@ -334,6 +341,8 @@ FERRY_API void ferry_memory(int device, int64_t* out) {
   out[8] = a.total_allocated;
   out[9] = ferry::total_freed(a);
 }
+// Floating point operations of matrix products, convolutions, attention and recurrent layers.
+FERRY_API int64_t ferry_device_work() { return ferry::work::of_device.load(std::memory_order_relaxed); }
 FERRY_API void ferry_reset_peak(int device) {
   ferry::allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(device));
 }

@@ -59,6 +59,7 @@ enum class Event : int {
   kForked = 13,
   kShared = 14,
   kMissingApi = 15,
+  kHostWork = 16,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);
@@ -106,6 +107,9 @@ inline void look_for_devices() {
   s.devices = count;
 }
 
+// What waited for the device, such as seeds; set once, before the device is used.
+inline std::atomic<void (*)()> at_first_use{nullptr};
+
 inline void ensure_usable() {
   if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
     emit(Event::kForked, "fork", "the device was used after a fork of a process that had used it");
@@ -116,7 +120,11 @@ inline void ensure_usable() {
     look_for_devices();
     TORCH_CHECK(settings().devices > 0, settings().title, " error: no device is visible (", settings().visible_variable,
                 ")");
-    initialised().store(true);
+    if (!initialised().exchange(true)) {
+      if (auto* waiting = at_first_use.load(std::memory_order_acquire)) {
+        waiting();
+      }
+    }
   }
 }
 

@@ -31,6 +31,7 @@ class Context:
         self.namespace = f"torch.{self.name}"
         self._queued: list[tuple[Callable[[], object], bool]] = []
         self._lock = threading.RLock()
+        native.at_first_use(self._run_waiting)
 
     def is_initialized(self) -> bool:
         """Whether the device was used in this process and still can be."""
@@ -47,10 +48,14 @@ class Context:
                 f"Cannot re-initialize {self.label} in forked subprocess. To use {self.label} with multiprocessing, "
                 "you must use the 'spawn' start method"
             )
+        self.native.initialise()
+        self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        """Run what waited for the device, whoever uses it first: moving a tensor is a use that passes by here."""
         with self._lock:
-            self.native.initialise()
-            queued, self._queued = self._queued, []
-        for call, _ in queued:
+            waiting, self._queued = self._queued, []
+        for call, _ in waiting:
             call()
 
     def when_initialized(self, call: Callable[[], object], *, seeds_all: bool = False) -> None:
