@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
@@ -58,7 +59,7 @@ def uncovered(places: Sequence[int], length: int, begin: int = 0) -> int:
         length: How many values the reference has.
         begin: The first that counts.
     """
-    gaps = [after - before for before, after in zip(places, places[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(places)]
     missing = length - 1 - places[-1]
     found = missing if missing >= max(gaps[-_NEAR:], default=1) else 0
     before = places[0] - begin

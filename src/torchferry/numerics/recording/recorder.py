@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -106,6 +105,7 @@ class Recorder:
         self._state_of = -1
         self._notes: set[str] = set()
         self._failures: dict[str, int] = {}
+        self._recorded = 0
         self._running = False
         self._on_before: bool | None = None
         self._optimizers: dict[int, str] = {}
@@ -164,6 +164,8 @@ class Recorder:
         self._attribution.stop()
         result: dict[str, Any] = {
             "steps": self._step,
+            "recorded": self._recorded,
+            "failed": bool(self._store and self._store.failed) or bool(self._failures),
             "bytes": self._store.written if self._store else 0,
             "ended": self._store.ended.render("en") if self._store and self._store.ended else "",
             "folder": self.options.folder,
@@ -172,8 +174,8 @@ class Recorder:
             "failures": dict(self._failures),
             "notes": sorted(self._notes),
         }
-        if self._store is not None and self._store.ended is None:
-            self._store.file(names.END, json.dumps(result).encode())
+        if self._store is not None:
+            self._store.last(names.END, result)
         return result
 
     def forget(self) -> None:
@@ -320,7 +322,7 @@ class Recorder:
                 "options": self.options.as_dict(),
                 "facts": facts(device),
             }
-            self._store.file(names.BEGIN, json.dumps(started).encode())
+            self._store.file(names.BEGIN, names.sealed(started))
         return self._store.ended is None
 
     def _perturb(self) -> None:
@@ -398,12 +400,14 @@ class Recorder:
         self._gathered.loss = list(self._mode.loss)
         files = StepFiles(self._step, how, self._rows, self._gathered)
         line = files.line
+        line_files: tuple[str, ...] = ()
         if files.sketch is not None and files.sums is not None:
             name, content = files.layout()
             if name not in self._layouts:
                 self._layouts.add(name)
                 store.file(name, content)
             store.file(line["rows"], files.rows())
+            line_files = (name, line["rows"])
             kept = self._kept.file()
             if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept):
                 line["tensors"] = f"tensors-{self._step:08d}.safetensors"
@@ -411,4 +415,9 @@ class Recorder:
                 from torchferry.numerics.recording.tables import table
 
                 store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, files.sketch, files.sums))
-        store.line(names.STEPS, line)
+        used = [name for name in (*line_files, line.get("tensors", "")) if name]
+        line[names.FILES] = {name: store.checksums[name] for name in used if name in store.checksums}
+        self._recorded += store.line(names.STEPS, line)
+        for name in used:
+            if not name.startswith("layout-"):
+                store.checksums.pop(name, None)
