@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from torchferry.backends.acceptance import find
+from torchferry.cli.compare_curves import command
 from torchferry.core.errors import UsageError
 from torchferry.numerics.curves import page, plot, report_data, report_text, smoothing
 from torchferry.numerics.curves.comparison import Comparison, Terms, compare
@@ -165,6 +167,47 @@ def test_common_steps(
     found = compare(sides[0], sides[1], (), False, Terms()).metrics[0]
     assert (len(found.pairing.keys), found.pairing.left_out) == (common, left)
     assert found.measures.mean_relative == 0
+
+
+COVERED: list[tuple[str, range | list[int], range | list[int], int]] = [
+    ("the same steps", range(60), range(60), 0),
+    ("the target goes on", range(12), range(60), 0),
+    ("wider intervals", range(60), range(0, 60, 10), 0),
+    ("wider intervals of the reference", range(0, 60, 10), range(60), 0),
+    ("wider intervals, later", range(60), [*range(10), *range(10, 60, 10)], 0),
+    ("some values are missing", range(60), [step for step in range(60) if step not in (7, 31)], 0),
+    ("the target ended early", range(60), range(12), 48),
+    ("the target ended one step early", range(60), range(59), 1),
+    ("wider intervals, ended early", range(60), range(0, 40, 10), 29),
+    ("the target began late", range(60), range(30, 60), 30),
+    ("a part of the log was lost", range(60), [*range(12), *range(51, 60)], 39),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "missing"), [case[1:] for case in COVERED], ids=[case[0] for case in COVERED])
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_target_that_covers_less_is_not_the_reference(
+    tmp_path: Path, one: Sequence[int], other: Sequence[int], missing: int, partial: bool
+) -> None:
+    for name, steps in (("a", one), ("b", other)):
+        (tmp_path / name).write_text("".join(f"step {step} loss: {5 - step / 100}\n" for step in steps))
+    arguments = [str(tmp_path / "a"), str(tmp_path / "b"), *(["--partial"] if partial else [])]
+    shown = CliRunner().invoke(command, arguments)
+    assert shown.exit_code == (1 if missing and not partial else 0)
+    covered = f"covers only {len(one) - missing} of {len(one)} values"
+    assert (covered in shown.output.splitlines()[0]) is bool(missing)
+    found = json.loads(CliRunner().invoke(command, [*arguments, "-f", "json"]).output)
+    assert (found["complete"], found["metrics"][0]["not_covered"]) == (not missing, missing)
+    assert found["met"] is (shown.exit_code == 0)
+
+
+def test_what_is_not_judged_need_not_be_covered(tmp_path: Path) -> None:
+    for name, steps in (("a", range(60)), ("b", range(30, 60))):
+        (tmp_path / name).write_text("".join(f"step {step} loss: {5 - step / 100}\n" for step in steps))
+    sides = [[read(tmp_path / name, Wanted())] for name in "ab"]
+    assert not compare(sides[0], sides[1], (), False, Terms()).passed
+    assert compare(sides[0], sides[1], (), False, Terms(last=20)).passed
+    assert compare(sides[0], sides[1], (), False, Terms(rule=find("flagperf"), from_step=35)).passed
 
 
 def test_steps_that_do_not_meet(tmp_path: Path) -> None:

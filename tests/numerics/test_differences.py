@@ -14,8 +14,10 @@ pytest.importorskip("safetensors")
 
 import numpy as np
 import torch
+from click.testing import CliRunner
 
-from tests.numerics.recorded import Told, compared, record
+from tests.numerics.recorded import Language, Told, compared, record
+from torchferry.cli.compare_diff import command
 from torchferry.numerics.differences import decomposed, report_data, report_text
 from torchferry.numerics.differences.alignment import Alignment
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
@@ -24,6 +26,7 @@ from torchferry.numerics.differences.errors import ALLOWED, Errors, errors, matr
 from torchferry.numerics.differences.layout import Key
 from torchferry.numerics.differences.record import Rows, read_record
 from torchferry.numerics.differences.stepwise import Past, suspect
+from torchferry.numerics.recording import Recorder
 
 pytestmark = pytest.mark.rehearsal
 
@@ -315,3 +318,52 @@ def test_the_report_names_cause_and_place(tmp_path: Path, lang: str) -> None:
     assert "0.001 | 0.002" in text
     assert "Language.blocks.2.down (forward) aten.addmm" in text
     assert ("学习率" in text) == (lang == "zh")
+
+
+def short(told: Told, steps: int) -> Told:
+    return told._replace(steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "gap"),
+    [
+        (4, 4, {}, ""),
+        (3, 4, {}, ""),
+        (4, 3, {}, "3 of the 4 steps of the run are in both records"),
+        (
+            4,
+            4,
+            {"first": 2, "every": 0},
+            "the second record has 2 of the 4 steps that the first has operator by operator",
+        ),
+        (4, 4, {"limit": 170_000}, "the recording ended before the run: the limit of"),
+    ],
+)
+def test_what_covers_less_than_the_reference_is_not_the_same(
+    tmp_path: Path, a: int, b: int, options: dict[str, Any], gap: str
+) -> None:
+    one, two = record(tmp_path / "a", short(DRY, a)), record(tmp_path / "b", short(DRY, b), **options)
+    result = compare(read_record(one), read_record(two))
+    assert (result.differs, result.same) == (False, not gap)
+    assert any(gap in str(message) for message in result.coverage.gaps) is bool(gap)
+    headline = next(report_text.lines(result, "en"))
+    assert headline.startswith("NOT COMPARED TO THE END" if gap else "SAME")
+    assert f"the first run made {a} steps" in headline
+    for arguments, code in (([], 1 if gap else 0), (["--partial"], 0)):
+        assert CliRunner().invoke(command, [str(one), str(two), *arguments]).exit_code == code
+    found = json.loads(CliRunner().invoke(command, [str(one), str(two), "-f", "json"]).output)
+    assert (found["same"], found["complete"]) == (not gap, not gap)
+
+
+def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
+    whole = record(tmp_path / "a", DRY)
+    forward = tmp_path / "b"
+    torch.manual_seed(DRY.model_seed)
+    model = Language(DRY)
+    with Recorder(forward) as recorder:
+        for _ in range(DRY.steps):
+            model(torch.zeros(4, 16, dtype=torch.int64))
+            recorder.step()
+    result = compare(read_record(whole), read_record(forward))
+    assert any("phase backward" in str(message) for message in result.coverage.gaps)
+    assert not result.same

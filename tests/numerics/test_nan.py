@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker, inside, nan_inf_track_for_single_op  # noqa: E402
+from torchferry.numerics.nan.memory import Buffers  # noqa: E402
 from torchferry.numerics.nan.parts import described, parts, worst  # noqa: E402
 from torchferry.numerics.nan.tracker import NotFiniteError  # noqa: E402
 from torchferry.numerics.replay.reading import read_call  # noqa: E402
@@ -191,6 +192,15 @@ def test_the_program_computes_the_same(device: str, level: Any, name: str) -> No
     plain, tracked = run(False), run(True)
     assert plain[0] == tracked[0]
     assert torch.equal(plain[1], tracked[1])
+
+
+def test_running_statistics_are_kept_as_they_are_now() -> None:
+    """torch does not count what a batch norm writes."""
+    norm, buffers = nn.BatchNorm1d(4), Buffers()
+    for _ in range(2):
+        norm(torch.rand(8, 4))
+        assert all(torch.equal(one.buffer, one.values) for one in buffers.keep(norm))
+    assert buffers.keep(norm)[0].values is buffers.keep(norm)[0].values
 
 
 def test_running_again_changes_nothing(device: str, level: Any) -> None:

@@ -266,6 +266,37 @@ def test_forks_record_nothing_and_break_nothing(tmp_path: Path) -> None:
     assert len(read_record(tmp_path / "r").ranks[0].steps) == 4
 
 
+FULL = """
+import resource, signal, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(12):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    if step == 4:  # no file may grow any more, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SPACE, resource.RLIM_INFINITY))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 2000])
+def test_a_full_disk_leaves_a_record_that_is_never_called_the_same(tmp_path: Path, limit: int) -> None:
+    for name, space in (("whole", 1 << 30), ("full", limit)):
+        (tmp_path / f"{name}.py").write_text(FULL.replace("SPACE", str(space)))
+    record(tmp_path / "a", "--", sys.executable, tmp_path / "whole.py")
+    said = record(tmp_path / "b", "--", sys.executable, tmp_path / "full.py", code=1)
+    assert "the recording ends here, and the program goes on: cannot write" in said
+    assert ("NOT COMPLETE: the run made 12 steps, and" in said) is (limit > 1000)  # else it cannot even tell us
+    for pair in ("ab", "ba", "bb"):
+        found = compared(*(tmp_path / name for name in pair))
+        assert (found.differs, found.coverage.complete, found.same) == (False, False, False), pair
+        assert found.coverage.made == 12
+        assert found.coverage.steps <= 6
+    assert compared(tmp_path / "a", tmp_path / "a").same
+
+
 def test_an_empty_run_is_no_record(tmp_path: Path) -> None:
     shown = record(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
     assert "NOTHING WAS RECORDED" in shown

@@ -63,6 +63,7 @@ _FILE = click.Path(exists=True, path_type=Path)
     show_default=True,
     help="With several runs of the reference: how many times their own spread the target may be away.",
 )
+@click.option("--partial", is_flag=True, help="Accept a target that covers less than the reference.")
 @click.option("--align", type=click.Choice(ALIGNMENTS), default="auto", help="What belongs together: steps, or order.")
 @click.option("--smooth", default="none", metavar="HOW", help="Before comparing: none, ema:0.9 or window:20.")
 @click.option("--rank", type=click.IntRange(0), help="Whose values count where several ranks wrote; else the lowest.")
@@ -98,6 +99,7 @@ def command(
     from_step: int | None,
     last: int | None,
     spread_factor: float,
+    partial: bool,
     align: str,
     smooth: str,
     rank: int | None,
@@ -113,7 +115,8 @@ def command(
     """Say whether a target's training curve is the reference's.
 
     REFERENCE and TARGET are logs: printed text with or without progress bars, JSON lines, CSV, trainer_state.json,
-    TensorBoard event files, or a folder with one. Ends with 1 when the rule is not met.
+    TensorBoard event files, or a folder with one. Ends with 1 when the rule is not met, or when the target covers less
+    than the reference and --partial does not accept that.
 
     \b
     torchferry compare curves cuda.log target.log
@@ -145,6 +148,7 @@ def command(
         align,
         parse_smoothing(smooth),
         habits,
+        partial,
     )
     every = all_metrics or list_metrics
     sides = [_wanted(metrics, patterns, log_format, side)._replace(every=every) for side in (0, 1)]
@@ -159,7 +163,7 @@ def command(
     if plot_file is not None:
         draw = plot.render if plot_file.suffix.lower() == ".svg" else page.render
         write(draw(comparison, lang, log_scale), plot_file)
-    sys.exit(exitcodes.CLEAN if comparison.met else exitcodes.FINDINGS)
+    sys.exit(exitcodes.CLEAN if comparison.passed else exitcodes.FINDINGS)
 
 
 def _wanted(metrics: tuple[str, ...], patterns: tuple[str, ...], log_format: str, side: int) -> Wanted:

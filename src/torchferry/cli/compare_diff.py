@@ -21,17 +21,25 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     type=_FOLDER,
     help="A further record of the reference, best with --perturb: 8 times its distance is noise.",
 )
+@click.option("--partial", is_flag=True, help="Accept a second run that covers less than the reference.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
-    reference: Path, other: Path, envelope: Path | None, output_format: str, output_file: Path | None, lang: str | None
+    reference: Path,
+    other: Path,
+    envelope: Path | None,
+    partial: bool,
+    output_format: str,
+    output_file: Path | None,
+    lang: str | None,
 ) -> None:
     """Say where the numbers of two recorded runs part, and why.
 
     REFERENCE and OTHER are folders of `torchferry compare record`. First what explains most differences: data order,
     weights, optimizer, seeds, switches, dropout; then the operators, by module and occurrence: the first that brought
-    an error in. Needs no torch and no device. Ends with 1 when the runs differ.
+    an error in. Needs no torch and no device. Ends with 1 when the runs differ, or when the other covers less than the
+    reference (it stopped early, or its record is cut short) and --partial does not accept that.
 
     \b
     torchferry compare diff there here
@@ -57,4 +65,5 @@ def command(
     else:
         text = "\n".join(report_text.lines(result, lang))
     write(text, output_file)
-    sys.exit(exitcodes.CLEAN if result.same else exitcodes.FINDINGS)
+    passed = result.same or (partial and not result.differs)
+    sys.exit(exitcodes.CLEAN if passed else exitcodes.FINDINGS)

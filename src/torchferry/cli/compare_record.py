@@ -64,7 +64,8 @@ def command(
     """Run COMMAND and record its numbers in a folder: settings, weights, batches, and what each operator made.
 
     Record the run that is right, record the one that is not, and let `torchferry compare diff` say where and why they
-    part. A step takes about 50 kB and a tenth of its time; no tensors are kept but those of `--tensors`.
+    part. A step takes about 50 kB and a tenth of its time; no tensors are kept but those of `--tensors`. Ends with 1
+    where something could not be recorded, such as on a full disk.
 
     \b
     torchferry compare record -o there -- python train.py
@@ -88,7 +89,9 @@ def command(
     ranks_differ = agreement.tell(outcome, lang)
     for line in _account(folder, outcome):
         click.echo(f"torchferry: {line.render(lang)}", err=True)
-    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and ranks_differ else outcome.code)
+    ranks_without_end = [one for one in folder.glob(f"{layout.RANK}*") if not (one / layout.END).exists()]
+    failed = ranks_without_end or any(one.get("failed") or one.get("error") for one in outcome.results)
+    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and (ranks_differ or failed) else outcome.code)
 
 
 def _require_new(folder: Path) -> None:
@@ -119,11 +122,22 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
             say(
                 "rank {rank}: {steps} steps, {size} MiB in {folder}",
                 rank=one["rank"],
-                steps=one["steps"],
+                steps=one["recorded"],
                 size=f"{one['bytes'] / 2**20:.1f}",
                 folder=folder / f"{layout.RANK}{one['rank']}",
             )
         )
+        if one["recorded"] < one["steps"]:
+            lines.append(
+                say(
+                    "NOT COMPLETE: the run made {made} steps, and {steps} are recorded: {why}",
+                    made=one["steps"],
+                    steps=one["recorded"],
+                    why=one["ended"] or say("some could not be read"),
+                )
+            )
+        for error, count in one["failures"].items():
+            lines.append(say("not recorded, {count} times: {error}", count=count, error=error))
         if "unwritten" in one["notes"]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in one["notes"]:

@@ -14,7 +14,7 @@ from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
 from torchferry.numerics.curves.envelope import FACTOR, Envelope, envelope
 from torchferry.numerics.curves.judging import RTOL, SPREAD, Checked, Verdict, first_judged, judge, own_rule
 from torchferry.numerics.curves.measures import Measures, measure
-from torchferry.numerics.curves.pairing import Pairing, pair
+from torchferry.numerics.curves.pairing import Pairing, pair, uncovered
 from torchferry.numerics.curves.reading import Log
 from torchferry.numerics.curves.smoothing import Smoothing
 
@@ -34,6 +34,7 @@ class Terms:
         alignment: One of `pairing.ALIGNMENTS`.
         smoothing: Applied before measuring.
         habits: How logs are understood.
+        partial: Whether the target may cover less than the reference.
     """
 
     rule: Rule | None = None
@@ -46,6 +47,7 @@ class Terms:
     alignment: str = "auto"
     smoothing: Smoothing = field(default_factory=Smoothing)
     habits: Habits = field(default_factory=Habits)
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Compared:
         measures: Of the judged pairs, of the means of both sides.
         envelope: The reference's own spread, where there are several runs.
         verdict: What the rule says.
+        uncovered: Values of the reference, from the first that is judged on, where the target has none.
     """
 
     choice: Choice
@@ -70,6 +73,7 @@ class Compared:
     measures: Measures
     envelope: Envelope | None
     verdict: Verdict
+    uncovered: int
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,22 @@ class Comparison:
     metrics: tuple[Compared, ...]
     smoothing: Smoothing
     notes: tuple[Message, ...]
+    partial: bool = False
 
     @property
     def met(self) -> bool:
-        """Say whether the target's curves are the reference's."""
+        """Say whether the target's curves are the reference's where both have values."""
         return all(compared.verdict.met for compared in self.metrics)
+
+    @property
+    def complete(self) -> bool:
+        """Say whether the target has values wherever the reference has."""
+        return not any(compared.uncovered for compared in self.metrics)
+
+    @property
+    def passed(self) -> bool:
+        """Say whether the target's curves are the reference's, over as much of it as was asked for."""
+        return self.met and (self.complete or self.partial)
 
 
 def compare(
@@ -117,6 +132,7 @@ def compare(
         metrics,
         terms.smoothing,
         tuple(notes),
+        terms.partial,
     )
 
 
@@ -160,7 +176,8 @@ def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log],
         verdict = replace(verdict, notes=(*verdict.notes, told))
     if by_spread and spread is not None:
         verdict = _by_spread(spread, verdict, rule, measures.broken is not None)
-    return Compared(choice, ours, theirs, paired, start, measures, spread, verdict)
+    missing = uncovered(paired.places, paired.length, paired.places[start] if start else 0)
+    return Compared(choice, ours, theirs, paired, start, measures, spread, verdict, missing)
 
 
 def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> Verdict:

@@ -20,7 +20,7 @@ def render(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
         UsageError: a logarithmic scale is asked for and a curve is not above 0.
     """
     title = escape(words.headline(comparison).render(lang))
-    kind = "met" if comparison.met else "unmet"
+    kind = "met" if comparison.passed else "unmet"
     sides = [
         (say("reference"), comparison.references),
         (say("target"), comparison.targets),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
@@ -23,6 +24,8 @@ class Pairing:
         references: For each run of the reference, its values at `keys`.
         targets: The same of the target.
         left_out: How many values of the first reference and of the first target have no counterpart.
+        places: For each common step, the how many-th value of the first reference it is.
+        length: Values of the first reference.
         notes: What the reader of a report must know of it.
     """
 
@@ -31,6 +34,8 @@ class Pairing:
     references: tuple[tuple[float, ...], ...]
     targets: tuple[tuple[float, ...], ...]
     left_out: tuple[int, int]
+    places: tuple[int, ...]
+    length: int
     notes: tuple[Message, ...] = ()
 
     @property
@@ -42,6 +47,33 @@ class Pairing:
     def target(self) -> tuple[float, ...]:
         """Return the mean of the target's runs, step by step."""
         return _mean(self.targets)
+
+
+def uncovered(places: Sequence[int], length: int, begin: int = 0) -> int:
+    """Return how many values of the reference from `begin` on lie where the other has none: behind its end, in a hole.
+
+    A curve that was written at wider intervals covers what lies within an interval, as wide as those next to it.
+
+    Args:
+        places: Which values of the reference have a counterpart; rising.
+        length: How many values the reference has.
+        begin: The first that counts.
+    """
+    gaps = [after - before for before, after in pairwise(places)]
+    missing = length - 1 - places[-1]
+    found = missing if missing >= max(gaps[-_NEAR:], default=1) else 0
+    before = places[0] - begin
+    if before >= max(gaps[:_NEAR], default=1):
+        found += before
+    for place, gap in enumerate(gaps):
+        beside = max((*gaps[max(0, place - _NEAR) : place], *gaps[place + 1 : place + 1 + _NEAR]), default=1)
+        if gap > 2 * beside and places[place + 1] > begin:
+            found += gap - beside
+    return found
+
+
+_NEAR = 3
+"""Intervals on either side that say how wide an interval is."""
 
 
 def pair(references: Sequence[Curve], targets: Sequence[Curve], alignment: str) -> Pairing:
@@ -70,7 +102,16 @@ def pair(references: Sequence[Curve], targets: Sequence[Curve], alignment: str) 
         )
     columns = [tuple(table[key] for key in keys) for table in tables]
     left = (len(references[0].keys) - len(keys), len(targets[0].keys) - len(keys))
-    return Pairing(curves[0].form, keys, tuple(columns[: len(references)]), tuple(columns[len(references) :]), left)
+    numbers = {key: place for place, key in enumerate(curves[0].keys)}
+    return Pairing(
+        curves[0].form,
+        keys,
+        tuple(columns[: len(references)]),
+        tuple(columns[len(references) :]),
+        left,
+        tuple(numbers[key] for key in keys),
+        len(curves[0].keys),
+    )
 
 
 def _by_order(references: Sequence[Curve], targets: Sequence[Curve], notes: list[Message]) -> Pairing:
@@ -83,6 +124,8 @@ def _by_order(references: Sequence[Curve], targets: Sequence[Curve], notes: list
         tuple(curve.values[:count] for curve in references),
         tuple(curve.values[:count] for curve in targets),
         left,
+        tuple(range(count)),
+        len(references[0].values),
         tuple(notes),
     )
 

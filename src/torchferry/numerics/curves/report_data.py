@@ -22,7 +22,8 @@ def render_json(comparison: Comparison, lang: str) -> str:
     document = {
         "schema": SCHEMA,
         "kind": "torchferry compare curves",
-        "met": comparison.met,
+        "met": comparison.passed,
+        "complete": comparison.complete,
         "references": [str(path) for path in comparison.references],
         "targets": [str(path) for path in comparison.targets],
         "smoothing": str(comparison.smoothing),
@@ -88,6 +89,8 @@ def _metric(compared: Compared, lang: str) -> dict[str, Any]:
         ],
         "aligned_by": form,
         "common_steps": len(compared.pairing.keys),
+        "reference_values": compared.pairing.length,
+        "not_covered": compared.uncovered,
         "first_step": shown(compared.pairing.keys[0], form),
         "last_step": shown(compared.pairing.keys[-1], form),
         "judged_from": shown(compared.pairing.keys[compared.start], form),

@@ -20,7 +20,7 @@ Paint = Callable[[str, str], str]
 
 def lines(comparison: Comparison, lang: str, paint: Paint) -> Iterator[str]:
     """Yield the lines; `paint` colours a text by its kind (`met`, `not met`, `faint`)."""
-    kind = "met" if comparison.met else "not met"
+    kind = "met" if comparison.passed else "not met"
     yield paint(words.headline(comparison).render(lang), kind)
     for compared in comparison.metrics:
         yield ""

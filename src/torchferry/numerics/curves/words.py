@@ -50,6 +50,13 @@ def headline(comparison: Comparison) -> Message:
             "reference's.",
             rule=", ".join(sorted(signed)),
         )
+    if comparison.met and not comparison.complete:
+        least = max(comparison.metrics, key=lambda one: one.uncovered / one.pairing.length)
+        return say(
+            "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
+            covered=least.pairing.length - least.uncovered,
+            all=least.pairing.length,
+        )
     if comparison.met:
         return say("The target's curve is the reference's.")
     failed = ", ".join(safe(compared.choice.title) for compared in comparison.metrics if not compared.verdict.met)
@@ -153,6 +160,14 @@ def ends(compared: Compared, lang: str) -> list[tuple[str, str, str]]:
 def notes(compared: Compared) -> list[Message]:
     """Return what the reader must know of one metric: how it was read, paired and judged."""
     told = list(compared.verdict.notes)
+    if compared.uncovered:
+        told.append(
+            say(
+                "{count} values of the reference were not compared: the target ends before them, or has none there; "
+                "--partial accepts that",
+                count=compared.uncovered,
+            )
+        )
     if compared.start:
         told.append(
             say("judged from {step} on", step=shown(compared.pairing.keys[compared.start], compared.pairing.form))

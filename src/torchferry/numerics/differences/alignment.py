@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -119,10 +120,36 @@ def _edited(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int
             reach[diagonal] = i
             if i >= len(a) and j >= len(b):
                 return _traced(a, b, history)
-    matcher = difflib.SequenceMatcher(None, a, b)  # so different that the longest is not worth its time
-    return [
-        (block.a + place, block.b + place) for block in matcher.get_matching_blocks() for place in range(block.size)
-    ]
+    return _by_occurrence(a, b)  # so different that the longest is not worth its time
+
+
+def _by_occurrence(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return places of a common subsequence that pairs the first of a kind with the first, the second with the second.
+
+    Of these pairs as many as keep the order: time grows as n log n, whatever the sequences are.
+    """
+    of_b: dict[Hashable, deque[int]] = {}
+    for place, word in enumerate(b):
+        of_b.setdefault(word, deque()).append(place)
+    pairs = [(place, of_b[word].popleft()) for place, word in enumerate(a) if of_b.get(word)]
+    ends: list[int] = []  # the least place in b at which a chain of each length ends,
+    last: list[int] = []  # and the pair that it ends with
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(place)
+            last.append(number)
+        else:
+            ends[length], last[length] = place, number
+    chain: list[tuple[int, int]] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    chain.reverse()
+    return chain
 
 
 def _traced(a: Sequence[Hashable], b: Sequence[Hashable], history: list[dict[int, int]]) -> list[tuple[int, int]]:

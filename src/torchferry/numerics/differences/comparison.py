@@ -22,6 +22,7 @@ from torchferry.numerics.differences import layout as names
 from torchferry.numerics.differences.alignment import Alignment, align
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE, Cause
 from torchferry.numerics.differences.container import Array
+from torchferry.numerics.differences.coverage import Coverage, coverage, remarks
 from torchferry.numerics.differences.envelope import Envelope
 from torchferry.numerics.differences.errors import HALF, Errors, Weights, allowed, errors, matrices
 from torchferry.numerics.differences.record import Rank, Record, Rows, Step
@@ -34,6 +35,9 @@ slowly they parted: the rule of `compare curves`. One step says little, as train
 
 _SPIKE = 5
 """How many times that difference a single step may have."""
+
+_ROOTS = 10_000
+"""Pairs of outermost modules among which other names are looked for."""
 
 _OWN = 3.0
 """How many times the difference of two runs of the reference those of others may have."""
@@ -119,6 +123,8 @@ class Comparison:
         steps: Largest error of each step.
         losses: The losses of each step, in both.
         left_out: What was not compared, and why.
+        coverage: How much of the reference was compared.
+        remarks: What else is to be known of the records.
     """
 
     a: Record
@@ -133,11 +139,18 @@ class Comparison:
     steps: dict[int, float] = field(default_factory=dict)
     losses: Losses = field(default_factory=dict)
     left_out: list[Message] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
+    remarks: list[Message] = field(default_factory=list)
+
+    @property
+    def differs(self) -> bool:
+        """Whether something that was compared is not the same within the standard."""
+        return self.first is not None or any(cause.grade == CERTAIN for cause in self.causes)
 
     @property
     def same(self) -> bool:
-        """Whether the runs are the same within the standard."""
-        return self.first is None and not any(cause.grade == CERTAIN for cause in self.causes)
+        """Whether the runs are the same within the standard: nothing differs, and all of the reference was compared."""
+        return not self.differs and self.coverage.complete
 
 
 def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison:
@@ -151,7 +164,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     Raises:
         TorchferryError: a file is missing or damaged.
     """
-    result = Comparison(a, b)
+    result = Comparison(a, b, coverage=coverage(a, b), remarks=list(remarks(a, b)))
     rename = _renamed_roots(a.ranks[0], b.ranks[0])
     result.causes += data.causes(a, b)
     result.causes += weights.causes(a.ranks[0], b.ranks[0], rename)
@@ -171,6 +184,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     envelope = Envelope(reference)
     for one, two in shared:
         _rank(result, one, two, rename, same_world, envelope)
+    result.coverage.close()
     result.losses = _losses(a, b)
     _explain(result, _losses(a, reference) if reference is not None else {})
     return result
@@ -185,11 +199,14 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
     told: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
         other = others.get(step.number)
+        if step.file:
+            result.coverage.recorded += 1
         if other is None:
             continue
         rows_a, rows_b = step.rows(), other.rows()
         if rows_a is None or rows_b is None:
             continue
+        result.coverage.compared += 1
         if step.coarse or other.coarse:
             _once(
                 result,
@@ -268,6 +285,13 @@ def _first(
 
 
 def _count(result: Comparison, step: int, rows: Rows, aligned: Alignment, found: Errors) -> None:
+    covered = result.coverage
+    for key in rows.keys if result.a.world == result.b.world else ():  # else results of a rank have no partner
+        covered.phases.setdefault(key.phase, False)
+    for row, _ in aligned.pairs:
+        covered.phases[rows.keys[row].phase] = True
+    covered.aligned += len(aligned.pairs)
+    covered.unmeasured += int(np.isnan(found.relative).sum())
     result.aligned += len(aligned.pairs)
     result.only_a += len(aligned.only_a)
     result.only_b += len(aligned.only_b)
@@ -440,6 +464,8 @@ def _renamed_roots(a: Rank, b: Rank) -> dict[str, str]:
     """Return how outermost modules of the second are called in the first, where only their class differs."""
     of_a, of_b = _paths(a.steps), _paths(b.steps)
     rename: dict[str, str] = {}
+    if len(of_a) * len(of_b) > _ROOTS:
+        return rename
     for root, rests in of_b.items():
         if root in of_a:
             continue

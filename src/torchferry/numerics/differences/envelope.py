@@ -21,12 +21,12 @@ class Envelope:
     """Limits of rows, by the dtype or by a second record of the reference."""
 
     def __init__(self, second: Record | None) -> None:
-        self._second = {} if second is None else {rank.number: rank for rank in second.ranks}
+        ranks = [] if second is None else second.ranks
+        self._second = {rank.number: {step.number: step for step in rank.steps} for rank in ranks}
 
     def limits(self, rank: int, step: int, rows: Rows, aligned: Alignment, by_dtype: Array) -> Array:
         """Return what each pair of a step may be off."""
-        held = self._second.get(rank)
-        other = next((one for one in held.steps if one.number == step), None) if held else None
+        other = self._second.get(rank, {}).get(step)
         again = other.rows() if other else None
         if again is None:
             return by_dtype

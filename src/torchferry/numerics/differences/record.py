@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,24 @@ import numpy as np
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.differences import layout as names
-from torchferry.numerics.differences.container import LARGEST, Array, load
-from torchferry.numerics.differences.folder import damaged, document, inside, lines, plain, text
+from torchferry.numerics.differences.container import Array, load, load_one, values
+from torchferry.numerics.differences.folder import damaged, inside, lines, parsed, plain, read, text
 from torchferry.numerics.differences.layout import Key
 
-_ROWS_FILE = 1 << 27
-_STEPS_FILE = 1 << 31
+_BEGIN_FILE = 1 << 24
+_ROWS_FILE = 1 << 26
+_STEPS_FILES = 1 << 30
+"""Bytes that the lines of all ranks may have."""
+
+_STEPS = 1 << 19
+"""Steps of all ranks: more than a recording of the usual size has room for."""
+
 _RANKS = 1 << 14
+_DIMENSIONS = 64
+_NUMBER = 1 << 53
+
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading a document raises that is not what a recording writes."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ class Draw:
         return self.kept / max(1, int(np.prod(self.shape, dtype=np.float64)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """A step of a rank, and where its rows are."""
 
@@ -117,6 +127,7 @@ class Step:
     dropped: int
     file: str
     kept_file: str
+    checksums: dict[str, str] | None
 
     def rows(self) -> Rows | None:
         """Return the step's rows, or None where it was not recorded operator by operator.
@@ -124,25 +135,41 @@ class Step:
         Raises:
             TorchferryError: a file is missing or damaged.
         """
-        return _rows(self.folder, self.file) if self.file else None
+        return _rows(self.folder, self.file, self.checksums) if self.file else None
 
-    def kept(self) -> dict[int, Array]:
-        """Return the whole tensors that were kept, by row."""
+    def kept(self, row: int) -> Array | None:
+        """Return the whole tensor of a row, or None where it was not kept."""
         if not self.kept_file:
-            return {}
-        found, _ = load(inside(self.folder, self.kept_file), LARGEST)
-        return {int(name): array for name, array in found.items() if name.isdigit()}
+            return None
+        wanted = None if self.checksums is None else _noted(self.folder, self.kept_file, self.checksums)
+        return load_one(inside(self.folder, self.kept_file), str(row), wanted)
 
 
 @dataclass(frozen=True)
 class Rank:
-    """What one rank recorded."""
+    """What one rank recorded.
+
+    Attributes:
+        folder: Its part of the record.
+        number: Its rank.
+        world: How many ranks the run had.
+        facts: What the program was told besides its numbers.
+        version: Of the record's format.
+        steps: What is there of each step.
+        made: Steps that the run made; fewer may be recorded. As many as are there where the record has no end.
+        ended: Why the recording ended before the run; empty where it did not, None where the record has no end.
+        cut: Whether the last line has no end.
+    """
 
     folder: Path
     number: int
     world: int
     facts: dict[str, dict[str, Any]]
+    version: int
     steps: list[Step] = field(default_factory=list)
+    made: int = 0
+    ended: str | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +206,13 @@ def read_record(folder: Path) -> Record:
             say("{path} is no folder with a record", path=folder),
             say("`torchferry compare record -o {path} -- python train.py` makes one", path=folder),
         )
-    ranks = [_rank(path, number) for number, path in found]
+    ranks: list[Rank] = []
+    steps = size = 0
+    for number, path in found:
+        rank = _rank(path, number, _STEPS_FILES - size, _STEPS - steps)
+        steps += len(rank.steps)
+        size += (path / names.STEPS).lstat().st_size if rank.steps else 0
+        ranks.append(rank)
     if not any(rank.steps for rank in ranks):
         raise TorchferryError(
             say("{path} holds a record without a step", path=folder),
@@ -188,44 +221,97 @@ def read_record(folder: Path) -> Record:
     return Record(folder, ranks)
 
 
-def _rank(folder: Path, number: int) -> Rank:
-    begin = document(folder / names.BEGIN)
+def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
+    begin = _document(folder / names.BEGIN)
     if begin.get("format") != names.FORMAT:
         raise damaged(folder / names.BEGIN, say("it is no record"))
-    if begin.get("version") != names.VERSION:
+    version = begin.get("version")
+    if version not in (names.VERSION, names.WITHOUT_CHECKSUMS):
         raise TorchferryError(
             say(
                 "{path} is a record of version {version}, and this torchferry reads {known}",
                 path=folder,
-                version=begin.get("version"),
-                known=names.VERSION,
+                version=text(version)[:20],
+                known=f"{names.WITHOUT_CHECKSUMS}, {names.VERSION}",
             ),
             say("record both sides with the same torchferry"),
         )
-    path = folder / names.STEPS
+    sealed = version != names.WITHOUT_CHECKSUMS
     try:
         facts = {
             text(group): {text(name): plain(value) for name, value in content.items()}
             for group, content in begin["facts"].items()
         }
-        rank = Rank(folder, number, int(begin["world"]["size"]), facts)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(folder / names.BEGIN, repr(error)) from None
+        rank = Rank(folder, number, _count(begin["world"]["size"]), facts, version)
+    except _WRONG as error:
+        raise damaged(folder / names.BEGIN, text(repr(error))) from None
+    path = folder / names.STEPS
+    cut = False
     if path.exists() or path.is_symlink():
         try:
-            rank.steps.extend(_step(folder, line) for line in lines(path, _STEPS_FILE))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise damaged(path, repr(error)) from None
-    return rank
+            for data, line in lines(path, bytes_left, steps_left):
+                if not line:
+                    cut = True
+                    break
+                if sealed and not names.is_sealed(data):
+                    what = say("the checksum of line {number} is not that of its content", number=len(rank.steps) + 1)
+                    raise damaged(path, what)
+                step = _step(folder, line, sealed)
+                if rank.steps and step.number <= rank.steps[-1].number:
+                    raise ValueError(f"step {step.number} after step {rank.steps[-1].number}")
+                rank.steps.append(step)
+        except _WRONG as error:
+            raise damaged(path, text(repr(error))) from None
+    made, ended = _end(folder / names.END, sealed)
+    return replace(rank, made=max(made, rank.steps[-1].number + 1 if rank.steps else 0), ended=ended, cut=cut)
 
 
-def _step(folder: Path, line: dict[str, Any]) -> Step:
+def _document(path: Path) -> dict[str, Any]:
+    """Return a document of a record; one that says that it has a checksum must have the right one."""
+    data = read(path, _BEGIN_FILE)
+    found = parsed(path, data)
+    if "crc32" in found and not names.is_sealed(data):
+        raise damaged(path, say("its checksum is not that of its content"))
+    return found
+
+
+def _end(path: Path, sealed: bool) -> tuple[int, str | None]:
+    """Return how many steps the run made, and why the recording ended before; None where nothing says it."""
+    if not (path.exists() or path.is_symlink()):
+        return 0, None
+    end = _document(path)
+    if sealed and "crc32" not in end:
+        raise damaged(path, say("its checksum is not that of its content"))
+    try:
+        return _count(end["steps"]), text(end.get("ended", ""))
+    except _WRONG as error:
+        raise damaged(path, text(repr(error))) from None
+
+
+def _count(value: Any) -> int:
+    """Return a number of steps, rows or elements.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if type(value) is not int or not 0 <= value < _NUMBER:
+        raise ValueError(f"{value!s:.40} is no count")
+    return value
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if len(value) > _DIMENSIONS:
+        raise ValueError(f"{len(value)} dimensions")
+    return tuple(map(_count, value))
+
+
+def _step(folder: Path, line: dict[str, Any], sealed: bool) -> Step:
     return Step(
         folder,
-        int(line["step"]),
-        str(line["ended_by"]),
+        _count(line["step"]),
+        text(line["ended_by"]),
         tuple(
-            Batch(text(one["name"]), tuple(map(int, one["shape"])), text(one["dtype"]), tuple(map(text, one["hashes"])))
+            Batch(text(one["name"]), _shape(one["shape"]), text(one["dtype"]), tuple(map(text, one["hashes"])))
             for one in line.get("batch", ())
         ),
         tuple(
@@ -233,43 +319,55 @@ def _step(folder: Path, line: dict[str, Any]) -> Step:
                 text(one["operator"]),
                 text(one["module"]),
                 text(one["phase"]),
-                tuple(map(int, one["shape"])),
+                _shape(one["shape"]),
                 text(one["hash"]),
-                int(one["kept"]),
+                _count(one["kept"]),
             )
             for one in line.get("draws", ())
         ),
-        {int(row): str(value) for row, value in line.get("hashes", {}).items()},
-        {str(name): float(value) for name, value in line.get("numbers", {}).items()},
+        {int(row): text(value) for row, value in line.get("hashes", {}).items()},
+        {text(name): float(value) for name, value in line.get("numbers", {}).items()},
         {
             text(name): [{text(key): plain(value) for key, value in group.items()} for group in groups]
             for name, groups in line.get("optimizers", {}).items()
         },
-        tuple(map(int, line.get("loss", ()))),
-        tuple(map(str, line.get("coarse", ()))),
+        tuple(map(_count, line.get("loss", ()))),
+        tuple(map(text, line.get("coarse", ()))),
         bool(line.get("sharded", False)),
-        int(line.get("dropped", 0)),
+        _count(line.get("dropped", 0)),
         str(line.get("rows", "")),
         str(line.get("tensors", "")),
+        {str(name): str(value) for name, value in line[names.FILES].items()} if sealed else None,
     )
 
 
-def _rows(folder: Path, name: str) -> Rows:
+def _load(folder: Path, name: str, checksums: dict[str, str] | None) -> tuple[dict[str, Array], dict[str, str]]:
     path = inside(folder, name)
-    tensors, metadata = load(path, _ROWS_FILE)
-    try:
-        layout_path = inside(folder, f"layout-{metadata['layout']}.safetensors")
-    except KeyError:
-        raise damaged(path, say("it names no layout")) from None
-    placed, described = load(layout_path, _ROWS_FILE)
+    return load(path, _ROWS_FILE, None if checksums is None else _noted(folder, name, checksums))
+
+
+def _noted(folder: Path, name: str, checksums: dict[str, str]) -> str:
+    if name not in checksums:
+        raise damaged(folder / names.STEPS, say("it notes no checksum of {name}", name=name))
+    return checksums[name]
+
+
+def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Rows:
+    path = inside(folder, name)
+    tensors, metadata = _load(folder, name, checksums)
+    if "layout" not in metadata:
+        raise damaged(path, say("it names no layout"))
+    placed, described = _load(folder, f"layout-{metadata['layout']}.safetensors", checksums)
     try:
         keys = [
             Key(text(k[0]), text(k[1]), text(k[2]), text(k[3]), int(k[4]), text(k[5]), bool(k[6]))
-            for k in json.loads(described["keys"])
+            for k in values(described["keys"])
         ]
-        shapes = [tuple(map(int, shape)) for shape in json.loads(metadata["shapes"])]
-        told = list(plain(json.loads(metadata["arguments"])))
+        shapes = [_shape(shape) for shape in values(metadata["shapes"])]
+        told = list(plain(values(metadata["arguments"])))
         count = len(placed[names.KEY])
+        if count > names.LARGEST:
+            raise ValueError(f"{count} rows")
         sketch, sums = tensors[names.SKETCH].astype(np.float64), tensors[names.SUM].astype(np.float64)
         if sketch.shape != (count, names.WIDTH) or sums.shape != (count,):
             raise ValueError(f"{count} rows and a sketch of {sketch.shape}")
@@ -277,6 +375,8 @@ def _rows(folder: Path, name: str) -> Rows:
         for used, by in zip(placed[names.INPUTS].tolist(), placed[names.INPUTS_OF].tolist(), strict=True):
             if not 0 <= used < by < count:
                 raise ValueError(f"row {by} uses row {used}")
+            if len(inputs[by]) == names.INPUTS_MOST:
+                raise ValueError(f"row {by} uses more than {names.INPUTS_MOST}")
             inputs[by].append(used)
         return Rows(
             [keys[place] for place in _places(placed[names.KEY], len(keys))],
@@ -286,8 +386,8 @@ def _rows(folder: Path, name: str) -> Rows:
             sketch,
             sums,
         )
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise damaged(path, repr(error)) from None
+    except _WRONG as error:
+        raise damaged(path, text(repr(error))) from None
 
 
 def _places(array: Array, count: int) -> Iterator[int]:

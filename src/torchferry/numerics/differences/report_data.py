@@ -21,6 +21,14 @@ def document(result: Comparison, lang: str) -> dict[str, Any]:
     found = {
         "tool": "diff",
         "same": result.same,
+        "complete": result.coverage.complete,
+        "coverage": {
+            "steps_made": result.coverage.made,
+            "steps_in_both": result.coverage.steps,
+            "steps_recorded": result.coverage.recorded,
+            "steps_compared": result.coverage.compared,
+            "gaps": [message.render(lang) for message in result.coverage.gaps],
+        },
         "a": _run(result, "a"),
         "b": _run(result, "b"),
         "causes": [cause.as_dict(lang) for cause in result.causes],
@@ -35,6 +43,7 @@ def document(result: Comparison, lang: str) -> dict[str, Any]:
         ],
         "steps": [{"step": step, "error": error} for step, error in sorted(result.steps.items())],
         "losses": [{"step": step, "a": one, "b": two} for step, (one, two) in sorted(result.losses.items())],
+        "remarks": [message.render(lang) for message in result.remarks],
         "not_compared": [message.render(lang) for message in result.left_out],
     }
     plain: dict[str, Any] = _plain(found)

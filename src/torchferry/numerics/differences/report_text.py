@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.numerics.differences.cause import CERTAIN, NOTE, Cause
 from torchferry.numerics.differences.comparison import Comparison, First
 
@@ -15,15 +15,9 @@ _NOTES = 8
 def lines(result: Comparison, lang: str) -> Iterator[str]:
     """Yield what is shown on a terminal."""
     causes = [cause for cause in result.causes if cause.grade != NOTE]
-    if result.same:
-        text = (
-            say("SAME: {count} results laid side by side, none beyond the standard", count=result.aligned)
-            if result.aligned
-            else say("SAME as far as it was compared: no step of both was recorded operator by operator")
-        )
-    else:
-        text = say("DIFFERENT")
-    yield text.render(lang)
+    yield _headline(result).render(lang)
+    for message in result.coverage.gaps:
+        yield f"  {message.render(lang)}"
     if causes:
         yield ""
         yield say("What differs before any operator is asked, and what explains the most first:").render(lang)
@@ -42,6 +36,8 @@ def lines(result: Comparison, lang: str) -> Iterator[str]:
         only_b=result.only_b,
     ).render(lang)
     yield from _growth(result, lang)
+    for message in result.remarks:
+        yield message.render(lang)
     for message in result.left_out:
         yield say("not compared: {what}", what=message).render(lang)
     notes = [cause for cause in result.causes if cause.grade == NOTE]
@@ -51,6 +47,24 @@ def lines(result: Comparison, lang: str) -> Iterator[str]:
             yield f"  {cause.text.render(lang)}: {cause.where}: {cause.a} | {cause.b}"
         if len(notes) > _NOTES:
             yield "  " + say("and {count} more, in the JSON report", count=len(notes) - _NOTES).render(lang)
+
+
+def _headline(result: Comparison) -> Message:
+    covered = result.coverage
+    counts = {"count": result.aligned, "steps": covered.compared, "made": covered.made}
+    if result.differs:
+        return say("DIFFERENT")
+    if not covered.complete:
+        return say(
+            "NOT COMPARED TO THE END: {count} results of {steps} steps laid side by side, none beyond the standard; "
+            "the first run made {made} steps",
+            **counts,
+        )
+    return say(
+        "SAME: {count} results of {steps} steps laid side by side, none beyond the standard; the first run made {made} "
+        "steps",
+        **counts,
+    )
 
 
 def _cause(cause: Cause, lang: str) -> Iterator[str]:

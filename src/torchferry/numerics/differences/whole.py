@@ -36,7 +36,7 @@ def exact(a: Step, b: Step, row_a: int, row_b: int) -> Exact | None:
     """Compare the tensors of two rows, or return None where one was not kept, or has another shape."""
     if not (a.kept_file and b.kept_file):
         return None
-    one, two = a.kept().get(row_a), b.kept().get(row_b)
+    one, two = a.kept(row_a), b.kept(row_b)
     if one is None or two is None or one.shape != two.shape or not one.size:
         return None
     one, two = one.astype(np.float64), two.astype(np.float64)

@@ -19,7 +19,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.modules import unwrapped
 from torchferry.numerics.nan.inspector import Call, Inspector, Origin
-from torchferry.numerics.nan.memory import RandomState, buffers_as, devices_of
+from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
@@ -50,9 +50,10 @@ class Diagnosis:
 class Examiner:
     """Goes through bad steps."""
 
-    def __init__(self, attribution: Attribution, selection: Selection) -> None:
+    def __init__(self, attribution: Attribution, selection: Selection, omitted: Omitted) -> None:
         self._attribution = attribution
         self._selection = selection
+        self._omitted = omitted
 
     def examine(
         self,
@@ -77,7 +78,12 @@ class Examiner:
             lambda: self._loss_backward(roots, tape, losses, found),
             lambda: self._backwards(roots, found),
         ):
-            look()
+            try:
+                look()
+            except Exception as error:  # the other places are looked at all the same
+                found.notes.append(
+                    say("a part of the step could not be looked at: {error}", error=f"{type(error).__name__}: {error}")
+                )
             if found.origins:
                 return found
         if found.notes or not found.ran:
@@ -249,7 +255,7 @@ class Examiner:
         root.random.restore()
         found.ran = True
         try:
-            with buffers_as(root.buffers), root.autocast.again(), torch.set_grad_enabled(backward):
+            with buffers_as(root.buffers, self._omitted), root.autocast.again(), torch.set_grad_enabled(backward):
                 if not backward:
                     with self._looking(found):
                         result = module(*root.args, **(root.kwargs or {}))

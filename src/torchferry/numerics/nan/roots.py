@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, devices_of, version
+from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, Saved, devices_of, version
 from torchferry.numerics.unseen import unseen
 
 _CALLS = (nn.Module._call_impl.__code__,)
@@ -40,7 +41,7 @@ class RootCall:
     kwargs: dict[str, Any] | None
     versions: list[int]
     random: RandomState
-    buffers: list[tuple[Tensor, Tensor]]
+    buffers: list[Saved]
     autocast: Autocast
     grad: bool
     parameter: nn.Parameter | None
@@ -72,7 +73,7 @@ def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
         args,
         kwargs,
         [version(tensor) for tensor in given],
-        RandomState(devices),
+        RandomState(devices, buffers.omitted),
         buffers.keep(module),
         Autocast([device.type for device in devices]),
         torch.is_grad_enabled(),
@@ -86,7 +87,8 @@ def end(call: RootCall, result: Any) -> None:
     call.outputs = list(leaves(result))
     for number, output in enumerate(call.outputs):
         if output.requires_grad:
-            output.register_hook(_keeper(call.gradients, number))
+            with contextlib.suppress(RuntimeError):  # of a kind that takes no hook: its gradient is not followed
+                output.register_hook(_keeper(call.gradients, number))
 
 
 def _keeper(gradients: dict[int, Tensor], number: int) -> Any:
@@ -115,19 +117,38 @@ def taking_part(calls: Sequence[RootCall]) -> list[RootCall]:
 
 
 def leaves(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in arguments or results: in lists, dictionaries and records at any depth."""
-    if isinstance(value, (Tensor, list, tuple)):
-        if isinstance(value, Tensor):
-            yield value
-        else:
-            for part in value:
-                yield from leaves(part)
+    """Yield the tensors in arguments or results: in lists, dictionaries and records at any depth.
+
+    A record that leads back to itself is gone through once.
+    """
+    if isinstance(value, Tensor):
+        yield value
+    else:
+        yield from _leaves(value, set())
+
+
+def _leaves(value: Any, above: set[int]) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+        return
+    if isinstance(value, (list, tuple)):
+        parts: Any = value
     elif isinstance(value, dict):
-        for part in value.values():
-            yield from leaves(part)
+        parts = value.values()
     elif is_dataclass(value) and not isinstance(value, type):
-        for one in fields(value):
-            yield from leaves(getattr(value, one.name, None))
+        parts = (getattr(value, one.name, None) for one in fields(value))
+    else:
+        return
+    if id(value) in above or len(above) >= _DEPTH:
+        return
+    above.add(id(value))
+    for part in parts:
+        yield from _leaves(part, above)
+    above.discard(id(value))
+
+
+_DEPTH = 200
+"""Lists within lists: what lies deeper is not looked for."""
 
 
 def _kwargs() -> dict[str, Any] | None:

@@ -111,10 +111,10 @@ class NanInfTracker:
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
         self._selection = Selection((target_op if target_op is not None else target_list) or None, white_list or ())
-        self._examiner = Examiner(self._attribution, self._selection)
         self._steps = Steps()
         self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
         self._memory = StepMemory(self._attribution, self._mode)
+        self._examiner = Examiner(self._attribution, self._selection, self._memory.omitted)
         self._running = False
         self._checked = False
         self._in_a_row = 0
@@ -178,9 +178,12 @@ class NanInfTracker:
         """Say what could not be said before the end."""
         if self._early and not self._findings and not self._trained:
             self._log.say("\n".join(line for one in self._early for line in told(one)))
-        if self._memory.broken:
-            error = self._memory.broken.strip().rpartition("\n")[2]
-            self._log.say(str(say("the tool failed, and looked at nothing from then on: {error}", error=error)))
+        for message in self._memory.omitted.messages():
+            self._log.say(str(message))
+        for error, count in self._memory.failures.items():
+            self._log.say(
+                str(say("the tool failed {count} times, and did not look then: {error}", count=count, error=error))
+            )
 
     def step(self) -> None:
         """End a step: for programs that have no optimizer, or count their steps themselves."""
@@ -216,6 +219,8 @@ class NanInfTracker:
             "unlooked": self._unlooked,
             "unlooked_results": self._unlooked_results,
             "captured": self._memory.captured,
+            "left_out": [one.render("en") for one in self._memory.omitted.messages()],
+            "failures": dict(self._memory.failures),
             "findings": self._findings or (self._early if early else []),
         }
 
@@ -251,17 +256,22 @@ class NanInfTracker:
             return
         self._guarded(lambda: self._look(optimizer))
 
-    def _guarded(self, look: Callable[[], None]) -> None:
-        """Look, and let a fault of this tool's own be the end of looking, never of the program."""
+    def _guarded(self, look: Callable[[], None]) -> bool:
+        """Look, and let a fault of this tool's own cost this look, and neither the program nor the next look.
+
+        Returns:
+            Whether it could look.
+        """
         try:
             look()
         except NotFiniteError:
             raise
-        except Exception:  # whatever is wrong with the tool, the program goes on
-            self._memory.give_up()
+        except Exception as error:  # whatever is wrong with the tool, the program goes on
+            self._memory.failed(error)
             if self._mode is not None:
-                self._mode.active = False
                 self._mode.forget()
+            return False
+        return True
 
     def _without_optimizer(self) -> None:
         """The program is about to call a model again, after a backward whose gradients it has used by itself."""
@@ -269,8 +279,6 @@ class NanInfTracker:
             return
         ended = self._memory.updated()
         self._guarded(lambda: self._look(None))
-        if self._memory.off:
-            return
         if not ended:  # too many calls to keep, in a step that goes on
             self._memory.forget()
             return
@@ -443,12 +451,19 @@ class NanInfTracker:
             self._mode.active = False
         try:
             found = examine()
-            found.notes += self._memory.limits()
-            return found
+        except Exception as error:  # that the step is bad is known, and is said
+            found = Diagnosis(
+                notes=[say("the step could not be gone through: {error}", error=f"{type(error).__name__}: {error}")]
+            )
         finally:
             self._memory.paused = False
             if self._mode is not None:
                 self._mode.active = active
+        found.notes += self._memory.limits()
+        if found.ran:
+            found.notes += self._memory.omitted.messages()
+        found.notes = list({note.render("en"): note for note in found.notes}.values())
+        return found
 
     def _dump(self, finding: dict[str, Any], diagnosis: Diagnosis) -> None:
         """Write the call of a finding for replay, where that is asked for; that it could not be is a note."""

@@ -30,6 +30,9 @@ from torchferry.numerics.statistics import COMPLEX, FINITE, NARROW, kind_of
 MOST_ROOTS = 256
 """Calls of outermost modules that are kept of one step."""
 
+_KINDS = 100
+"""Different failures of the tool that are counted."""
+
 
 class StepMemory:
     """Keeps of a step what it takes to go through it.
@@ -40,7 +43,8 @@ class StepMemory:
         losses: What backward was called on, with the gradients it was given.
         dropped: Calls of outermost modules that were too many to keep.
         seen: All calls of outermost modules.
-        broken: Why nothing is kept any more; empty while all is well.
+        failures: How often the tool itself failed, by the error: what it was looking at then was not looked at.
+        broken: The trace of its first failure; empty while all is well.
         when_alone: Called with a call that records no gradients, when it has returned; and with one that is too many to
             keep, in a program of which `when_updated` is to be told.
         when_updated: Called before a call of an outermost module where backward ran before it and the program has used
@@ -50,6 +54,7 @@ class StepMemory:
         forgotten: Calls of outermost modules of this step that were looked at and are not kept any more.
         capturing: Whether a graph is being captured.
         captured: Calls that went into a graph: they are neither looked at nor, when the graph runs, seen.
+        omitted: What could not be kept for a step to run again.
     """
 
     def __init__(self, attribution: Attribution, above: TorchDispatchMode | None = None) -> None:
@@ -59,7 +64,7 @@ class StepMemory:
         self.paused = False
         self.dropped = 0
         self.seen = 0
-        self.off = False
+        self.failures: dict[str, int] = {}
         self.broken = ""
         self.when_alone: Callable[[RootCall], None] | None = None
         self.when_updated: Callable[[], None] | None = None
@@ -68,6 +73,7 @@ class StepMemory:
         self.capturing = False
         self.captured = 0
         self._buffers = Buffers()
+        self.omitted = self._buffers.omitted
         self._running: RootCall | None = None
         self._over = False
         self._was_laid = False
@@ -140,7 +146,7 @@ class StepMemory:
     def _enters(self, module: nn.Module, args: Any) -> None:
         self._running = None
         self._was_laid = False
-        if self.off or torch._C._current_autograd_node() is not None:
+        if torch._C._current_autograd_node() is not None:
             return
         captured = capturing()
         if captured != self.capturing:
@@ -157,8 +163,8 @@ class StepMemory:
             self.when_updated()
         try:
             self._begin(module, args)
-        except Exception:  # the program goes on whatever happens here
-            self.give_up()
+        except Exception as error:  # the program goes on whatever happens here
+            self.failed(error)
 
     def _begin(self, module: nn.Module, args: Any) -> None:
         self.seen += 1
@@ -172,7 +178,7 @@ class StepMemory:
         try:
             lay = self._end(module, result) or lay
         finally:
-            if lay and not self.off:
+            if lay:
                 # again too where it was laid before: a part that is compiled is left with the modes that it began with
                 self.tape.lay()
 
@@ -183,9 +189,9 @@ class StepMemory:
             return False
         try:
             root_calls.end(call, result)
-        except Exception:
-            self.give_up()
-            return False
+        except Exception as error:
+            self.failed(error)
+            return call.grad
         if self.when_alone is not None and (self._over or not call.grad):
             self.when_alone(call)
         else:
@@ -203,11 +209,15 @@ class StepMemory:
         gradient = parameter.grad
         return gradient is None or (id(gradient), version(gradient)) != (identity, number)
 
-    def give_up(self) -> None:
-        """Keep nothing any more, and say why: what is not looked at must not pass for well."""
+    def failed(self, error: Exception) -> None:
+        """Note that the tool failed at what it was doing. It goes on: what comes next may be of another kind.
+
+        Must be called where the error is handled.
+        """
         self.broken = self.broken or traceback.format_exc()
-        self.paused = self.off = True
-        self.clear()
+        text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+        if text in self.failures or len(self.failures) < _KINDS:
+            self.failures[text] = self.failures.get(text, 0) + 1
 
     def _backward_begins(self, tensors: Any, gradients: Any) -> None:
         self.tape.lift()
@@ -237,10 +247,14 @@ class Unread:
         """Return the values of a tensor that lie here; one that cannot be read is counted."""
         held = parts(tensor)
         if held is None:
-            kind = described_kind(tensor)
-            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+            self.count(tensor)
             return ()
         return held
+
+    def count(self, tensor: Tensor) -> None:
+        """Count a tensor that cannot be read."""
+        kind = described_kind(tensor)
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
 
 
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
@@ -275,13 +289,31 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
     losses = [part for one in few for part in unread.parts(one)]
     totals: dict[torch.device, list[Tensor]] = defaultdict(list)
     for loss in losses:
-        totals[loss.device].append(_plain(loss.detach()).sum().to(torch.float32))
+        totals[loss.device] += _sizes([_plain(loss.detach())], unread)
     for (device, _), ones in groups.items():
-        totals[device] += torch._foreach_norm(ones, 2, dtype=torch.float32)
+        totals[device] += _sizes(ones, unread)
     for norms in totals.values():
-        if not math.isfinite(float(torch.stack(norms).sum())):
+        if norms and not math.isfinite(float(torch.stack(norms).sum())):
             return any(kind_of(one) != FINITE for ones in (*groups.values(), losses) for one in ones)
     return False
+
+
+def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
+    """Return numbers in float32 that are finite where all elements of these tensors are.
+
+    They have one dtype. Where the device has no norm of lists in it, each is brought to the CPU, which waits.
+    """
+    try:
+        return list(torch._foreach_norm(ones, 2, dtype=torch.float32))
+    except (RuntimeError, NotImplementedError):
+        pass
+    found = []
+    for one in ones:
+        try:
+            found.append(torch.linalg.vector_norm(one.cpu().to(torch.float32)).to(one.device))
+        except (RuntimeError, NotImplementedError):  # noqa: PERF203 - few, and rarely
+            unread.count(one)
+    return found
 
 
 def _plain(tensor: Tensor) -> Tensor:

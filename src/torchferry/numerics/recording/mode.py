@@ -130,8 +130,8 @@ class RecordingMode(WholeMode):
         out = func(*args, **kwargs)
         try:
             self._note(found, where, args, kwargs, out, used)
-        except Exception as error:  # whatever is wrong with the recording, the program goes on
-            self.on = False
+        except Exception as error:  # whatever is wrong with the recording of a call, the program and the others go on
+            self._skip(found, "cannot be read")
             self.on_failure(error)
         return out
 
@@ -160,15 +160,16 @@ class RecordingMode(WholeMode):
         told = _told(args, kwargs)
         first = 0
         for index, tensor in enumerate(found.results(args, kwargs, out)):
-            length = tensor.numel()
+            length = 1 if tensor.is_nested else tensor.numel()
             if length == 0 or tensor.device.type == "meta":
                 continue
             if index == 0:
                 first = length
             elif where.phase == FORWARD and length * _SMALL <= first:
                 continue
-            if tensor.layout is not torch.strided or tensor.is_quantized:
-                self._skip(found, "sparse" if tensor.layout is not torch.strided else "quantized")
+            odd = unusual(tensor)
+            if odd:
+                self._skip(found, odd)
                 continue
             if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
                 if shows and (tensor.dtype is torch.bool or found.dropout is None):
@@ -215,6 +216,15 @@ class RecordingMode(WholeMode):
     def _skip(self, found: Operator, why: str) -> None:
         name = f"{found.name} ({why})"
         self.skipped[name] = self.skipped.get(name, 0) + 1
+
+
+def unusual(tensor: Tensor) -> str:
+    """Return what keeps a tensor from being read as a row of numbers, or nothing."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is not torch.strided:
+        return "sparse"
+    return "quantized" if tensor.is_quantized else ""
 
 
 _TARGETS = frozenset({"target"})

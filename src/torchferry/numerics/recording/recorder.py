@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from torchferry.numerics.recording.facts import facts, world
 from torchferry.numerics.recording.gathered import Gathered
 from torchferry.numerics.recording.hashing import Hasher
 from torchferry.numerics.recording.kept import Kept
-from torchferry.numerics.recording.mode import RecordingMode
+from torchferry.numerics.recording.mode import RecordingMode, unusual
 from torchferry.numerics.recording.options import Options
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
@@ -37,6 +38,8 @@ from torchferry.numerics.steps import Steps
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""
 
+_PATIENCE = 1000
+"""Failures of its own after which the recording ends: then nothing is left that could be recorded."""
 
 _Hook = TypeVar("_Hook", bound=Callable[..., None])
 
@@ -101,6 +104,8 @@ class Recorder:
         self._ran: set[str] = set()
         self._state_of = -1
         self._notes: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._recorded = 0
         self._running = False
         self._on_before: bool | None = None
         self._optimizers: dict[int, str] = {}
@@ -159,15 +164,18 @@ class Recorder:
         self._attribution.stop()
         result: dict[str, Any] = {
             "steps": self._step,
+            "recorded": self._recorded,
+            "failed": bool(self._store and self._store.failed) or bool(self._failures),
             "bytes": self._store.written if self._store else 0,
             "ended": self._store.ended.render("en") if self._store and self._store.ended else "",
             "folder": self.options.folder,
             "skipped": self._mode.skipped,
             "captured": self._mode.captured,
+            "failures": dict(self._failures),
             "notes": sorted(self._notes),
         }
-        if self._store is not None and self._store.ended is None:
-            self._store.file(names.END, json.dumps(result).encode())
+        if self._store is not None:
+            self._store.last(names.END, result)
         return result
 
     def forget(self) -> None:
@@ -275,11 +283,15 @@ class Recorder:
         self._batch(name, tensor)
 
     def _failed(self, error: Exception) -> None:
-        """The recording has a fault of its own: it ends, and the program goes on."""
-        self._mode.on = False
-        self._notes.add(f"failed: {error!r}")
-        if self._store is not None:
-            self._store.end(say("an internal error: {error}", error=repr(error)))
+        """The recording has a fault of its own: what it was at is left out, and the rest goes on."""
+        text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+        if not self._failures:
+            what = say("a part of the run cannot be recorded, and the rest is: {error}", error=text)
+            print(f"torchferry: {what}", file=sys.stderr, flush=True)
+        self._failures[text] = self._failures.get(text, 0) + 1
+        if sum(self._failures.values()) >= _PATIENCE and self._store is not None:
+            self._mode.on = False
+            self._store.end(say("an internal error: {error}", error=text))
 
     # what is noted
 
@@ -310,7 +322,7 @@ class Recorder:
                 "options": self.options.as_dict(),
                 "facts": facts(device),
             }
-            self._store.file(names.BEGIN, json.dumps(started).encode())
+            self._store.file(names.BEGIN, names.sealed(started))
         return self._store.ended is None
 
     def _perturb(self) -> None:
@@ -338,7 +350,11 @@ class Recorder:
                         self._gathered.hashes.append(self._hasher.whole(part))
 
     def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = ()) -> int:
-        return self._rows.add((phase, path, "", "", 0, self._rows.dtype(tensor.dtype), False), tensor, (), used)
+        try:
+            return self._rows.add((phase, path, "", "", 0, self._rows.dtype(tensor.dtype), False), tensor, (), used)
+        except Exception as error:  # a tensor that cannot be read does not keep the others from being recorded
+            self._failed(error)
+            return -1
 
     def _batch(self, name: str, tensor: Tensor, trained: bool = False) -> None:
         """Note what the program was given, not what it computed.
@@ -346,9 +362,9 @@ class Recorder:
         A loss may be given numbers that were made of a model's results, as a detector's is. Where operators are not
         recorded nobody knows, and only what models are given is noted, and labels that are whole numbers.
         """
-        if type(tensor) is not Tensor or tensor.requires_grad or tensor.layout is not torch.strided:
+        if type(tensor) is not Tensor or tensor.requires_grad:
             return
-        if tensor.device.type == "meta" or tensor.numel() == 0 or tensor.is_quantized:
+        if unusual(tensor) or tensor.device.type == "meta" or tensor.numel() == 0:
             return
         known = self._mode.on or trained or not tensor.is_floating_point()
         if not known or not self._mode.is_given(tensor):
@@ -359,10 +375,15 @@ class Recorder:
         self._gathered.add_batch(name, tensor, rows, self._rows.dtype(tensor.dtype))
 
     def _end_step(self, how: str) -> None:
-        with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
-            if self._begin():
-                assert self._store is not None
-                self._write(self._store, how)
+        try:
+            with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
+                if self._begin():
+                    assert self._store is not None
+                    self._write(self._store, how)
+        except Exception as error:  # this step is lost, and its number stays free
+            self._failed(error)
+            with contextlib.suppress(Exception):
+                self._rows.read()  # what lies on the device is not the next step's
         self._rows.clear()
         self._mode.clear()
         self._kept.clear()
@@ -379,12 +400,14 @@ class Recorder:
         self._gathered.loss = list(self._mode.loss)
         files = StepFiles(self._step, how, self._rows, self._gathered)
         line = files.line
+        line_files: tuple[str, ...] = ()
         if files.sketch is not None and files.sums is not None:
             name, content = files.layout()
             if name not in self._layouts:
                 self._layouts.add(name)
                 store.file(name, content)
             store.file(line["rows"], files.rows())
+            line_files = (name, line["rows"])
             kept = self._kept.file()
             if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept):
                 line["tensors"] = f"tensors-{self._step:08d}.safetensors"
@@ -392,4 +415,9 @@ class Recorder:
                 from torchferry.numerics.recording.tables import table
 
                 store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, files.sketch, files.sums))
-        store.line(names.STEPS, line)
+        used = [name for name in (*line_files, line.get("tensors", "")) if name]
+        line[names.FILES] = {name: store.checksums[name] for name in used if name in store.checksums}
+        self._recorded += store.line(names.STEPS, line)
+        for name in used:
+            if not name.startswith("layout-"):
+                store.checksums.pop(name, None)

@@ -10,15 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torchferry.numerics.differences.layout import INPUTS_MOST, LARGEST
 from torchferry.numerics.recording.sketching import Sketches
 
-LARGEST = 1 << 15
-"""Rows of a step; what comes after is counted and not recorded."""
-
 _LAYOUTS = 64
-
-_INPUTS = 12
-"""Rows that one row is said to have used; more are not told apart."""
 
 
 class Interned:
@@ -113,7 +108,7 @@ class Rows:
             self.keys.append(self._keys.number(key))
             self.shapes.append(self.shape_names.number(tensor.shape))
             self.arguments.append(self.argument_names.number(arguments))
-            for other in sorted(used)[:_INPUTS] if len(used) > 1 else used:
+            for other in sorted(used)[:INPUTS_MOST] if len(used) > 1 else used:
                 self.inputs.append(other)
                 self.inputs_of.append(row)
             return row

@@ -21,7 +21,7 @@ def local(tensor: Tensor) -> Tensor | None:
     tensor = (part if isinstance(part, Tensor) else tensor).detach()
     if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
         return None
-    if tensor.device.type == "meta" or tensor.layout is not torch.strided or tensor.numel() == 0:
+    if tensor.device.type == "meta" or tensor.is_nested or tensor.layout is not torch.strided or tensor.numel() == 0:
         return None
     return tensor if tensor.dtype.is_floating_point or tensor.dtype.is_complex else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.messages import Message, say
+from torchferry.numerics.differences import layout as names
 
 DTYPES = {
     "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -34,13 +37,17 @@ class Store:
 
     Attributes:
         written: Bytes so far.
+        checksums: Of the files so far, by name.
         ended: Why nothing is written any more, or None.
+        failed: Whether that is a fault, and not the limit that was asked for.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.written = 0
+        self.checksums: dict[str, str] = {}
         self.ended: Message | None = None
+        self.failed = False
         self._limit = limit
 
     def begin(self) -> bool:
@@ -61,22 +68,38 @@ class Store:
             part.write_bytes(data)
             part.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
             self.end(say("cannot write {path}: {error}", path=path, error=error.strerror))
             return False
         self.written += len(data)
+        self.checksums[name] = names.checksum(data)
         return True
 
+    def last(self, name: str, document: dict[str, Any]) -> None:
+        """Write how the recording ended: also beyond the limit, and where it ended early, as far as that can be."""
+        path = self.folder / name
+        part = path.with_name(f".{name}.part")
+        try:
+            part.write_bytes(names.sealed(document))
+            part.replace(path)
+        except OSError:  # a record without an end says itself that it is cut short
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
     def line(self, name: str, document: dict[str, Any]) -> bool:
-        """Add a line of JSON to a file."""
-        data = (json.dumps(document, separators=(",", ":")) + "\n").encode()
+        """Add a line of JSON to a file, whole or not at all."""
+        data = names.sealed(document) + b"\n"
         if not self._may(len(data)):
             return False
         path = self.folder / name
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                os.write(handle, data)
+                before = os.fstat(handle).st_size
+                if os.write(handle, data) != len(data):  # the disk is full
+                    os.ftruncate(handle, before)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
                 os.close(handle)
         except OSError as error:
@@ -87,13 +110,14 @@ class Store:
 
     def _may(self, more: int) -> bool:
         if self.ended is None and self.written + more > self._limit:
-            self.end(say("the limit of {limit} MiB is reached (--limit)", limit=f"{self._limit / 2**20:.4g}"))
+            limit = say("the limit of {limit} MiB is reached (--limit)", limit=f"{self._limit / 2**20:.4g}")
+            self.end(limit, failed=False)
         return self.ended is None
 
-    def end(self, why: Message) -> None:
+    def end(self, why: Message, failed: bool = True) -> None:
         """Write nothing any more, and say why."""
         if self.ended is not None:
             return
-        self.ended = why
+        self.ended, self.failed = why, failed
         text = say("the recording ends here, and the program goes on: {why}", why=why).render()
         print(f"torchferry: {text}", file=sys.stderr, flush=True)

@@ -66,8 +66,19 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
             break
     shown += _unlooked(ranks)
     for one in result["ranks"]:
-        if one.get("error"):
-            shown.append(say("rank {rank}: the examination failed: {error}", rank=one["rank"], error=one["error"]))
+        for error, count in one.get("failures", {}).items():
+            shown.append(
+                say(
+                    "rank {rank}: the tool failed {count} times, and did not look then: {error}",
+                    rank=one["rank"],
+                    count=count,
+                    error=error,
+                )
+            )
+        if one.get("error") and not one.get("failures"):
+            error = one["error"].strip().rpartition("\n")[2]
+            shown.append(say("rank {rank}: the examination failed: {error}", rank=one["rank"], error=error))
+    shown += dict.fromkeys(text for one in result["ranks"] for text in one.get("left_out", []))
     shown += [
         say("{process} ended without a report: killed, or it crashed", process=one) for one in result["unfinished"]
     ]
