@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
 from importlib.util import find_spec
 
 import pytest
@@ -10,12 +11,11 @@ import pytest
 from torchferry.backends import registry
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what belongs to a user out of the home folder of who runs the tests."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what belongs to a user out of the home folder of who runs the tests; modules copy the environment."""
+    folder = tempfile.TemporaryDirectory(prefix="torchferry-state-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["XDG_STATE_HOME"] = folder.name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
