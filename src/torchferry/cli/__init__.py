@@ -12,7 +12,7 @@ import click
 
 from torchferry import __version__
 from torchferry.core import exitcodes
-from torchferry.core.env import VARIABLES
+from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
@@ -94,6 +94,7 @@ def main() -> None:
     gc.disable()  # a run is short, and what it builds holds no cycles
     signal.signal(signal.SIGTERM, _terminated)
     try:
+        check_language()
         status = cli.main(prog_name="torchferry", standalone_mode=False)
     except click.exceptions.Abort:
         status = exitcodes.INTERRUPTED

@@ -9,6 +9,7 @@ import click
 from torchferry.backends import cuda, registry
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
 from torchferry.core import env, exitcodes
 from torchferry.core.messages import say
 
@@ -17,7 +18,15 @@ _TABLES = ("api", "env", "tools", "packages", "frameworks", "images")
 
 @click.command("api")
 @click.argument("name")
-@click.option("-t", "--target", "targets", multiple=True, metavar="NAME[@VERSION]", help="One or more; all without.")
+@click.option(
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME[@VERSION]",
+    shell_complete=complete_target,
+    help="One or more; all without.",
+)
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     """Say what a CUDA-side name is on a target.

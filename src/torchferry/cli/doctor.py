@@ -12,6 +12,7 @@ import click
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
@@ -52,6 +53,7 @@ class _Choices:
     "--target",
     default="",
     metavar="NAME",
+    shell_complete=complete_target,
     help=f"{', '.join(registry.built_in())}; without it, what is found here.",
 )
 @click.option(

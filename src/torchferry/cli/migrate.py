@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import click
 
 from torchferry.cli.device_module import DEVICE_MODULES, placement_remarks, with_module_files
-from torchferry.cli.options import Choices, Setting, codes, output_options, project_name, selection_options, settle
+from torchferry.cli.options import Choices, Setting, output_options, selection_options, settings_lines, settle
 from torchferry.cli.output import progress, tell, write_report
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.finding import Grade
 from torchferry.core.messages import say
 from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
@@ -21,7 +24,7 @@ from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
-from torchferry.report.text_format import blocker_lines, failure_lines
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 from torchferry.rules.analysis import analyse
 
 STYLES = ("native", "portable", "shim")
@@ -58,14 +61,7 @@ CUDA's, and nothing else."""
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @output_options
 def command(
-    path: Path,
-    target: str,
-    select: str,
-    ignore: str,
-    seen: Path | None,
-    exclude: tuple[str, ...],
-    lang: str | None,
-    jobs: int | None,
+    choices: Choices,
     unsafe_fixes: bool,
     diff: bool,
     check: bool,
@@ -78,13 +74,16 @@ def command(
     rewrite_documents: bool,
     output_format: str,
     output_file: Path | None,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Rewrite a CUDA project for another accelerator.
 
-    PATH is the project's folder (or one file of it). Safe fixes are applied, in place, all or none; what was there is
-    kept in PATH/.torchferry, and `torchferry undo` puts it back. What torchferry cannot decide is listed.
+    PATHS are the project's folder, or files and folders of one project. Safe fixes are applied, in place, all or none;
+    what was there is kept in .torchferry, and `torchferry undo` puts it back. What torchferry cannot decide is listed.
+    With `-`, standard input is one file, and standard output is the file as it is to be.
     """
-    lang = lang or env.language()
+    lang, seen = choices.lang, choices.seen
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix are different ways to write; name one"))
@@ -93,12 +92,17 @@ def command(
             say("with `--style shim` what a run saw is redirected in every run"),
             say("use --seen without it: it finds what has to be rewritten by hand"),
         )
-    choices = Choices(
-        path, target, codes(select), codes(ignore), exclude, unsafe_fixes, rewrite_documents, jobs or 0, seen, style,
-        device_module,
-    )  # fmt: skip
+    choices = choices._replace(
+        unsafe_fixes=unsafe_fixes, rewrite_documents=rewrite_documents, style=style, device_module=device_module
+    )
+    shown = _Shown(output_format, output_file, quiet, verbose)
+    if choices.home is not None:
+        if out is not None or suffix or patch_file is not None:
+            raise UsageError(say("`-` writes to standard output: --patch, --out and --suffix do not apply"))
+        if not diff and not check:
+            _rewrite_standard_input(choices)
     if not any(ways):
-        with exclusive(path if path.is_dir() else path.parent) as tree:
+        with exclusive(choices.root) as tree:
             for journal in tree.recovered:
                 tell(say("took back an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
@@ -106,7 +110,7 @@ def command(
             _refuse_dirty(setting, planned, allow_dirty)
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
-            _finish(setting, planned, Written("in place", setting.root), output_format, output_file, lang)
+            _finish(setting, planned, Written("in place", setting.root), shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
     if diff or patch_file is not None:
@@ -125,7 +129,36 @@ def command(
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
         written = Written("beside", setting.root)
-    _finish(setting, planned, written, output_format, output_file, lang, changes_count=check)
+    _finish(setting, planned, written, shown, choices, changes_count=check)
+
+
+class _Shown(NamedTuple):
+    """How the outcome is shown: the form, where to, and how much of it."""
+
+    form: str
+    file: Path | None
+    quiet: bool
+    verbose: bool
+
+
+def _rewrite_standard_input(choices: Choices) -> NoReturn:
+    """Print the file on standard input as it is to be, and say on standard error what is left to do."""
+    setting = settle(choices, rewrite=True)
+    if len(setting.request.listing.entries) != 1:
+        raise UsageError(
+            say("`{path}` is not a kind of file that torchferry reads", path=choices.stdin_filename),
+            say("name one such as train.py, run.sh or config.yaml"),
+        )
+    planned = _plan(setting)
+    path = setting.request.listing.entries[0].path
+    after = next((write.after for write in planned.writes if write.path == path), None)
+    sys.stdout.buffer.write((setting.root / path).read_bytes() if after is None else after)
+    sys.stdout.flush()
+    report = _report(setting, planned)
+    work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
+    for line in (*by_file(work, choices.lang), *failure_lines(report, choices.lang)):
+        tell(line)
+    sys.exit(_status(planned))
 
 
 def _plan(setting: Setting) -> Plan:
@@ -195,18 +228,22 @@ def _finish(
     setting: Setting,
     planned: Plan,
     written: Written,
-    form: str,
-    file: Path | None,
-    lang: str,
+    shown: _Shown,
+    choices: Choices,
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
     written = written._replace(style=setting.style)
+    form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
     report = _report(setting, planned, as_it_is)
     if form == "text" and file is None:
-        for line in summary(report, planned.fixed, planned.writes, setting.target, written, lang):
+        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
+        if shown.verbose:
+            for line in (*settings_lines(setting.config, choices), *by_file(planned.fixed, lang), ""):
+                click.echo(line)
+        for line in islice(lines, 1) if shown.quiet else lines:
             click.echo(line)
     else:
         write_report(report, form, lang, file)
@@ -220,7 +257,7 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,
-        root=project_name(setting.root),
+        root=setting.name,
         files=len(planned.analysis.examined),
         findings=tuple(sorted(found, key=lambda finding: finding.location)),
         failures=tuple(planned.analysis.failures),

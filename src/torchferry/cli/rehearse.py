@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends.registry import built_in
+from torchferry.cli.completion import complete_target
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load
@@ -26,6 +27,7 @@ from torchferry.rehearsal.summary import document, lines, opening
     "--target",
     default="",
     metavar="NAME[@VERSION]",
+    shell_complete=complete_target,
     help=f"Where it is to run: {', '.join(built_in())}; VERSION is the plugin's.",
 )
 @click.option("--card", default="", metavar="NAME", help="Which card, such as 910B or S4000.")

@@ -11,6 +11,7 @@ import click
 from torchferry.backends import cuda
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.shim.launched import run
@@ -22,6 +23,7 @@ from torchferry.shim.launched import run
     "--target",
     default="auto",
     metavar="NAME[@VERSION]",
+    shell_complete=complete_target,
     help=f"Where it runs: {', '.join(built_in())}; without it, the accelerator whose plugin is installed.",
 )
 @click.option(

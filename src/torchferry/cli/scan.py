@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.options import Choices, codes, output_options, project_name, selection_options, settle
+from torchferry.cli.options import Choices, output_options, selection_options, settings_lines, settle
 from torchferry.cli.output import progress, tell, write_report
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.migration.remarks import remarks
@@ -26,38 +26,41 @@ from torchferry.rules.analysis import analyse
 @click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
-    path: Path,
-    target: str,
-    select: str,
-    ignore: str,
-    seen: Path | None,
-    exclude: tuple[str, ...],
-    lang: str | None,
-    jobs: int | None,
+    choices: Choices,
     output_format: str,
     output_file: Path | None,
+    quiet: bool,
+    verbose: bool,
     kept: bool,
     exit_zero: bool,
 ) -> None:
     """Say what a CUDA project needs in order to run on another accelerator.
 
-    PATH is the project's folder (or one file of it); nothing is written in it. First comes the verdict, then
-    counts, then what blocks, then every place with what to do there.
+    PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
+    from standard input. First comes the verdict, then counts, then what blocks, then every place with what to do there.
     """
-    lang = lang or env.language()
-    choices = Choices(path, target, codes(select), codes(ignore), exclude, False, False, jobs or 0, seen)
+    lang = choices.lang
     setting = settle(choices, rewrite=output_format == "html")
     for text in _interrupted(setting.root):
         tell(text.render(lang))
     selection = setting.request.selection
     whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    setting = setting._replace(request=setting.request._replace(account=whole or kept))
+    setting = setting._replace(request=setting.request._replace(account=whole or kept or verbose))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     known = tuple(remarks(setting.root, setting.target, analysis))
-    report = report_of(analysis, setting.target, project_name(setting.root), remarks=known)
-    write_report(report, output_format, lang, output_file)
-    if kept:
+    report = report_of(analysis, setting.target, setting.name, remarks=known)
+    if output_format == "text" and output_file is None:
+        if verbose:
+            for line in settings_lines(setting.config, choices):
+                click.echo(line)
+        if quiet:
+            click.echo(report.verdict_message.render(lang))
+        else:
+            write_report(report, output_format, lang, None)
+    else:
+        write_report(report, output_format, lang, output_file)
+    if kept or verbose:
         for word in report.kept:
             reason = say(word.why.value).render(lang)
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")

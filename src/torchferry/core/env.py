@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 VARIABLES = {
@@ -19,22 +20,63 @@ VARIABLES = {
 
 
 def language() -> str:
-    """Return `zh` or `en`: `TORCHFERRY_LANG` if set, else by the first locale variable that is set."""
-    for variable in ("TORCHFERRY_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+    """Return `zh` or `en`: `TORCHFERRY_LANG` if it is one of them, else by the first locale variable that is set."""
+    named = _language(os.environ.get("TORCHFERRY_LANG", ""))
+    if named in _LANGUAGES:
+        return named
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable, "")
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "en"
 
 
+_LANGUAGES = ("en", "zh")
+
+
+def _language(value: str) -> str:
+    """Return the language of a locale's name: `zh` of `zh_CN.UTF-8`."""
+    return re.split(r"[-_.@]", value.strip().lower(), maxsplit=1)[0]
+
+
+def check_language() -> None:
+    """Check `TORCHFERRY_LANG`; programs that only import torchferry go on in English where it is wrong.
+
+    Raises:
+        UsageError: it names a language that torchferry does not speak.
+    """
+    value = os.environ.get("TORCHFERRY_LANG", "")
+    if value and _language(value) not in _LANGUAGES:
+        raise _wrong_value("TORCHFERRY_LANG", value, "en", "zh")
+
+
 def jobs() -> int:
-    """Return how many processes may read files: `TORCHFERRY_JOBS`, else what this process may use."""
+    """Return how many processes may read files: `TORCHFERRY_JOBS`, else what this process may use.
+
+    Raises:
+        UsageError: it is not a number above 0.
+    """
     value = os.environ.get("TORCHFERRY_JOBS", "")
-    if value.isdigit() and int(value) > 0:
+    if value:
+        if not (value.isascii() and value.isdigit() and 0 < int(value) <= _MOST_JOBS):
+            raise _wrong_value("TORCHFERRY_JOBS", value, f"1 - {_MOST_JOBS}")
         return int(value)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_MOST_JOBS = 4096
+
+
+def _wrong_value(variable: str, value: str, *allowed: str) -> Exception:
+    from torchferry.core.errors import UsageError  # imported late: it reads the language here
+    from torchferry.core.messages import say
+
+    return UsageError(
+        say("`{variable}={value}` is not a value that it can have", variable=variable, value=value[:80]),
+        say("allowed: {values}; or unset it", values=", ".join(allowed)),
+    )
 
 
 SHIM = "TORCHFERRY_SHIM"

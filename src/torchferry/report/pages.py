@@ -6,9 +6,8 @@ import inspect
 import sys
 from typing import NamedTuple
 
-from torchferry.core.errors import unknown_name
 from torchferry.rules.base import Rule
-from torchferry.rules.registry import rules
+from torchferry.rules.registry import rules, unknown_rule
 
 
 class Page(NamedTuple):
@@ -38,7 +37,7 @@ def page(code: str, lang: str) -> Page:
     found = {rule.CODE: rule for rule in rules()}
     rule = found.get(code.upper())
     if rule is None:
-        raise unknown_name("rule", code, found)
+        raise unknown_rule(code)
     module = type(rule).__module__
     text = rule.CHINESE if lang == "zh" and rule.CHINESE else sys.modules[module].__doc__ or ""
     title, _, body = inspect.cleandoc(text).partition("\n\n")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from functools import lru_cache
 from pathlib import Path
 
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
 from torchferry.rules.base import Rule
 
 
@@ -27,6 +30,19 @@ def rules() -> tuple[Rule, ...]:
                     raise ValueError(f"{value.__name__} and {type(found[code]).__name__} both have the code {code}")
                 found[code] = value()
     return tuple(found[code] for code in sorted(found))
+
+
+def unknown_rule(code: str) -> UsageError:
+    """Return the error for a code that no rule and no family has, with the nearest one."""
+    known = [rule.CODE for rule in rules()]
+    families = {name[:3] for name in known}
+    wanted = code.upper()
+    digits = wanted[:3] + wanted[3:].replace("O", "0").replace("I", "1")  # which are easily taken for each other
+    close = difflib.get_close_matches(digits, sorted({*known, *families}), n=1)
+    advice = say("`torchferry rule` lists them")
+    if close:
+        advice = say("did you mean `{close}`? `torchferry rule` lists them", close=close[0])
+    return UsageError(say("there is no rule or family `{code}`", code=code), advice)
 
 
 def _modules() -> list[str]:

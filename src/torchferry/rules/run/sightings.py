@@ -48,7 +48,7 @@ class Sightings(NamedTuple):
     elsewhere: int = 0
 
 
-def read_sightings(file: Path, root: Path, only: str = "") -> Sightings:
+def read_sightings(file: Path, root: Path, only: tuple[str, ...] = ()) -> Sightings:
     """Return what a run saw below `root`.
 
     Where the folder that the run was started in contains `root`, or lies in it, paths are counted from there; else (the
@@ -57,7 +57,7 @@ def read_sightings(file: Path, root: Path, only: str = "") -> Sightings:
     Args:
         file: The report.
         root: The project's folder.
-        only: Path of the one file to hear of; empty for all.
+        only: Paths of the files and folders to hear of; empty for all.
 
     Raises:
         TorchferryError: it cannot be read, or is not such a report.
@@ -74,7 +74,7 @@ def read_sightings(file: Path, root: Path, only: str = "") -> Sightings:
         inside = below(path)
         if inside is None:
             elsewhere += 1
-        elif not only or inside == only:
+        elif not only or any(inside == path or inside.startswith(f"{path}/") for path in only):
             of_file = counts.setdefault(inside, {})
             of_file[line, name] = of_file.get((line, name), 0) + times
     return Sightings(
