@@ -96,6 +96,8 @@ def main() -> None:
     try:
         check_language()
         status = cli.main(prog_name="torchferry", standalone_mode=False)
+    except SystemExit as end:  # a command ends with its own code
+        status = end.code
     except click.exceptions.Abort:
         status = exitcodes.INTERRUPTED
     except KeyboardInterrupt:
@@ -110,6 +112,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
         status = exitcodes.ERROR
+    gc.freeze()  # or all that is left would be looked through once more at the end
     sys.exit(status)
 
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -234,6 +233,8 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
             say("the text on standard input has no name, which says what kind of file it is"),
             say("add --stdin-filename train.py"),
         )
+    from tempfile import TemporaryDirectory  # imported late: few runs read standard input
+
     here = Path.cwd()
     named = Path(os.path.abspath(choices.stdin_filename))
     home = here if named.is_relative_to(here) else named.parent

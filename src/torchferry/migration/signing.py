@@ -11,7 +11,6 @@ from __future__ import annotations
 import hmac
 import json
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,8 +91,8 @@ def _key(folder: Path, create: bool) -> bytes:
         except FileNotFoundError:
             if not create:
                 raise
-        new = f"{_KEY}.{secrets.token_hex(8)}"
-        place.create(new, secrets.token_bytes(_SIZE))
+        new = f"{_KEY}.{os.urandom(8).hex()}"
+        place.create(new, os.urandom(_SIZE))
         try:  # a link, since it takes no other's place: of two runs at once both use the key of the first
             os.link(new, _KEY, src_dir_fd=place.descriptor, dst_dir_fd=place.descriptor)
         except FileExistsError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -204,7 +203,7 @@ def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
     changed = [path for path, before in expected.items() if _current(tree, path) != before]
     if changed:
         raise ConflictError(changed)
-    name = f"new-{secrets.token_hex(16)}"
+    name = f"new-{os.urandom(16).hex()}"
     try:
         journal = _prepare(tree, planned, target, name)
     except OSError as error:
@@ -293,7 +292,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
             __version__,
             created,
             tuple(changes),
-            secrets.token_hex(16),
+            os.urandom(16).hex(),
             tree.signing.missing,
         )
         manifest = journal.manifest(tree.signing)

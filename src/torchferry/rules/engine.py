@@ -42,7 +42,11 @@ _PASSES = 5
 """How often a file may be rewritten until nothing changes; more means that two rules undo each other."""
 
 
-_STEMS = (b"cuda", b"CUDA", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"attn", b"attention")
+_STEMS = (
+    b"cuda", b"CUDA", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"attn", b"attention",
+    b"autocast", b"reduce", b"istributed", b"arallel", b"get_device", b"channels_last", b"rofile", b"equire", b"nv",
+    b"import ", b"device", b"gather", b"scatter", b"Tensor", b"ensorrt",
+)  # fmt: skip
 """Parts that many words share: a file without the part holds none of those words, which is found with one look."""
 
 
@@ -140,7 +144,7 @@ class Engine:
             )
             if document.notebook is not None:
                 examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
-        return self._rewrite(entry, data, document, found, examined) if rewrite else examined
+        return self._rewrite(entry, data, document, found, examined, rules) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> Examined:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
@@ -231,7 +235,13 @@ class Engine:
         return tuple(sorted(settle_groups(found + unused, comments, self.selection, staying), key=_order))
 
     def _rewrite(
-        self, entry: Entry, data: bytes, document: Document, remaining: tuple[Finding, ...], examined: Examined
+        self,
+        entry: Entry,
+        data: bytes,
+        document: Document,
+        remaining: tuple[Finding, ...],
+        examined: Examined,
+        rules: list[Rule],
     ) -> Examined:
         """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
@@ -240,15 +250,21 @@ class Engine:
             if not chosen:
                 break
             fixed += _placed(document, chosen)
-            document = document.edited(all_edits(chosen, document, self.target.needs_path(entry.path)))
+            edits = all_edits(chosen, document, self.target.needs_path(entry.path))
+            document = document.edited(edits)
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
                 message = say("what is to be written has characters that {encoding} lacks", encoding=error.encoding)
                 return self._problem(entry, UndecodableFile.at(entry.path, message))
             try:
-                imports = outline(entry.path, after) if entry.kind is Kind.PYTHON else None
-                remaining = self.check(self.context(document), self.interested(entry.kind, after, imports))
+                if entry.kind is Kind.PYTHON:  # words do not span lines: only changed lines can hold new ones
+                    lines = _changed_lines(document.source.text, edits).encode("utf-8", "surrogatepass")
+                    new = self.interested(entry.kind, lines, outline(entry.path, lines))
+                    rules = sorted({*rules, *new}, key=lambda rule: rule.CODE)
+                else:
+                    rules = self.interested(entry.kind, after)
+                remaining = self.check(self.context(document), rules)
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
@@ -260,6 +276,18 @@ class Engine:
         return examined._replace(
             fixed=tuple(fixed), remaining=_placed(document, remaining), before=data, after=document.data()
         )
+
+
+def _changed_lines(text: str, edits: Iterable[Edit]) -> str:
+    """Return the lines of an edited text that the edits, which are counted in the text before, have touched."""
+    lines: list[str] = []
+    shift = 0
+    for edit in sorted(edits):
+        start = edit.start + shift
+        shift += len(edit.text) - (edit.end - edit.start)
+        end = text.find("\n", edit.end + shift)
+        lines.append(text[text.rfind("\n", 0, start) + 1 : end if end >= 0 else len(text)])
+    return "\n".join(lines)
 
 
 def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from torchferry.core.finding import Edit
 
@@ -196,16 +197,25 @@ def _statement_end(text: str, start: int) -> int | None:
     end = start
     for _ in range(_LONGEST_STATEMENT):
         end = _next_line(text, end)
-        try:
-            tree = ast.parse(text[:end])
-        except SyntaxError:
-            if end == len(text):
-                return None
-            continue
-        except (ValueError, RecursionError, MemoryError):
+        is_import = _ends_with_import(text[:end])
+        if is_import is not None:
+            return end if is_import else None
+        if end == len(text):
             return None
-        return end if tree.body and isinstance(tree.body[-1], (ast.Import, ast.ImportFrom)) else None
     return None
+
+
+@lru_cache(maxsize=16)
+def _ends_with_import(text: str) -> bool | None:
+    """Whether the last statement of a text is an import; None where the text ends within a statement."""
+    # The head of a file is asked for before and after its fixes, which seldom change it.
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        return None
+    except (ValueError, RecursionError, MemoryError):
+        return False
+    return bool(body) and isinstance(body[-1], (ast.Import, ast.ImportFrom))
 
 
 def _next_line(text: str, at: int) -> int:

@@ -7,12 +7,12 @@ is freed as soon as the file is dropped, without the garbage collector.
 from __future__ import annotations
 
 import ast
-import contextlib
 import sys
 import warnings
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from torchferry.core.finding import Location
@@ -89,9 +89,9 @@ class PythonFile:
         self._index()
         for table in (self.names, self.attributes, self.keywords, self.arguments, self.binders):
             table.default_factory = None  # from here on, asking for a name must not add it
-        self._outermost: dict[ast.AST, ast.JoinedStr] | None = None
+        self._outermost: dict[ast.AST, ast.JoinedStr | None] = {}
         self._spans: dict[ast.JoinedStr, dict[ast.AST, tuple[int, int]]] = {}
-        self._children: dict[ast.AST, tuple[list[int], list[_Placed]]] = {}
+        self._children: dict[ast.AST, tuple[list[tuple[int, int]], list[ast.AST]]] = {}
         self._path: list[_Placed] = []
         self._keys: dict[ast.Dict, dict[ast.AST, ast.expr | None]] = {}
         self._item_reads: dict[str, list[ast.Subscript]] | None = None
@@ -233,12 +233,20 @@ class PythonFile:
         """Return the outermost f-string that holds `node` (or is it), or None."""
         if not self._fstrings:
             return None
-        if self._outermost is None:
-            self._outermost = {}
-            for joined in self._fstrings:  # an outer one comes before those in it
-                if joined not in self._outermost:
-                    self._outermost.update((part, joined) for part in ast.walk(joined))
-        return self._outermost.get(node)
+        path: list[ast.AST] = []
+        found = None
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.stmt):
+            if current in self._outermost:
+                found = self._outermost[current]
+                break
+            path.append(current)
+            current = self.parents.get(current)
+        for part in reversed(path):
+            if found is None and isinstance(part, ast.JoinedStr):
+                found = part
+            self._outermost[part] = found
+        return found
 
     def node_at(self, start: int, end: int) -> ast.AST | None:
         """Return the innermost node that holds a span of offsets, or None where the file has none.
@@ -248,29 +256,29 @@ class PythonFile:
         path = self._path
         while path and not (path[-1].start <= start and end <= path[-1].end):
             path.pop()
-        while (inner := self._child_at(path[-1].node if path else self.tree, start, end)) is not None:
+        place = self.source.utf8_position(start)
+        while (inner := self._child_at(path[-1].node if path else self.tree, start, end, place)) is not None:
             path.append(inner)
         return path[-1].node if path else None
 
-    def _child_at(self, node: ast.AST, start: int, end: int) -> _Placed | None:
+    def _child_at(self, node: ast.AST, start: int, end: int, place: tuple[int, int]) -> _Placed | None:
         """Return the child of a node that holds a span. Children do not overlap: at most one does."""
+        exact = _EXACT_FSTRINGS or self.fstring_of(node) is None  # else `ast` tells their places only roughly
         known = self._children.get(node)
         if known is None:
-            placed = sorted(self._placed_children(node), key=_Placed.begins)
-            known = self._children[node] = ([child.start for child in placed], placed)
-        starts, children = known
-        index = bisect_right(starts, start) - 1
-        return children[index] if index >= 0 and end <= children[index].end else None
-
-    def _placed_children(self, node: ast.AST) -> Iterator[_Placed]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
-                continue  # a literal part is what the f-string says, not a node beside its fields
-            if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
-                with contextlib.suppress(ValueError):  # in an f-string that could not be read
-                    yield _Placed(*self.span(child), child)
-            else:  # arguments, comprehensions, cases: their parts have places, they themselves have none to rely on
-                yield from self._placed_children(child)
+            place_of = _position if exact else self.span
+            try:
+                found = sorted(((place_of(child), child) for child in _children(node)), key=itemgetter(0))
+            except ValueError:  # an f-string that could not be read
+                found = []
+            known = self._children[node] = ([place for place, _ in found], [child for _, child in found])
+        positions, children = known
+        index = bisect_right(positions, place if exact else (start, len(self.source.text))) - 1
+        if index < 0:
+            return None
+        child = children[index]
+        first, last = self.span(child)
+        return _Placed(first, last, child) if first <= start and end <= last else None
 
     def text(self, node: ast.AST) -> str:
         """Return the source text of a node."""
@@ -289,9 +297,20 @@ class _Placed(NamedTuple):
     end: int
     node: ast.AST
 
-    def begins(self) -> int:
-        """Return where it begins."""
-        return self.start
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below one that have a place."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
+            continue  # a literal part is what the f-string says, not a node beside its fields
+        if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
+            yield child
+        else:  # arguments, comprehensions, cases: their parts have places, they themselves have none to rely on
+            yield from _children(child)
 
 
 def parse(text: str) -> ast.Module:

@@ -116,6 +116,14 @@ class SourceText:
         index = bisect_right(wide.columns, utf8_column) - 1
         return start + (utf8_column if index < 0 else utf8_column - wide.surplus[index])
 
+    def utf8_position(self, offset: int) -> tuple[int, int]:
+        """Return the position of an offset as `ast` has it: line from 1, column in UTF-8 bytes from 0."""
+        line = bisect_right(self.starts, offset)
+        column = offset - self.starts[line - 1]
+        if self._ascii:
+            return line, column
+        return line, len(self.text[offset - column : offset].encode("utf-8", "surrogatepass"))
+
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line and column of an offset."""
         line = bisect_right(self.starts, offset)
