@@ -117,3 +117,31 @@ def test_what_the_project_does_without_does_not_block(files: dict[str, str], rea
 def test_a_framework_is_noted_once(tmp_path: Path) -> None:
     files = {f"part{number}.py": "import pytorch_lightning as pl\n" for number in range(4)}
     assert [str(finding.location) for finding in report(tmp_path, files).findings] == ["part0.py:1:1"]
+
+
+@pytest.mark.parametrize(
+    ("files", "codes"),
+    [
+        ({"train.py": "from transformers import BitsAndBytesConfig\nBitsAndBytesConfig(load_in_4bit=True)\n"}, "LIB107"),
+        ({"train.py": 'optim = "paged_adamw_32bit"\n'}, "LIB107"),
+        ({"train.py": "import bitsandbytes as bnb\n"}, "LIB101"),
+        ({"build.py": "from torch.utils.ffi import create_extension\ncreate_extension('_ext.x')\n"}, "EXT106"),
+        ({"train.py": "import pytorch_lightning as pl\nc = {}\nc['gpus'] = '0,1'\npl.Trainer(**c)\n"}, "LIB103"),
+        ({"train.py": "from timm.data import Mixup\nMixup()\n", "requirements.txt": "timm==0.4.12\n"}, "LIB108"),
+        ({"ops.py": "def register(lib, f):\n    lib.impl('t', f, 'AutogradCUDA')\n"}, "EXT107"),
+        ({"train.py": "def f(y):\n    return y.type().startswith('torch.cuda')\n"}, "DEV111"),
+        ({"environment.yml": "dependencies:\n  - cuda-profiler-api=11.8\n"}, "DEP101"),
+        ({"environment.yml": "dependencies:\n  - pytorch-mutex=1.0=cuda\n"}, "DEP101"),
+        ({"environment.yml": "dependencies:\n  - cuda=11.8\n"}, "DEP101"),
+    ],
+)  # fmt: skip
+def test_what_has_to_change_is_not_ready(files: dict[str, str], codes: str, tmp_path: Path) -> None:
+    found = report(tmp_path, files)
+    assert found.verdict is not Verdict.READY
+    assert codes in {finding.code for finding in found.work}
+
+
+def test_sparse_tensors_where_the_table_says_that_there_are_none(tmp_path: Path) -> None:
+    files = {"train.py": "import torch\nx = torch.sparse_coo_tensor(i, v)\n"}
+    assert [finding.code for finding in report(tmp_path, files, "gcu").work] == ["DEV112"]
+    assert report(tmp_path, files, "npu").verdict is Verdict.READY
