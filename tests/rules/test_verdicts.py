@@ -75,6 +75,9 @@ NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], 
         {"setup.py": RAISING, "ops.cu": KERNEL, "train.py": USES},
         {"fused.cu": KERNEL, "train.py": LOADS.format('fused = load("fused", ["fused.cu"])')},
         {"main.cu": KERNEL},
+        {"fast.cu": KERNEL, "train.py": TRAIN.format("import ctypes\nfast = ctypes.CDLL('fast.so')")},
+        {"nms/nms.cu": KERNEL, "setup.py": "setup(ext_modules=[Extension('nms.gpu_nms', ['nms/nms.cu'])])\n",
+         "train.py": TRAIN.format("from nms.gpu_nms import gpu_nms")},
         {"train.py": NEEDS},
         {"train.py": TRAIN.format("try:\n    import cupy\nexcept ImportError as e:\n    raise E from e")},
         {"train.py": TRAIN.format("from nvidia.dali.pipeline import Pipeline")},
@@ -122,7 +125,7 @@ def test_a_framework_is_noted_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "codes"),
     [
-        ({"train.py": "from transformers import BitsAndBytesConfig\nBitsAndBytesConfig(load_in_4bit=True)\n"}, "LIB107"),
+        ({"train.py": "from transformers import BitsAndBytesConfig as B\nB(load_in_4bit=True)\n"}, "LIB107"),
         ({"train.py": 'optim = "paged_adamw_32bit"\n'}, "LIB107"),
         ({"train.py": "import bitsandbytes as bnb\n"}, "LIB101"),
         ({"build.py": "from torch.utils.ffi import create_extension\ncreate_extension('_ext.x')\n"}, "EXT106"),
@@ -145,3 +148,8 @@ def test_sparse_tensors_where_the_table_says_that_there_are_none(tmp_path: Path)
     files = {"train.py": "import torch\nx = torch.sparse_coo_tensor(i, v)\n"}
     assert [finding.code for finding in report(tmp_path, files, "gcu").work] == ["DEV112"]
     assert report(tmp_path, files, "npu").verdict is Verdict.READY
+
+
+def test_files_that_no_rule_speaks_of_are_not_parsed(tmp_path: Path) -> None:
+    files = {"data.py": "print 'difficult', sparse, 8bit\n"}
+    assert report(tmp_path, files).findings == ()

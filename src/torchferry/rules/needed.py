@@ -25,6 +25,10 @@ from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
 
 _BUILDS = re.compile(r"\b(?:CUDAExtension|CppExtension|create_extension|cpp_extension)\b")
+_SOURCE = re.compile(r"\.cu[\"']")
+_LOADS_LIBRARY = re.compile(r"\b(?:CDLL|LoadLibrary|load_library|RawModule)\(")
+"""What loads a compiled library by its path: which source it was compiled from cannot be told."""
+
 _ASIDE = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|docs?)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z")
 """Files beside the project's own programs."""
 
@@ -148,7 +152,8 @@ class _Judge:
                 _Site(item.path, source.text, self._spared_build(item.path, source.text))
                 for item in self.python
                 for source in [self.project.text(item.path)]
-                if source is not None and _BUILDS.search(source.text)
+                if source is not None
+                and (_BUILDS.search(source.text) or (_SOURCE.search(source.text) and extension_names(source.text)))
             ]
         return self._sites
 
@@ -206,7 +211,15 @@ class _Judge:
         if sites:
             reasons = [site.spared for site in sites]
             return None if None in reasons else reasons[0]
-        return say("nothing in the project's Python builds it") if self.on_device else None
+        if not self.on_device or any(_LOADS_LIBRARY.search(text) for text in self._texts()):
+            return None
+        return say("nothing in the project's Python builds it")
+
+    def _texts(self) -> Iterator[str]:
+        for item in self.python:
+            source = None if _ASIDE.search(item.path) else self.project.text(item.path)
+            if source is not None:
+                yield source.text
 
 
 def _behind_guard(path: str, line: int) -> Message:

@@ -1,8 +1,9 @@
 """An operator registered in Python for CUDA: `lib.impl("f", f, "CUDA")`, `@impl(lib, "f", "AutogradCUDA")`.
 
-torch calls what is registered for the dispatch key of the tensors it is given. On the target that is another key, so the
-registration is never used, and the operator fails, or something slower stands in for it, without a word. The key
-changes with `--unsafe-fixes`: the function that is registered must itself run on the target, which a CUDA kernel does not.
+torch calls what is registered for the dispatch key of the tensors it is given. On the target that is another key, so
+the registration is never used, and the operator fails, or something slower stands in for it, without a word. The key
+changes with `--unsafe-fixes`: the function that is registered must itself run on the target, which a CUDA kernel does
+not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 
-_KEY = re.compile(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr|Quantized|NestedTensor)?CUDA\Z")
+_KEY = re.compile(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr)?CUDA\Z")
 _TAKES_KEY = re.compile(r"(?:impl|py_impl|Library|fallback|fallthrough_kernel|DispatchKey|DispatchKeySet)\Z|dispatch")
 _ALWAYS = frozenset({None, "Autograd"})
 """Kinds of key that torch has for every device."""
@@ -33,7 +34,7 @@ class DispatchKey(Rule):
 torch 按所给张量的分发键调用注册的函数。目标平台使用另一个键，因此该注册不会被使用：算子会失败，或静默改用较慢的实现。
 加 `--unsafe-fixes` 时改写该键：所注册的函数本身必须能在目标平台上运行，CUDA 核函数不能。
 """
-    WORDS = ("CUDA",)
+    WORDS = ('"CUDA"', "'CUDA'", "AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "DispatchKey")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each key that a call takes, and for each attribute of `DispatchKey`."""
@@ -46,14 +47,14 @@ torch 按所给张量的分发键调用注册的函数。目标平台使用另�
                 continue
             if reason_to_keep(context, node) is None:
                 yield self._report(context, node, key)
-        for attribute, nodes in context.file.attributes.items():
-            key = _KEY.match(attribute)
-            for node in nodes if key is not None else ():
-                if last_name(node.value) == "DispatchKey" and reason_to_keep(context, node) is None:
-                    yield self._report(context, node, key)
+        for name, attributes in context.file.attributes.items():
+            key = _KEY.match(name)
+            for attribute in attributes if key is not None else ():
+                if last_name(attribute.value) == "DispatchKey" and reason_to_keep(context, attribute) is None:
+                    assert key is not None
+                    yield self._report(context, attribute, key)
 
-    def _report(self, context: PythonContext, node: ast.Constant | ast.Attribute, key: re.Match[str] | None) -> Finding:
-        assert key is not None
+    def _report(self, context: PythonContext, node: ast.Constant | ast.Attribute, key: re.Match[str]) -> Finding:
         backend = context.target.backend
         message = say(
             "dispatch key `{found}` is `{use}` on {target}: what is registered for CUDA is never called there",

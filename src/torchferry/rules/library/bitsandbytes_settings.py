@@ -1,8 +1,8 @@
 """bitsandbytes chosen by a setting: `BitsAndBytesConfig(load_in_4bit=True)`, `optim="paged_adamw_32bit"`.
 
-Nothing is imported, yet the weights are held, or the steps are made, by the CUDA kernels of bitsandbytes. What there is of
-it for the target is in its table; without it, load the weights in bfloat16 or float16, and let `adamw_torch` make the steps:
-both take more memory.
+Nothing is imported, yet the weights are held, or the steps are made, by the CUDA kernels of bitsandbytes. What there is
+of it for the target is in its table; without it, load the weights in bfloat16 or float16, and let `adamw_torch` make
+the steps: both take more memory.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class BitsandbytesSettings(Rule):
     CODE = "LIB107"
     CHINESE = """通过设置选用 bitsandbytes：`BitsAndBytesConfig(load_in_4bit=True)`、`optim="paged_adamw_32bit"`。
 
-虽然没有导入它，权重的保存或参数的更新仍由 bitsandbytes 的 CUDA 核函数完成。目标平台上的情况见其表；没有时请以 bfloat16 或
-float16 加载权重，并用 `adamw_torch` 更新：二者都占用更多显存。
+虽然没有导入它，权重的保存或参数的更新仍由 bitsandbytes 的 CUDA 核函数完成。目标平台上的情况见其表；没有时请以
+bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占用更多显存。
 """
     WORDS = (*_QUANTISED, "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS, *COMMAND_KINDS)

@@ -1,7 +1,8 @@
 """A call into another library that uses CUDA when no device is named: `timm.data.Mixup(...)`, `create_loader(...)`.
 
-Nothing in the project speaks of CUDA there, and yet the call raises on the target. What each does, until which version of
-its library, is in a table. Name the device, or take a newer version. Where the project pins no version, it is a note.
+Nothing in the project speaks of CUDA there, and yet the call raises on the target. What each does, until which version
+of its library, is in a table. Name the device, or take a newer version. Where the project pins no version, it is
+a note.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class DefaultDeviceRule(Rule):
     CODE = "LIB108"
     CHINESE = """调用其他库时未指明设备而默认使用 CUDA：`timm.data.Mixup(...)`、`create_loader(...)`。
 
-项目中没有任何地方提到 CUDA，但该调用在目标平台上会报错。各自的行为以及到哪个版本为止见其表。请指明设备，或使用更新的版本。
-项目没有固定版本时仅作说明。
+项目中没有任何地方提到 CUDA，但该调用在目标平台上会报错。各自的行为以及到哪个版本为止见其表。
+请指明设备，或使用更新的版本。项目没有固定版本时仅作说明。
 """
 
     def modules(self, target: Target) -> tuple[str, ...]:
