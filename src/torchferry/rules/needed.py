@@ -164,7 +164,7 @@ class _Judge:
             return None
         file, _ = loaded
         builders = [call for call in ast.walk(file.tree) if isinstance(call, ast.Call) and _loads(call)]
-        if builders:  # built when it is used
+        if builders and "Extension(" not in text:  # built when it is used
             if all(guard_of(file, call) is not Guard.NONE for call in builders):
                 return say("it is built only where a function or a condition asks for it")
             return self.spared(path)
