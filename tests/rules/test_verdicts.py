@@ -105,7 +105,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
          "only where a function or a condition asks for it"),
         ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "nothing in the project's Python builds it"),
         ({"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")}, "only this notebook"),
-        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only a test needs it"),
+        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only tests or benchmarks need it"),
         ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
          "train.py:3 imports it only behind a guard"),
         ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),
@@ -115,6 +115,11 @@ def test_what_the_project_does_without_does_not_block(files: dict[str, str], rea
     found = report(tmp_path, files)
     assert found.verdict is Verdict.AFTER_WORK, [str(f.location) + f.message.render("en") for f in found.blockers]
     assert any(reason in finding.message.render("en") for finding in found.work)
+
+
+def test_a_long_chain_of_imports_ends(tmp_path: Path) -> None:
+    files = {f"m{number}.py": f"import m{number + 1}\n" for number in range(1200)} | {"m1200.py": "import cupy\n"}
+    assert report(tmp_path, files).verdict is Verdict.BLOCKED
 
 
 def test_a_framework_is_noted_once(tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ _ASIDE = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|docs?)/|(?:^|/)(?:tes
 """Files beside the project's own programs."""
 
 
+_DEPTH = 40
+"""Files that are followed from importer to importer before what is imported is taken to be needed."""
+
 _SOURCES = frozenset({"sources", "cuda_sources", "cpp_sources", "extra_cuda_cflags"})
 
 
@@ -105,13 +108,15 @@ class _Judge:
         """Return why the project does without a file that cannot be imported, or None when it does not."""
         if path in self._spared:
             return self._spared[path]
+        if len(seen) > _DEPTH:
+            return None
         reason = self._spared_by_importers(path, seen | {path})
         self._spared[path] = reason
         return reason
 
     def _spared_by_importers(self, path: str, seen: frozenset[str]) -> Message | None:
         if _ASIDE.search(path):
-            return say("only a test needs it") if self.own else None
+            return say("only tests or benchmarks need it") if self.own else None
         importers = sorted(importer for importer in self.graph.importers(path) - seen if not _ASIDE.search(importer))
         reason: Message | None = None
         for importer in importers:
