@@ -55,20 +55,20 @@ torch 按所给张量的分发键调用注册的函数。目标平台使用另�
                     yield self._report(context, attribute, key)
 
     def _report(self, context: PythonContext, node: ast.Constant | ast.Attribute, key: re.Match[str]) -> Finding:
-        backend = context.target.backend
+        wanted = context.target.dispatch_key
         message = say(
             "dispatch key `{found}` is `{use}` on {target}: what is registered for CUDA is never called there",
             found=key[0],
-            use=f"{key['kind'] or ''}{backend.DISPATCH_KEY}",
+            use=f"{key['kind'] or ''}{wanted}" if wanted else "UNKNOWN",
             target=context.target.title,
         )
         if isinstance(node, ast.Attribute):
             return self.finding(context, context.file.span(node), message, Grade.MANUAL)
         span = literal_span(context, node)
-        if key["kind"] not in _ALWAYS or context.target.module:
+        if wanted is None or key["kind"] not in _ALWAYS or context.target.module:
             return self.finding(context, span, message, Grade.MANUAL)
         try:
-            edits = word_edits(context, node, "CUDA", backend.DISPATCH_KEY)
+            edits = word_edits(context, node, "CUDA", wanted)
         except ValueError:
             edits = []
         return self.finding(context, span, message, Grade.UNSAFE if edits else Grade.MANUAL, edits)

@@ -54,7 +54,7 @@ class LibtorchCuda(Rule):
             count=found.total,
             target=context.target.title,
             device=backend.DEVICE_TYPE,
-            key=backend.DISPATCH_KEY,
+            key=context.target.dispatch_key or "UNKNOWN",
             lines=found.lines,
         )
         yield self.finding(context, found.first, message, Grade.MANUAL)
