@@ -75,6 +75,9 @@ NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], 
         {"setup.py": RAISING, "ops.cu": KERNEL, "train.py": USES},
         {"fused.cu": KERNEL, "train.py": LOADS.format('fused = load("fused", ["fused.cu"])')},
         {"main.cu": KERNEL},
+        {"fast.cu": KERNEL, "train.py": TRAIN.format("import ctypes\nfast = ctypes.CDLL('fast.so')")},
+        {"nms/nms.cu": KERNEL, "setup.py": "setup(ext_modules=[Extension('nms.gpu_nms', ['nms/nms.cu'])])\n",
+         "train.py": TRAIN.format("from nms.gpu_nms import gpu_nms")},
         {"train.py": NEEDS},
         {"train.py": TRAIN.format("try:\n    import cupy\nexcept ImportError as e:\n    raise E from e")},
         {"train.py": TRAIN.format("from nvidia.dali.pipeline import Pipeline")},
@@ -102,7 +105,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
          "only where a function or a condition asks for it"),
         ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "nothing in the project's Python builds it"),
         ({"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")}, "only this notebook"),
-        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only a test needs it"),
+        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only tests or benchmarks need it"),
         ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
          "train.py:3 imports it only behind a guard"),
         ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),
@@ -114,6 +117,44 @@ def test_what_the_project_does_without_does_not_block(files: dict[str, str], rea
     assert any(reason in finding.message.render("en") for finding in found.work)
 
 
+def test_a_long_chain_of_imports_ends(tmp_path: Path) -> None:
+    files = {f"m{number}.py": f"import m{number + 1}\n" for number in range(1200)} | {"m1200.py": "import cupy\n"}
+    assert report(tmp_path, files).verdict is Verdict.BLOCKED
+
+
 def test_a_framework_is_noted_once(tmp_path: Path) -> None:
     files = {f"part{number}.py": "import pytorch_lightning as pl\n" for number in range(4)}
     assert [str(finding.location) for finding in report(tmp_path, files).findings] == ["part0.py:1:1"]
+
+
+@pytest.mark.parametrize(
+    ("files", "codes"),
+    [
+        ({"train.py": "from transformers import BitsAndBytesConfig as B\nB(load_in_4bit=True)\n"}, "LIB107"),
+        ({"train.py": 'optim = "paged_adamw_32bit"\n'}, "LIB107"),
+        ({"train.py": "import bitsandbytes as bnb\n"}, "LIB101"),
+        ({"build.py": "from torch.utils.ffi import create_extension\ncreate_extension('_ext.x')\n"}, "EXT106"),
+        ({"train.py": "import pytorch_lightning as pl\nc = {}\nc['gpus'] = '0,1'\npl.Trainer(**c)\n"}, "LIB103"),
+        ({"train.py": "from timm.data import Mixup\nMixup()\n", "requirements.txt": "timm==0.4.12\n"}, "LIB108"),
+        ({"ops.py": "def register(lib, f):\n    lib.impl('t', f, 'AutogradCUDA')\n"}, "EXT107"),
+        ({"train.py": "def f(y):\n    return y.type().startswith('torch.cuda')\n"}, "DEV111"),
+        ({"environment.yml": "dependencies:\n  - cuda-profiler-api=11.8\n"}, "DEP101"),
+        ({"environment.yml": "dependencies:\n  - pytorch-mutex=1.0=cuda\n"}, "DEP101"),
+        ({"environment.yml": "dependencies:\n  - cuda=11.8\n"}, "DEP101"),
+    ],
+)  # fmt: skip
+def test_what_has_to_change_is_not_ready(files: dict[str, str], codes: str, tmp_path: Path) -> None:
+    found = report(tmp_path, files)
+    assert found.verdict is not Verdict.READY
+    assert codes in {finding.code for finding in found.work}
+
+
+def test_sparse_tensors_where_the_table_says_that_there_are_none(tmp_path: Path) -> None:
+    files = {"train.py": "import torch\nx = torch.sparse_coo_tensor(i, v)\n"}
+    assert [finding.code for finding in report(tmp_path, files, "gcu").work] == ["DEV112"]
+    assert report(tmp_path, files, "npu").verdict is Verdict.READY
+
+
+def test_files_that_no_rule_speaks_of_are_not_parsed(tmp_path: Path) -> None:
+    files = {"data.py": "print 'difficult', sparse, 8bit\n"}
+    assert report(tmp_path, files).findings == ()

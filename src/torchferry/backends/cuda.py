@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torchferry.backends.base import DATA
 from torchferry.core import toml
+from torchferry.core.messages import Bilingual
 
 DEVICE_TYPE = "cuda"
 COLLECTIVE = "nccl"
@@ -95,6 +96,48 @@ def packages() -> dict[str, Package]:
         for group in document["group"]
         for entry in group["packages"]
     }
+
+
+class DefaultDevice(NamedTuple):
+    """Callables of another library that use CUDA when their caller names no device.
+
+    Attributes:
+        names: Canonical names, or `.method` for a method of any object.
+        library: The package that is imported.
+        package: The distribution.
+        argument: The keyword that names the device.
+        position: Its index among the positional arguments; -1 where it has none.
+        until: First version that no longer does it; empty for none.
+        unless: A keyword that, given as False, switches the use of the device off; may be empty.
+        note: What it does and what to do.
+    """
+
+    names: tuple[str, ...]
+    library: str
+    package: str
+    argument: str
+    position: int
+    until: str
+    unless: str
+    note: Bilingual
+
+
+@lru_cache(maxsize=1)
+def default_devices() -> tuple[DefaultDevice, ...]:
+    """Return the callables of other libraries that use CUDA when their caller names no device."""
+    return tuple(
+        DefaultDevice(
+            tuple(entry["names"]),
+            entry["library"],
+            entry["package"],
+            entry["argument"],
+            entry["position"],
+            entry["until"],
+            entry.get("unless", ""),
+            Bilingual(entry["note"], entry["note_zh"]),
+        )
+        for entry in _document("defaults")["callable"]
+    )
 
 
 class Native(NamedTuple):

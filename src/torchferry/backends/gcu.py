@@ -27,6 +27,7 @@ class Gcu(Backend):
     DEFAULT_VERSION = "2.10.0"
     REDIRECTIONS = ("torch_gcu.transfer_to_gcu",)
     DEVICE_TYPE = "gcu"
+    DISPATCH_KEY = "PrivateUse1"
     NAMESPACE = "torch.gcu"
     IMPORT_NAMESPACE = "torch_gcu.gcu"
     MOVER = "gcu"
@@ -70,6 +71,7 @@ class Gcu(Backend):
         "DEFAULT_VERSION": f"{_SOURCE}: version",
         "REDIRECTIONS": "github.com/sunnygui-L/torch-gcu@e63ff282355f torch_gcu/transfer_to_gcu.py",
         "DEVICE_TYPE": f"{_SOURCE}: torch_gcu/__init__.py:79",
+        "DISPATCH_KEY": f"{_SOURCE}: torch_gcu/__init__.py:79",
         "NAMESPACE": f"{_SOURCE}: torch_gcu/__init__.py:80",
         "IMPORT_NAMESPACE": f"{_SOURCE}: torch_gcu/gcu/__init__.py",
         "MOVER": f"{_SOURCE}: torch_gcu/__init__.py (generated methods for privateuse1)",

@@ -28,6 +28,7 @@ class Musa(Backend):
     DEFAULT_VERSION = "2.7.1"
     REDIRECTIONS = ("torchada",)
     DEVICE_TYPE = "musa"
+    DISPATCH_KEY = "PrivateUse1"
     NAMESPACE = "torch.musa"
     IMPORT_NAMESPACE = "torch_musa"
     MOVER = "musa"
@@ -70,6 +71,7 @@ class Musa(Backend):
         "DEFAULT_VERSION": f"{_SOURCE}: version.txt",
         "REDIRECTIONS": "torchada 0.1.103 wheel (PyPI)",
         "DEVICE_TYPE": f"{_SOURCE}: torch_musa/__init__.py:43",
+        "DISPATCH_KEY": f"{_SOURCE}: torch_musa/__init__.py:43",
         "NAMESPACE": f"{_SOURCE}: torch_musa/__init__.py",
         "IMPORT_NAMESPACE": f"{_SOURCE}: torch.musa is the package torch_musa (torch_musa/__init__.py)",
         "MOVER": f"{_SOURCE}: torch_musa/core/tensor_attrs.py",

@@ -27,6 +27,7 @@ class Npu(Backend):
     DEFAULT_VERSION = "2.14.0"
     REDIRECTIONS = ("torch_npu.contrib.transfer_to_npu",)
     DEVICE_TYPE = "npu"
+    DISPATCH_KEY = "PrivateUse1"
     NAMESPACE = "torch.npu"
     IMPORT_NAMESPACE = "torch_npu.npu"
     MOVER = "npu"
@@ -64,6 +65,7 @@ class Npu(Backend):
         "DEFAULT_VERSION": "newest wheel whose torch_npu/npu was read",
         "REDIRECTIONS": f"{_WHEEL}: torch_npu/contrib/transfer_to_npu.py",
         "DEVICE_TYPE": f"{_WHEEL}: rename_privateuse1_backend (2.14.0: torch_npu/_init/registry/backend.py)",
+        "DISPATCH_KEY": f"{_WHEEL}: rename_privateuse1_backend (2.14.0: torch_npu/_init/registry/backend.py)",
         "NAMESPACE": f"{_WHEEL}: _register_device_module, which gets torch_npu.npu",
         "IMPORT_NAMESPACE": f"{_WHEEL}: torch_npu/npu/__init__.py",
         "MOVER": f"{_WHEEL}: generate_methods_for_privateuse1_backend(for_module=True)",

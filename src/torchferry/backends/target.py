@@ -50,6 +50,11 @@ class Target:
         return self.backend.INSTALL
 
     @property
+    def dispatch_key(self) -> str | None:
+        """The dispatch key under which the plugin registers its operators; None where no source says which."""
+        return self.backend.DISPATCH_KEY if "DISPATCH_KEY" in self.backend.SOURCES else None
+
+    @property
     def reached(self) -> str:
         """What a journal says that a tree was migrated to: two targets of which this is the same share their code."""
         return str(self)

@@ -115,6 +115,10 @@ class PythonContext(Context):
     @cached_property
     def builds_extensions(self) -> bool:
         """Whether the file is a build script of C++ or CUDA extensions."""
+        if "create_extension" in self.text and any(
+            reference.name.startswith("torch.utils.ffi.") for reference in self.names.references("torch")
+        ):
+            return True
         return "extension" in self.references and any(
             last_name(call) == "setup"
             for package in ("setuptools", "distutils")

@@ -127,6 +127,8 @@ class _Reach:
             return False
         if top in self.project.extensions or alias.name in self.project.extensions:
             return True
+        if "_ext" in module.split("."):  # where `torch.utils.ffi` puts what it builds, files to load it beside
+            return True
         name = alias.name if isinstance(statement, ast.ImportFrom) else module.rpartition(".")[2]
         whole = f"{module}.{alias.name}" if isinstance(statement, ast.ImportFrom) else module
         inside = module.startswith(".") or self.project.module_path(top, self.file.path) is not None

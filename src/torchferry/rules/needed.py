@@ -25,9 +25,16 @@ from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
 
 _BUILDS = re.compile(r"\b(?:CUDAExtension|CppExtension|create_extension|cpp_extension)\b")
+_SOURCE = re.compile(r"\.cu[\"']")
+_LOADS_LIBRARY = re.compile(r"\b(?:CDLL|LoadLibrary|load_library|RawModule)\(")
+"""What loads a compiled library by its path: which source it was compiled from cannot be told."""
+
 _ASIDE = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|docs?)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z")
 """Files beside the project's own programs."""
 
+
+_DEPTH = 40
+"""Files that are followed from importer to importer before what is imported is taken to be needed."""
 
 _SOURCES = frozenset({"sources", "cuda_sources", "cpp_sources", "extra_cuda_cflags"})
 
@@ -101,13 +108,15 @@ class _Judge:
         """Return why the project does without a file that cannot be imported, or None when it does not."""
         if path in self._spared:
             return self._spared[path]
+        if len(seen) > _DEPTH:
+            return None
         reason = self._spared_by_importers(path, seen | {path})
         self._spared[path] = reason
         return reason
 
     def _spared_by_importers(self, path: str, seen: frozenset[str]) -> Message | None:
         if _ASIDE.search(path):
-            return say("only a test needs it") if self.own else None
+            return say("only tests or benchmarks need it") if self.own else None
         importers = sorted(importer for importer in self.graph.importers(path) - seen if not _ASIDE.search(importer))
         reason: Message | None = None
         for importer in importers:
@@ -148,7 +157,8 @@ class _Judge:
                 _Site(item.path, source.text, self._spared_build(item.path, source.text))
                 for item in self.python
                 for source in [self.project.text(item.path)]
-                if source is not None and _BUILDS.search(source.text)
+                if source is not None
+                and (_BUILDS.search(source.text) or (_SOURCE.search(source.text) and extension_names(source.text)))
             ]
         return self._sites
 
@@ -159,7 +169,7 @@ class _Judge:
             return None
         file, _ = loaded
         builders = [call for call in ast.walk(file.tree) if isinstance(call, ast.Call) and _loads(call)]
-        if builders:  # built when it is used
+        if builders and "Extension(" not in text:  # built when it is used
             if all(guard_of(file, call) is not Guard.NONE for call in builders):
                 return say("it is built only where a function or a condition asks for it")
             return self.spared(path)
@@ -206,7 +216,15 @@ class _Judge:
         if sites:
             reasons = [site.spared for site in sites]
             return None if None in reasons else reasons[0]
-        return say("nothing in the project's Python builds it") if self.on_device else None
+        if not self.on_device or any(_LOADS_LIBRARY.search(text) for text in self._texts()):
+            return None
+        return say("nothing in the project's Python builds it")
+
+    def _texts(self) -> Iterator[str]:
+        for item in self.python:
+            source = None if _ASIDE.search(item.path) else self.project.text(item.path)
+            if source is not None:
+                yield source.text
 
 
 def _behind_guard(path: str, line: int) -> Message:

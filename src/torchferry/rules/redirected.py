@@ -9,6 +9,9 @@ from torchferry.rules.imports.plugin_import import DEVICE_FAMILIES
 _ALWAYS = ("DEV", "CFG101", "CFG102", "SHL101", "AMP101", "AMP102", "AMP103", "RNG103", "DST101", "DST102", "DST103")
 """Devices and collective backends wherever they are named: the program goes on speaking of CUDA, and is understood."""
 
+_NEVER = ("DEV112",)
+"""Sparse tensors: what the card does not have, it does not have under the redirect either."""
+
 
 def covered(finding: Finding) -> Finding:
     """Return a finding as it is where the redirect is in force.
@@ -18,6 +21,8 @@ def covered(finding: Finding) -> Finding:
     """
     rewritten = bool(finding.edits) and finding.code[:3] in DEVICE_FAMILIES
     if finding.message is LINK or finding.grade is Grade.NOTE or not (rewritten or finding.code.startswith(_ALWAYS)):
+        return finding
+    if finding.code.startswith(_NEVER):
         return finding
     message = say("{message} (the redirect does this when the program runs)", message=finding.message)
     return finding._replace(grade=Grade.NOTE, edits=(), imports=(), group="", needs=(), blocker=False, message=message)

@@ -18,6 +18,8 @@ _SETTINGS = (
     (re.compile(r"distributed_type\Z"), re.compile(r"MULTI_GPU\Z"), "accelerate.distributed_type.MULTI_GPU"),
     (re.compile(r"accelerator\Z"), re.compile(r"gpu\Z"), "lightning.accelerator.gpu"),
     (re.compile(r"accelerator\Z"), re.compile(r"cuda\Z"), "lightning.accelerator.cuda"),
+    (re.compile(r"accelerator\Z"), re.compile(r"(?:ddp\w*|dp|horovod)\Z"), "lightning.accelerator.gpu"),
+    (re.compile(r"gpus\Z"), re.compile(r"(?!0\Z|null\Z|None\Z|~\Z|false\Z).+\Z"), "lightning.accelerator.gpu"),
     (
         re.compile(r"_?attn_implementation\Z"),
         re.compile(r"flash_attention_2\Z"),
@@ -40,7 +42,7 @@ class FrameworkSetting(Rule):
 
 该库与目标平台的集成需要什么，见目标平台的表；未知时会如实说明。
 """
-    WORDS = ("MULTI_GPU", "accelerator", "attn_implementation")
+    WORDS = ("MULTI_GPU", "accelerator", "attn_implementation", "gpus")
     KINDS = CONFIG_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
@@ -49,6 +51,8 @@ class FrameworkSetting(Rule):
             for key, value, name in _SETTINGS:
                 if not key.match(setting.key) or not value.match(setting.value):
                     continue
+                if setting.key == "gpus" and not any("trainer" in part.lower() for part in setting.path):
+                    continue  # elsewhere a number of cards, which means nothing by itself
                 row = context.target.row("frameworks", name)
                 span = (setting.start, setting.end)
                 values = {"key": setting.key, "value": setting.value, "target": context.target.title}

@@ -2,7 +2,8 @@
 
 It does not build, or builds and does not run. What is to be done about each on the target is in its table: another
 distribution, another way, or nothing. A requirement is never taken out without being asked; a plain change of name is
-applied with `--unsafe-fixes`.
+applied with `--unsafe-fixes`. The parts of torch's CUDA build that one file lists (`cudatoolkit`, `nvidia-cublas-cu12`,
+as a frozen environment has dozens of them) are one decision: leave them all out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from torchferry.rules.library.cuda_package import advice
 from torchferry.source.kinds import Kind
 from torchferry.source.requirements import Requirement
 
+_BUILD = frozenset({"pytorch-cuda", "cudatoolkit", "cudnn"})
+"""Distributions of conda that only a CUDA build of torch needs."""
+
 _INSTALLABLE = re.compile(r"[a-z0-9][a-z0-9_-]*\Z")
 
 
@@ -30,26 +34,44 @@ class CudaRequirement(Rule):
     CHINESE = """需要 CUDA 的依赖：flash-attn、xformers、apex、bitsandbytes、cupy、TensorRT 等。
 
 它无法构建，或构建后不能运行。每个软件包在目标平台上如何处理见其表：换一个发行包、换一种做法，或不用。
-依赖不会未经询问就被删除；单纯的改名用 `--unsafe-fixes` 应用。
+依赖不会未经询问就被删除；单纯的改名用 `--unsafe-fixes` 应用。同一文件列出的 torch CUDA 构建的各个部分
+（`cudatoolkit`、`nvidia-cublas-cu12` 等，冻结的环境中可达数十项）合为一个决定：全部去掉。
 """
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each requirement that does not simply work on the target."""
+        parts: list[Requirement] = []
+        others: list[Requirement] = []
         for found in requirements_of(context):
-            span = (found.start, found.end)
-            if LIBRARY_WHEEL.match(found.name):
-                message = say(
-                    "`{name}` is a library of torch's CUDA build; {target} does not need it, leave it out",
-                    name=found.name,
-                    target=context.target.title,
-                )
-                yield self.finding(context, span, message, Grade.MANUAL)
-                continue
+            (parts if _is_part_of_build(found, context.kind) else others).append(found)
+        yield from self._parts(context, parts)
+        for found in others:
             name = known_package(found.name, context.kind)
             if name is not None and name != "torch":
                 yield from self._report(context, found, name)
+
+    def _parts(self, context: Context, parts: list[Requirement]) -> Iterable[Finding]:
+        """Yield one finding for all parts of torch's CUDA build: whoever decides on one decides on all."""
+        if not parts:
+            return
+        span = (parts[0].start, parts[0].end)
+        names = list(dict.fromkeys(part.name for part in parts))
+        if len(names) == 1:
+            message = say(
+                "`{name}` belongs to torch's CUDA build; {target} does not need it, leave it out",
+                name=names[0],
+                target=context.target.title,
+            )
+        else:
+            message = say(
+                "{count} packages of torch's CUDA build; {target} does not need them, leave them out: {names}",
+                count=len(names),
+                target=context.target.title,
+                names=", ".join(names),
+            )
+        yield self.finding(context, span, message, Grade.MANUAL)
 
     def _report(self, context: Context, found: Requirement, name: str) -> Iterable[Finding]:
         row = context.target.row("packages", name)
@@ -64,3 +86,10 @@ class CudaRequirement(Rule):
             yield self.finding(context, span, message, Grade.NOTE)
         else:
             yield self.finding(context, span, message, Grade.MANUAL)
+
+
+def _is_part_of_build(found: Requirement, kind: Kind) -> bool:
+    """Whether a requirement belongs to the CUDA build of torch and to nothing else."""
+    if found.name == "pytorch-mutex":  # conda's switch between the builds of torch
+        return "cuda" in found.specifier
+    return LIBRARY_WHEEL.match(found.name) is not None or known_package(found.name, kind) in _BUILD

@@ -19,7 +19,11 @@ _FAMILIES = (
     (re.compile(r"tensorrt-cu\d+\Z"), "tensorrt"),
     (re.compile(r"fused-ssim.*\Z"), "fused-ssim"),
     (
-        re.compile(r"cuda-(?:toolkit|runtime|compiler|cudart|nvcc|nvrtc|nvtx|cccl|cupti|libraries)[a-z-]*\Z"),
+        re.compile(
+            r"cuda-(?:toolkit|runtime|compiler|cudart|nvcc|nvrtc|nvtx|cccl|cupti|libraries|profiler|version|gdb|nsight|nvml"
+            r"|nvprof|nvvp|nvprune|nvdisasm|cuobjdump|cuxxfilt|driver|documentation|demo-suite|memcheck|sanitizer|opencl"
+            r"|tools|visual-tools|command-line-tools|crt|minimal-build|samples|thrust|gpu-library-advisor)[a-z-]*\Z"
+        ),
         "cudatoolkit",
     ),
     (re.compile(r"lib(?:cublas|cufft|curand|cusolver|cusparse|npp|nvjpeg)(?:-dev)?\Z"), "cudatoolkit"),

@@ -45,7 +45,7 @@ class CudaDeviceString(Rule):
         """Yield a finding for each device string whose use is known."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.verdict is Verdict.YES and not is_refused(context, node):  # LIB107
+            if trace.verdict is Verdict.YES and not is_refused(context, node):  # LIB109
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:

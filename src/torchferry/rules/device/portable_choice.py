@@ -33,7 +33,7 @@ _QUIET = (*_PLAIN, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.boolop, ast.unaryop
 class PortableChoice(Rule):
     """Finds conditional expressions that have become pointless."""
 
-    CODE = "DEV111"
+    CODE = "DEV113"
     CHINESE = """可移植名称自己就会做出的“加速器还是 CPU”的选择。
 
 `"cuda" if torch.cuda.is_available() else "cpu"` 在面向所有设备的代码中（`migrate --style portable`）成为

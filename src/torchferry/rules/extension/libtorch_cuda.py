@@ -43,7 +43,7 @@ class LibtorchCuda(Rule):
             message = say(
                 "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on "
                 "{target}",
-                count=found.count,
+                count=found.total,
                 target=context.target.title,
             )
             yield self.finding(context, found.first, message, Grade.NOTE)
@@ -51,10 +51,10 @@ class LibtorchCuda(Rule):
         message = say(
             "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what "
             "uses CUDA's streams and kernels (uses: {count}; lines: {lines})",
-            count=found.count,
+            count=found.total,
             target=context.target.title,
             device=backend.DEVICE_TYPE,
-            key=backend.DISPATCH_KEY,
+            key=context.target.dispatch_key or "UNKNOWN",
             lines=found.lines,
         )
         yield self.finding(context, found.first, message, Grade.MANUAL)

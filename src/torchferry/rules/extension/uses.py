@@ -22,14 +22,14 @@ class Uses(NamedTuple):
 
     Attributes:
         first: Span of the first one that is always compiled, else of the first.
-        count: How many there are.
+        total: How many there are.
         parts: The parts of CUDA with how many uses each has: `CUDA runtime 12, cuBLAS 3`.
         lines: The lines where they are, the first few: `4, 8, 15`.
         optional: Whether all are compiled only where a switch asks for CUDA.
     """
 
     first: tuple[int, int]
-    count: int
+    total: int
     parts: str
     lines: str
     optional: bool

@@ -21,7 +21,7 @@ from torchferry.rules.keeping import reason_to_keep
 class RefusedDevice(Rule):
     """Finds devices given to functions that refuse the target's."""
 
-    CODE = "LIB107"
+    CODE = "LIB109"
     CHINESE = """把设备传给只接受固定设备列表的库函数：`load_file(path, device="cuda")`。
 
 safetensors 自行解析设备名称，遇到不认识的名称会报错。请在 CPU 上加载后再移动张量。

@@ -18,7 +18,8 @@ from torchferry.rules.device.strings import word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 
-_OPTIMIZERS = "transformers.training_arguments.optim."
+OPTIMIZERS = "transformers.training_arguments.optim."
+"""What the rows of `frameworks.toml` for the optimizers of transformers begin with."""
 
 
 class TransformersArguments(Rule):
@@ -76,7 +77,7 @@ class TransformersArguments(Rule):
         name = string_value(optim.value) if optim is not None else None
         if optim is None or name is None:
             return
-        row = context.target.row("frameworks", _OPTIMIZERS + name)
+        row = context.target.row("frameworks", OPTIMIZERS + name)
         if row.status in REWRITTEN and row.use and row.use != name:
             message = noted(
                 say(

@@ -1,0 +1,102 @@
+"""A sparse tensor on a target that has none: `torch.sparse_coo_tensor`, `x.to_sparse()`, `Embedding(sparse=True)`.
+
+Every device needs kernels of its own for each sparse layout. Where the plugin registers none, such a tensor raises, and
+there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends.operators import load_operators
+from torchferry.backends.unknown import Unknown
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.source.flow.syntax import last_name, string_value
+
+_LAYOUTS = {
+    "sparse_coo_tensor": "sparse",
+    "to_sparse": "sparse",
+    "to_sparse_coo": "sparse",
+    "sparse_csr_tensor": "sparse_compressed",
+    "sparse_csc_tensor": "sparse_compressed",
+    "sparse_bsr_tensor": "sparse_compressed",
+    "sparse_bsc_tensor": "sparse_compressed",
+    "sparse_compressed_tensor": "sparse_compressed",
+    "to_sparse_csr": "sparse_compressed",
+    "to_sparse_csc": "sparse_compressed",
+    "to_sparse_bsr": "sparse_compressed",
+    "to_sparse_bsc": "sparse_compressed",
+}
+"""Functions and methods that make sparse tensors, with the list of the operator table that serves what they make."""
+
+_GRADIENTS = ("Embedding", "EmbeddingBag", "embedding", "embedding_bag")
+"""What makes sparse gradients with `sparse=True`."""
+
+
+class SparseTensor(Rule):
+    """Finds sparse tensors where the target has none."""
+
+    CODE = "DEV112"
+    CHINESE = """目标平台没有的稀疏张量：`torch.sparse_coo_tensor`、`x.to_sparse()`、`Embedding(sparse=True)`。
+
+每种设备都需要为各种稀疏布局提供自己的核函数。插件没有注册时，这类张量会报错，且没有回退。
+请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
+"""
+    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call that makes one, unless it names the CPU."""
+        table = load_operators(context.target.backend)
+        for call, name, layout in _calls(context):
+            registered = table.layouts[layout]
+            if not isinstance(registered, Unknown) and registered:
+                continue
+            if _on_cpu(call) or reason_to_keep(context, call) is not None:
+                continue
+            span = context.file.span(call.func)
+            if isinstance(registered, Unknown):
+                message = say(
+                    "whether {target} has sparse tensors (`{name}`) is UNKNOWN", target=context.target.title, name=name
+                )
+                yield self.finding(context, span, message, Grade.NOTE)
+                continue
+            message = say(
+                "{target} has no sparse tensors: `{name}` raises there; keep it on the CPU, or make it dense",
+                target=context.target.title,
+                name=name,
+            )
+            yield self.finding(context, span, message, Grade.MANUAL)
+
+
+def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield the calls that make sparse tensors, with what they call and the layout, in order of place."""
+    found = []
+    torch_calls = {
+        parent
+        for reference in context.names.references("torch")
+        if isinstance(parent := context.file.parents.get(reference.node), ast.Call) and parent.func is reference.node
+    }
+    for name, layout in _LAYOUTS.items():
+        for node in context.file.attributes.get(name, ()):
+            call = context.file.parents.get(node)
+            if isinstance(call, ast.Call) and call.func is node and (name.startswith("to_") or call in torch_calls):
+                found.append((call, name, layout))
+    for call in torch_calls:
+        name = last_name(call.func)
+        sparse = keyword_of(call, "sparse")
+        if name in _GRADIENTS and sparse is not None and _is_true(sparse.value):
+            found.append((call, f"{name}(sparse=True)", "sparse"))
+    yield from sorted(found, key=lambda item: (item[0].lineno, item[0].col_offset))
+
+
+def _is_true(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+def _on_cpu(call: ast.Call) -> bool:
+    device = keyword_of(call, "device")
+    return device is not None and string_value(device.value) == "cpu"

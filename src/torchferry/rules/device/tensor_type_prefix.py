@@ -1,0 +1,66 @@
+"""The name of a tensor's type asked for CUDA: `x.type().startswith("torch.cuda")`, `"torch.cuda" in x.type()`.
+
+On the target the name begins with another word, so the answer is silently no, and what is meant for the card runs as if
+on the CPU. Ask for the device instead: `x.device.type`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.strings import literal_span, word_edits
+from torchferry.rules.keeping import reason_to_keep
+
+_PREFIXES = ("torch.cuda", "torch.cuda.")
+_SAMPLE = "torch.cuda.FloatTensor"
+"""The type whose name shows with which word the names of types begin on a target."""
+
+
+class TensorTypePrefix(Rule):
+    """Finds questions for the prefix of a tensor type's name."""
+
+    CODE = "DEV111"
+    BINDS = True
+    CHINESE = """询问张量类型名是否属于 CUDA：`x.type().startswith("torch.cuda")`、`"torch.cuda" in x.type()`。
+
+目标平台上类型名的开头不同，因此静默得到否，本应在卡上的部分会按 CPU 处理。请改为询问设备：`x.device.type`。
+"""
+    WORDS = ("torch.cuda",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each string that a type's name is asked for."""
+        for node in context.file.strings:
+            if node.value not in _PREFIXES or not _asks(context, node) or reason_to_keep(context, node) is not None:
+                continue
+            row = context.target.api(_SAMPLE)
+            span = literal_span(context, node)
+            prefix = row.use.rpartition(".")[0] if row.status in REWRITTEN else ""
+            if not prefix or not row.use.endswith(".FloatTensor") or context.target.module:
+                message = say(
+                    "names of tensor types begin otherwise on {target}: compare `device.type` with `{device}`",
+                    target=context.target.title,
+                    device=context.target.backend.DEVICE_TYPE,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            message = say(
+                "names of tensor types begin with `{use}` on {target}", use=prefix, target=context.target.title
+            )
+            try:
+                edits = word_edits(context, node, "torch.cuda", prefix)
+            except ValueError:
+                edits = []
+            yield self.finding(context, span, message, Grade.SAFE if edits else Grade.MANUAL, edits)
+
+
+def _asks(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a string is what the name of a type is compared with."""
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return isinstance(parent.func, ast.Attribute) and parent.func.attr in ("startswith", "find", "count")
+    return isinstance(parent, ast.Compare) and parent.left is node and isinstance(parent.ops[0], (ast.In, ast.NotIn))

@@ -1,0 +1,106 @@
+"""A call into another library that uses CUDA when no device is named: `timm.data.Mixup(...)`, `create_loader(...)`.
+
+Nothing in the project speaks of CUDA there, and yet the call raises on the target. What each does, until which version
+of its library, is in a table. Name the device, or take a newer version. Where the project pins no version, it is
+a note.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from torchferry.backends import cuda
+from torchferry.backends.cuda import DefaultDevice
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.keeping import reason_to_keep
+
+_PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "setup.py", "Dockerfile")
+_LARGEST = 300_000
+"""Bytes of a file in the root that is read for the version that the project pins."""
+
+
+class DefaultDeviceRule(Rule):
+    """Finds calls into other libraries that use CUDA when no device is named."""
+
+    CODE = "LIB108"
+    CHINESE = """调用其他库时未指明设备而默认使用 CUDA：`timm.data.Mixup(...)`、`create_loader(...)`。
+
+项目中没有任何地方提到 CUDA，但该调用在目标平台上会报错。各自的行为以及到哪个版本为止见其表。
+请指明设备，或使用更新的版本。项目没有固定版本时仅作说明。
+"""
+
+    def modules(self, target: Target) -> tuple[str, ...]:
+        """The libraries of the table."""
+        return tuple(dict.fromkeys(entry.library for entry in cuda.default_devices()))
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call without a device."""
+        for entry in cuda.default_devices():
+            for name, call in _calls(context, entry):
+                if _names_device(call, entry) or reason_to_keep(context, call) is not None:
+                    continue
+                pinned = _pinned(context.project.root, entry.package) if context.project is not None else ""
+                if entry.until and pinned and not _older(pinned, entry.until):
+                    continue
+                message = say("`{name}` uses CUDA when no device is named: {note}", name=name, note=entry.note)
+                grade = Grade.NOTE if entry.until and not pinned else Grade.MANUAL
+                yield self.finding(context, context.file.span(call.func), message, grade)
+
+
+def _calls(context: PythonContext, entry: DefaultDevice) -> Iterator[tuple[str, ast.Call]]:
+    references = context.names.references(entry.library)
+    for reference in references:
+        call = context.file.parents.get(reference.node)
+        if reference.name in entry.names and isinstance(call, ast.Call) and call.func is reference.node:
+            yield reference.name, call
+    for name in entry.names if references else ():
+        for node in context.file.attributes.get(name[1:], ()) if name.startswith(".") else ():
+            call = context.file.parents.get(node)
+            if isinstance(call, ast.Call) and call.func is node:
+                yield name[1:], call
+
+
+def _names_device(call: ast.Call, entry: DefaultDevice) -> bool:
+    """Whether a call names the device, may do so by `**`, or switches its use off."""
+    if any(keyword.arg in (None, entry.argument) for keyword in call.keywords):
+        return True
+    if any(isinstance(argument, ast.Starred) for argument in call.args) or 0 <= entry.position < len(call.args):
+        return True
+    off = keyword_of(call, entry.unless) if entry.unless else None
+    return off is not None and isinstance(off.value, ast.Constant) and off.value.value is False
+
+
+def _older(version: str, until: str) -> bool:
+    from packaging.version import InvalidVersion, Version  # imported late: few projects use such a call
+
+    try:
+        return Version(version) < Version(until)
+    except InvalidVersion:
+        return True
+
+
+@lru_cache(maxsize=64)
+def _pinned(root: Path, package: str) -> str:
+    """Return the version that a file in the project's root pins; empty for none."""
+    pin = re.compile(rf"(?<![\w-]){re.escape(package)}[ \t]*={{1,2}}[ \t]*v?(\d[\w.]*)", re.IGNORECASE)
+    try:
+        files = sorted(root.iterdir())
+    except OSError:
+        return ""
+    for file in files:
+        try:
+            if not file.name.endswith(_PINS) or file.is_symlink() or file.stat().st_size > _LARGEST:
+                continue
+            match = pin.search(file.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue
+        if match is not None:
+            return match[1].rstrip(".")
+    return ""
