@@ -24,7 +24,9 @@ def check(patient: Patient) -> Iterator[Result]:
         known = patient.explained(python.ran.out + python.ran.err)
         yield failed(
             say("{python} cannot be asked", python=path),
-            known.cause if known else say("there is no such program, it is older than Python 3.8, or it does not start"),
+            known.cause
+            if known
+            else say("there is no such program, it is older than Python 3.8, or it does not start"),
             *(known.commands if known else ()),
             "torchferry doctor --python /path/to/python",
             f"{path} --version",
