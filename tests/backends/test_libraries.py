@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA
+from torchferry.backends.base import DATA, Backend
 from torchferry.backends.tables import LIBRARY_STATUSES, ORDERS, Row, load_table
 from torchferry.backends.target import Target
 
@@ -21,10 +21,6 @@ def rows() -> Iterator[tuple[str, Row]]:
     for path in FILES:
         for row in load_table(path):
             yield f"{path.parent.name}: {row.name}", row
-
-
-def test_every_target_has_a_table() -> None:
-    assert {path.parent.name for path in FILES} >= set(registry.built_in())
 
 
 @pytest.mark.parametrize(("where", "row"), list(rows()), ids=lambda value: value if isinstance(value, str) else "")
@@ -55,6 +51,17 @@ def test_versions_of_one_library_do_not_overlap(path: Path) -> None:
 @pytest.mark.parametrize("target", registry.built_in())
 def test_the_plugin_itself_knows_its_device(target: str) -> None:
     assert Target(registry.load(target)).library(registry.load(target).PLUGIN).status == "knows"
+
+
+def test_a_plugin_without_a_row_knows_its_device() -> None:
+    class Acme(Backend):
+        NAME = "acme"
+        PLUGIN = "torch_acme"
+        SOURCES = {"PLUGIN": "its manual"}  # noqa: RUF012
+
+    row = Target(Acme).library("torch_acme")
+    assert (row.status, row.source) == ("knows", "its manual")
+    assert Target(Acme).library("torch_npu").status == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_helper_is_no_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("name", "description", "says"),
     [
-        ("zeta", 'class = "Zeta"\n', "cannot be loaded from"),  # there is no module
+        ("nowhere", 'class = "Nowhere"\n', "cannot be loaded from"),  # there is no module
         ("npu", "", "is the class `?` of `backends/npu.py`"),
         ("npu", 'class = "Backend"\n', "no Backend of this name"),
         ("npu", 'class = "Musa"\n', "no Backend of this name"),

@@ -1143,6 +1143,7 @@ def test_a_known_failure_is_explained_wherever_it_is_printed(name: str, tmp_path
         Case("python.import", "npu", (), machine={**npu(), "imported": {"error": text, "version": ""}}),
         Case("tool.present", "npu", (), machine=tool("npu-smi info", Ran(1, "", text))),
         Case("library.found", "npu", (), library, machine=python(libraries={"libascend_hal.so": text})),
+        Case("python.interpreter", "npu", (), machine={"answer": Ran(1, "", text)}),
         Case("probe.start", "npu", (), probe=steps(stopped="exit status 1", lines=text.splitlines())),
         Case("probe.allocate", "npu", (), probe=steps({"step": "allocate", "part": "npu:0", "error": text})),
     ]

@@ -98,7 +98,7 @@ def test_ranks_that_do_not_end_are_told_as_a_time_limit(tmp_path: Path, monkeypa
         program.chmod(0o755)
         monkeypatch.setattr(live_probe, "BEGUN", time.monotonic())
         monkeypatch.setattr(live_probe, "ASKED", {"timeout": live_probe._RESERVE + 0.6})
-        monkeypatch.setattr(live_probe.sys, "executable", str(program))
+        monkeypatch.setattr(sys, "executable", str(program))
         live_probe.collective(2)
     slow, wrong = (one for one in said if "step" in one)
     assert slow["error"] == ""

@@ -90,6 +90,9 @@ READINGS = {
     ),
 }
 
+DESCRIBED = sorted(path.parent.name for path in DATA.glob("*/doctor.toml"))
+"""The targets whose machines can be examined; of the others the doctor says that nothing is verified."""
+
 
 @pytest.mark.parametrize(("target", "name"), READINGS, ids="-".join)
 def test_a_recorded_output_is_read(target: str, name: str) -> None:
@@ -114,7 +117,7 @@ def test_lines_that_could_not_be_read_are_counted() -> None:
     assert (len(reading.cards), reading.unread) == (1, 1)
 
 
-@pytest.mark.parametrize("target", registry.built_in())
+@pytest.mark.parametrize("target", DESCRIBED)
 def test_every_target_has_the_facts_that_the_checks_ask_for(target: str) -> None:
     backend = registry.load(target)
     facts = machine.facts(backend)
@@ -163,4 +166,5 @@ def test_a_format_without_an_index_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_files_are_where_the_backends_are() -> None:
-    assert sorted(path.parent.name for path in DATA.glob("*/doctor.toml")) == registry.built_in()
+    assert len(DESCRIBED) > 4
+    assert set(DESCRIBED) <= set(registry.built_in())

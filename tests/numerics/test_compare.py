@@ -459,7 +459,7 @@ def test_results_that_are_not_compared_are_counted() -> None:
         functional.scaled_dot_product_attention(*torch.ones(3, 1, 2, 16, 8, requires_grad=True))
     rows = [row for row in tool.document("en")["operators"] if "attention" in row["operator"]]
     assert [(row["status"], row["results_left"]) for row in rows] == [("pass", 1)]
-    assert rows[0]["reason"] == "1 results not compared: only the device's own backward reads them"
+    assert rows[0]["reason"] == "1 result not compared: only the device's own backward reads it"
 
 
 def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:

@@ -77,7 +77,7 @@ def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     log = read(written(tmp_path, "step 1 loss: 0.5\nstep 2 loss: 0"), Wanted())
     assert [str(what) for what in log.troubles] == ["the last line is cut short; its loss: 0 was not used"]
     log = read(written(tmp_path, "step,loss\n1,0.5\n2\n", "a.csv"), Wanted())
-    assert "1 cells and not 2" in str(log.troubles[0])
+    assert "1 cell and not 2" in str(log.troubles[0])
 
 
 ENCODINGS = ["utf-8-sig", "utf-16", "utf-8"]
@@ -109,7 +109,7 @@ def test_ranks(tmp_path: Path) -> None:
     text = "".join(f"step {step} rank {rank} loss: {step}.{rank}\n" for step in (1, 2) for rank in (3, 1))
     log = read(written(tmp_path, text), Wanted())
     assert curve(log).values == (1.1, 2.1)
-    assert "rank 1 counts; 1 others" in str(curve(log).notes[0])
+    assert "rank 1 counts; 1 other wrote" in str(curve(log).notes[0])
     assert curve(log, habits=Habits(rank=3)).values == (1.3, 2.3)
     with pytest.raises(TorchferryError, match="ranks in the log: 1, 3"):
         curve(log, habits=Habits(rank=0))

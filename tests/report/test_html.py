@@ -382,7 +382,7 @@ def test_the_button_says_what_a_click_gives(system: str) -> None:
     assert.strictEqual(root.dataset.theme, own.toLowerCase());
     assert.strictEqual(button.textContent, other);
     """
-    command = ["node", "-e", code, FOLDER / "script.js", system]
+    command = ["node", "-e", code, str(FOLDER / "script.js"), system]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

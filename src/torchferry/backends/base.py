@@ -48,8 +48,9 @@ def _cards(backend: type[Backend]) -> tuple[object, str]:
 def _card_memory(backend: type[Backend]) -> tuple[object, str]:
     from torchferry.backends.cards import described
 
-    known = [card for card in described(backend) if isinstance(card.memory, int)]
-    return {card.name: int(card.memory) >> 20 for card in known}, _sources(card.source for card in known)
+    cards = described(backend)
+    memory = {card.name: card.memory >> 20 for card in cards if not isinstance(card.memory, Unknown)}
+    return memory, _sources(card.source for card in cards if card.name in memory)
 
 
 def _devices_per_card(backend: type[Backend]) -> tuple[object, str]:

@@ -161,11 +161,14 @@ class Target:
         (by which question it decides) and, where the library itself redirects `torch.cuda`, `redirects` (the module
         that does it). An empty version is the newest. A version older than the first that has a row ignores the
         device, unless older ones were not read; `unknown` where there is no row, and for a version that cannot be
-        compared.
+        compared. The plugin itself knows its device, and needs no row.
         """
         from packaging.version import InvalidVersion, Version  # imported late: most runs ask for no library
 
         rows = self.backend.table("libraries").named(name)
+        if not rows and name == self.backend.PLUGIN:
+            source = self.backend.source_of("PLUGIN")
+            return Row(name, "knows", source=source, extra={"order": "never", "asks": "nothing: it is the plugin"})
         try:
             for row in rows:
                 if row.holds_for(installed_version):

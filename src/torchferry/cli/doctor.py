@@ -236,7 +236,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     sought = {name: detection.sought(name) for name in registry.names()}
     if form == "json":
         empty = {"schema": report.SCHEMA, "kind": "torchferry doctor", "target": "", "ok": False, "sought": sought}
-        click.echo(json.dumps({**empty, "results": []}, indent=2))
+        click.echo(json.dumps({**empty, "groups": [], "results": []}, ensure_ascii=False, indent=2))
         return True
     lang = choices.lang
     looked = [_NOTHING.render(lang), say("Looked for:").render(lang)]

@@ -76,6 +76,9 @@ FORMS: Mapping[str, str] = {
     "{} packages here serve": "{} package here serves",
     "{} places": "{} place",
     "{} results": "{} result",
+    "{} results not compared: only the device's own backward reads them": (
+        "{} result not compared: only the device's own backward reads it"
+    ),
     "{} results were": "{} result was",
     "{} results laid": "{} result laid",
     "{} safe fixes": "{} safe fix",

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends import cards, smi
 from torchferry.backends import machine as needs
+from torchferry.backends import smi
+from torchferry.backends.cards import Card, find_card
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
@@ -153,10 +154,10 @@ class Patient:
         """The cards that the tool shows."""
         return self.asked.reading.cards
 
-    def model(self, shown: str) -> cards.Card | None:
+    def model(self, shown: str) -> Card | None:
         """Return the model that the tool's name for a card means; None where no table knows it."""
         try:
-            return cards.find_card(self.target.backend, shown)
+            return find_card(self.target.backend, shown)
         except UsageError:
             return None
 

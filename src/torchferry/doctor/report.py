@@ -18,7 +18,7 @@ from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import SIDES, all_checks
 from torchferry.doctor.result import Result, Status
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON; it grows when a field changes its meaning."""
 
 

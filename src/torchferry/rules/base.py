@@ -151,12 +151,12 @@ class PythonContext(Context):
     @cached_property
     def devices(self) -> Flow:
         """Follows device strings."""
-        return Flow(self.file, self.names, lexicon("device", self.target.backend), self.project)
+        return Flow(self.file, self.names, lexicon("device", self.target.backend.DEVICE_TYPE), self.project)
 
     @cached_property
     def collectives(self) -> Flow:
         """Follows names of collective backends."""
-        return Flow(self.file, self.names, lexicon("collective", self.target.backend), self.project)
+        return Flow(self.file, self.names, lexicon("collective", self.target.backend.COLLECTIVE), self.project)
 
 
 class Rule:

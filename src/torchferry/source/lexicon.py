@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.base import DATA
 from torchferry.core import toml
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -62,14 +62,15 @@ class Lexicon(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def lexicon(role: str, target: type[Backend] | None = None) -> Lexicon:
+def lexicon(role: str, name: str = "") -> Lexicon:
     """Return the lexicon for `device` or `collective`.
 
     Args:
         role: Which of the two.
-        target: The target of the run, whose names count too where another distribution describes it.
+        name: What the target of the run calls such a value: another distribution may describe it.
     """
-    targets = [*map(registry.load, registry.built_in()), *([] if target is None else [target])]
+    targets = [registry.load(target) for target in registry.built_in()]
+    own = {name} - {""}
     document = toml.load_own(DATA / "cuda" / "parameters.toml")
     parameters = {
         entry["name"]: entry["position"]
@@ -78,7 +79,7 @@ def lexicon(role: str, target: type[Backend] | None = None) -> Lexicon:
         for entry in group["parameters"]
     }
     if role == "device":
-        devices = _OTHER_DEVICES.union(backend.DEVICE_TYPE for backend in targets)
+        devices = _OTHER_DEVICES.union(own, (target.DEVICE_TYPE for target in targets))
         return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, devices, parameters)
-    collectives = _OTHER_COLLECTIVES.union(backend.COLLECTIVE for backend in targets)
+    collectives = _OTHER_COLLECTIVES.union(own, (target.COLLECTIVE for target in targets))
     return Lexicon(role, _COLLECTIVE_WORDS, frozenset(), collectives, parameters)

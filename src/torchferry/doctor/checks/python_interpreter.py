@@ -21,11 +21,16 @@ def check(patient: Patient) -> Iterator[Result]:
     path = patient.machine.python
     if not python.version:
         lines = tuple(masked(line) for line in python.ran.first_lines())
+        known = patient.explained(python.ran.out + python.ran.err)
         yield failed(
             say("{python} cannot be asked", python=path),
-            say("there is no such program, it is older than Python 3.8, or it does not start"),
+            known.cause
+            if known
+            else say("there is no such program, it is older than Python 3.8, or it does not start"),
+            *(known.commands if known else ()),
             "torchferry doctor --python /path/to/python",
             f"{path} --version",
+            source=known.source if known else "",
             evidence=lines,
         )
         return

@@ -108,7 +108,8 @@ def _assignments(command: Command, *, all_words: bool = False) -> Iterator[Place
 def _listed(context: Context, name: str, words: tuple[Word, ...]) -> Iterator[Place]:
     """Yield the items of a list; an item beside one that is a device is one, whatever the list is called."""
     values = [unquoted(word.text, word.start) for word in words]
-    lexicons = [lexicon(role, context.target.backend) for role in ("device", "collective")]
+    backend = context.target.backend
+    lexicons = (lexicon("device", backend.DEVICE_TYPE), lexicon("collective", backend.COLLECTIVE))
     role = next((known.role for known in lexicons if any(known.is_peer(value) for _, value in values)), "")
     for start, value in values:
         yield Place(name, value, start, GIVEN, role)
