@@ -182,7 +182,12 @@ def row_here(context: PythonContext, name: str) -> Row:
 def _is_only_called(context: PythonContext, name: str) -> bool:
     """Whether a file imports a name from torch, and calls it or names its class, and does nothing else with it."""
     uses = [use for use in context.names.references("torch") if use.name == name and not use.is_import]
-    return bool(uses) and all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses)
+    if not uses or not all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses):
+        return False
+    imported = {use.root for use in uses if isinstance(use.node, ast.Name)}  # other files may import it from here
+    return context.project is None or not any(
+        any(context.project.importers(context.path, identifier)) for identifier in imported
+    )
 
 
 def _comes_from_torch(context: PythonContext, use: Reference) -> bool:
