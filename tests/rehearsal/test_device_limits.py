@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.rehearsal.child import run_snippet  # noqa: E402
 from torchferry.rehearsal import events  # noqa: E402
 
 pytestmark = pytest.mark.rehearsal
