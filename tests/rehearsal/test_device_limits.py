@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.rehearsal.child import run_snippet  # noqa: E402
 from torchferry.rehearsal import events  # noqa: E402
 
 pytestmark = pytest.mark.rehearsal
@@ -257,3 +258,41 @@ def test_what_happens_is_noted_at_the_users_line(device: str, noted: Any) -> Non
     (place,) = {key.place for key in events.recorder.counts() if key.kind == "to-host"}
     assert place.file == __file__
     assert place.line > 0
+
+
+def test_memory_formats_that_the_plugin_refuses() -> None:
+    """Texts of torch_npu's own sources; what looks at no format raises nothing."""
+    out, _ = run_snippet(
+        """
+        x = torch.ones(1, 2, 3, 3, device=device)
+        other = torch.channels_last
+        for attempt in (
+            lambda: x.to(memory_format=other),
+            lambda: torch.nn.Conv2d(2, 2, 1).to(device).to(memory_format=other),
+            lambda: x.contiguous(memory_format=other),
+            lambda: torch.empty(1, 2, 3, 3, device=device, memory_format=other),
+        ):
+            try:
+                attempt()
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+        assert torch.zeros_like(x, memory_format=other).is_contiguous()
+        y = torch.ones(1, 2, 3, 3).to(memory_format=other).to(device)
+        assert y.is_contiguous(memory_format=other) and (y + 1).sum() == 36
+        z = x.permute(0, 2, 3, 1).requires_grad_()
+        z.contiguous().sum().backward()
+        assert z.grad is not None
+        """,
+        "npu",
+    )
+    refused = "Only contiguous_format or preserve_format is supported."
+    assert out.splitlines() == [
+        refused,
+        refused,
+        "NPU contiguous operator only supported contiguous memory format.",
+        "Only c10::MemoryFormat::Contiguous is supported for creating a npu tensor",
+    ]
+    out, _ = run_snippet(
+        "print(torch.ones(1, 2, 3, 3, device=device).to(memory_format=torch.channels_last).stride())", "musa"
+    )
+    assert out == "(18, 1, 6, 2)\n"

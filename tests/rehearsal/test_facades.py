@@ -191,6 +191,7 @@ FAILS = {
             "torch.npu.amp.GradScaler().load_state_dict(torch.amp.GradScaler('npu').state_dict())",
             "KeyError: 'dynamic'",
         ),
+        ("torch.npu.get_device_name(device=0)", "TypeError: get_device_name() got an unexpected keyword argument"),
         ("torch.npu.matmul.cube_math_type = 1", "TypeError: value should be one of Enum CubeMathType"),
         ("torch.npu.config.allow_internal_format", "AttributeError"),
         ("from torch_npu.utils.cpp_extension import NpuExtension; NpuExtension('a', [])", "NotImplementedError: "),

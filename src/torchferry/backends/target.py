@@ -180,6 +180,16 @@ class Target:
             return Row(name, "unknown")
         return Row(name, "ignores", source=first.source)
 
+    @cached_property
+    def refusing_functions(self) -> dict[str, int]:
+        """The functions of libraries that refuse the target's device, with the position of their parameter for it."""
+        return {
+            name: position
+            for row in self.backend.table("libraries")
+            if row.status == "ignores"
+            for name, position in row.extra.get("device_arguments", {}).items()
+        }
+
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
         return self._since(self.backend.AUTOLOAD_SINCE)

@@ -143,6 +143,10 @@ class Native:
         """Say whether an operator that runs on the CPU instead is announced by the vendor's warning."""
         self._library.ferry_set_fallback_warns(int(warns))
 
+    def refuse_memory_formats(self) -> None:
+        """Raise from now on where a memory format but the usual one is asked for."""
+        self._library.ferry_refuse_memory_formats()
+
     def set_others_fall_back(self, yes: bool) -> None:
         """Say whether operators of other libraries, such as torchvision's, run on the CPU instead."""
         self._library.ferry_set_others_fall_back(int(yes))
@@ -301,6 +305,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
+        "ferry_refuse_memory_formats": (None, []),
         "ferry_set_others_fall_back": (None, [number]),
         "ferry_set_mode": (None, [text, number, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),

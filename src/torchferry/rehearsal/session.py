@@ -62,6 +62,9 @@ class Session:
 
 _session: Session | None = None
 
+_FORMAT = "torch.channels_last"
+"""A target whose table writes another format in its place refuses it."""
+
 
 def current() -> Session | None:
     """Return the session of this process, or None when the device is not there (yet)."""
@@ -109,6 +112,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
     native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.left_out)
     _imitate(native, profile, found, backend)
+    if target.api(_FORMAT).use not in ("", _FORMAT):
+        native.refuse_memory_formats()
     autocast.register(native)
     native.set_sink(work.receive)
     output.watch()

@@ -231,10 +231,12 @@ def not_rehearsed(path: str, label: str) -> Any:
 def _with_keywords(value: Callable[..., Any], keywords: Mapping[str, str], name: str) -> Callable[..., Any]:
     """Return `value` under the names that the plugin gives its arguments; the old ones are unknown there."""
 
+    called = f"{name}.__init__" if isinstance(value, type) else name
+
     def call(*args: Any, **kwargs: Any) -> Any:
         for old, new in keywords.items():
             if old in kwargs:
-                raise TypeError(f"{name}.__init__() got an unexpected keyword argument {old!r}")
+                raise TypeError(f"{called}() got an unexpected keyword argument {old!r}")
             if new in kwargs:
                 kwargs[old] = kwargs.pop(new)
         return value(*args, **kwargs)

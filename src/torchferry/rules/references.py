@@ -55,6 +55,12 @@ class ReferenceRule(Rule):
             message = resting(context, reference.name) if idle else missing(context, reference.name, row)
             yield self.finding(context, span, message, Grade.NOTE if idle else Grade.MANUAL)
             return
+        refused = row.extra.get("lacks_arguments", ())
+        lacking = [argument for argument in _arguments(context, reference) if argument in refused]
+        if lacking:
+            message = say("`{use}` has no argument `{name}`: leave it out", use=row.use, name=", ".join(lacking))
+            yield self.finding(context, span, message, Grade.MANUAL)
+            return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
         if not edits and (not row.note or row.use == row.extra.get("called")):
@@ -182,7 +188,12 @@ def row_here(context: PythonContext, name: str) -> Row:
 def _is_only_called(context: PythonContext, name: str) -> bool:
     """Whether a file imports a name from torch, and calls it or names its class, and does nothing else with it."""
     uses = [use for use in context.names.references("torch") if use.name == name and not use.is_import]
-    return bool(uses) and all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses)
+    if not uses or not all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses):
+        return False
+    imported = {use.root for use in uses if isinstance(use.node, ast.Name)}  # other files may import it from here
+    return context.project is None or not any(
+        any(context.project.importers(context.path, identifier)) for identifier in imported
+    )
 
 
 def _comes_from_torch(context: PythonContext, use: Reference) -> bool:
@@ -293,6 +304,14 @@ def keyword_edits(context: PythonContext, reference: Reference, row: Row) -> lis
             start, _ = context.file.span(keyword)
             edits.append(Edit(start, start + len(keyword.arg), renamed[keyword.arg]))
     return edits
+
+
+def _arguments(context: PythonContext, reference: Reference) -> list[str]:
+    """Return the names of the keyword arguments of a call."""
+    call = context.file.parents.get(reference.node)
+    if not isinstance(call, ast.Call) or call.func is not reference.node:
+        return []
+    return [keyword.arg for keyword in call.keywords if keyword.arg is not None]
 
 
 def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:

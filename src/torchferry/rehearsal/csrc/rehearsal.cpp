@@ -17,6 +17,7 @@
 #include "collectives.h"
 #include "composed.h"
 #include "factories.h"
+#include "formats.h"
 #include "guard.h"
 #include "hot_operators.h"
 #include "layouts.h"
@@ -288,6 +289,18 @@ FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
   ferry::settings().convolution_bits = convolution_bits;
 }
 FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
+// Call it once, after the operators are registered.
+FERRY_API void ferry_refuse_memory_formats() {
+  ferry::Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+  auto& device = ferry::library("aten", ferry::settings().key);
+  device.impl("_to_copy", TORCH_FN(ferry::formats::to_copy));
+  device.impl("empty_like", TORCH_FN(ferry::formats::empty_like));
+  device.impl("empty.memory_format", TORCH_FN(ferry::formats::empty_in_format));
+  device.impl("contiguous", TORCH_FN(ferry::formats::contiguous));
+  const auto autograd = c10::getAutogradKeyFromBackend(c10::toBackendComponent(ferry::settings().key));
+  ferry::library("aten", autograd).impl("contiguous", TORCH_FN(ferry::formats::contiguous));
+}
 FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode), every_layout != 0);

@@ -6,7 +6,6 @@ torch knows. A plugin of an old torch brings `autocast` and `GradScaler` of its 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from torchferry.backends.portable import MIXED_PRECISION
@@ -49,10 +48,7 @@ class TorchAmpAbsent(ReferenceRule):
             module, _, name = reference.name.rpartition(".")
             if f"{module}." not in _MODULES or (name not in _OWN and name not in _STATE):
                 continue
-            call = context.file.parents.get(reference.node)
-            if not isinstance(call, ast.Call) or call.func is not reference.node:
-                continue
-            if reason_to_keep(context, call) is not None:
+            if reference.is_import or reason_to_keep(context, reference.node) is not None:
                 continue
             use = context.target.api(_OWN[name]).use if name in _OWN else ""
             message = say("`{found}` does not serve {target}", found=reference.name, target=context.target.title)
@@ -63,4 +59,4 @@ class TorchAmpAbsent(ReferenceRule):
                     target=context.target.title,
                     use=use,
                 )
-            yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
+            yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)

@@ -1,7 +1,8 @@
 """A call of `.cuda()` on a tensor, a module or a storage.
 
 `x.cuda()` raises on a torch without CUDA. The target's plugin adds a method of its own name, or the call becomes
-`.to(<device>)` where it adds none. Arguments stay: an index counts the target's devices.
+`.to(<device>)` where it adds none, and in code that TorchScript compiles, which knows no method of a plugin's.
+Arguments stay: an index counts the target's devices.
 
 Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
 `cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
@@ -20,6 +21,7 @@ from torchferry.rules.device.expressions import device_expression, indexed_devic
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
+from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
 
@@ -31,7 +33,8 @@ class CudaMethod(Rule):
     BINDS = True
     CHINESE = """张量或模块的 `.cuda()`。
 
-没有 CUDA 时它会报错。插件有自己的方法名；没有时改为 `.to(...)`。项目自己定义的同名方法保持不变。
+没有 CUDA 时它会报错。插件有自己的方法名；没有时，以及在 TorchScript 编译的代码中，改为 `.to(...)`。
+项目自己定义的同名方法保持不变。
 """
     WORDS = (".cuda",)
 
@@ -56,7 +59,8 @@ class CudaMethod(Rule):
             message = say("`.cuda()` is left as it is: {reason}", reason=kept)
             return self.finding(context, (start, last), message, Grade.NOTE)
         mover = context.target.backend.MOVER
-        if isinstance(mover, str):
+        scripted = not call.args and not call.keywords and is_scripted(context, call)
+        if isinstance(mover, str) and not scripted:
             message = say("`.cuda()` is `.{mover}()` on {target}", mover=mover, target=context.target.title)
             return self.finding(context, (start, last), message, Grade.SAFE, [Edit(start, end, mover)])
         return self._to_device(context, call, (start, end))

@@ -3,21 +3,29 @@
 Such types construct tensors, convert them (`x.type(torch.cuda.HalfTensor)`), name the default tensor type, and are
 compared with what `x.type()` returns: on the target that string begins with another word, so the comparison is
 silently false. Where the plugin has the type, the name changes; where it has not, write the device and the dtype:
-`torch.zeros(n, dtype=torch.float32, device=...)`.
+`torch.zeros(n, dtype=torch.float32, device=...)`. `torch.set_default_tensor_type` takes types of CUDA and of the CPU
+alone: for a plugin's it raises TypeError. Set the default dtype and the default device instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
+from torchferry.rules.conditions import stored_uses
+from torchferry.rules.device.expressions import device_type
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
+from torchferry.source.names import Reference
+
+_DEFAULT = "torch.set_default_tensor_type"
+_DTYPES = {"BFloat16": "bfloat16", "Double": "float64", "Float": "float32", "Half": "float16"}
 
 
 class CudaTensorType(ReferenceRule):
@@ -28,16 +36,46 @@ class CudaTensorType(ReferenceRule):
 
 这类类型用于构造张量、转换张量（`x.type(torch.cuda.HalfTensor)`）、指定默认张量类型，也会与 `x.type()` 的返回值比较：
 在目标平台上该字符串开头不同，比较静默为假。插件有此类型时改名；没有时请写明设备与 dtype：
-`torch.zeros(n, dtype=torch.float32, device=...)`。
+`torch.zeros(n, dtype=torch.float32, device=...)`。`torch.set_default_tensor_type` 只接受 CUDA 与 CPU 的类型，遇到插件的
+类型会抛出 TypeError；请分别设置默认 dtype 与默认设备。
 """
     WORDS = CUDA_NAMES
     GROUPS = ("tensor",)
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield what there is to say about one use."""
+        default = self._default_type(context, reference.node, reference.name)
+        if default is not None:
+            yield default
+        else:
+            yield from super().check_reference(context, reference)
+
+    def _default_type(self, context: PythonContext, node: ast.AST, name: str) -> Finding | None:
+        """Return the finding for a type that becomes the default one, which a plugin's cannot."""
+        dtype = _DTYPES.get(name.rpartition(".")[2].removesuffix("Tensor"))
+        if dtype is None or reason_to_keep(context, node) is not None or not _becomes_default(context, node):
+            return None
+        if context.target.of_vendor(name).status == "missing":
+            return None  # then the table says what to write
+        message = say(
+            "`{found}` takes no tensor type of {target}: write `torch.set_default_dtype(torch.{dtype})` and "
+            "`torch.set_default_device({device})`",
+            found=_DEFAULT,
+            target=context.target.title,
+            dtype=dtype,
+            device=device_type(context),
+        )
+        return self.finding(context, context.file.span(node), message, Grade.MANUAL)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use and each string."""
         yield from super().check_python(context)
         for node in context.file.strings:
             if not isinstance(node.value, str) or not TENSOR_TYPE_SPELLING.match(node.value):
+                continue
+            default = self._default_type(context, node, node.value)
+            if default is not None:
+                yield default
                 continue
             row = context.target.api(node.value)
             span = literal_span(context, node)
@@ -55,3 +93,13 @@ class CudaTensorType(ReferenceRule):
             else:
                 message = missing(context, node.value, row)
                 yield self.finding(context, span, message, Grade.MANUAL)
+
+
+def _becomes_default(context: PythonContext, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a type is given to the function that sets the default one, directly or through names."""
+    parent = context.file.parents.get(node)
+    while isinstance(parent, ast.IfExp) and node is not parent.test:
+        node, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Call) and node in (*parent.args, *(keyword.value for keyword in parent.keywords)):
+        return context.names.qualified(parent.func) == _DEFAULT
+    return depth < 3 and any(_becomes_default(context, use, depth + 1) for use in stored_uses(context, node))

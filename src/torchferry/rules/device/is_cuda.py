@@ -1,7 +1,8 @@
 """A test of `.is_cuda` on a tensor, a parameter or a storage.
 
 `x.is_cuda` is False for a tensor on the target, so the branch meant for the card is silently skipped. It becomes
-the plugin's own property, or a comparison of `x.device.type` where the plugin has none.
+the plugin's own property, or a comparison of `x.device.type` where the plugin has none and in code that TorchScript
+compiles, which knows no property of a plugin's.
 
 A test that chooses a compiled CUDA kernel stays as it is: on the target that kernel does not exist, and the branch
 without it is the one to run. Such places are listed, because a ported kernel would make them fast again.
@@ -18,6 +19,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import device_type, portable_imports, quoted_for
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_packed_sequence
+from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import attribute_span
 
@@ -31,7 +33,8 @@ class IsCuda(Rule):
     BINDS = True
     CHINESE = """张量的 `.is_cuda`。
 
-它在目标平台的张量上为 False，其后的代码被静默跳过。改为插件自己的属性；没有时改为比较 `.device.type`。
+它在目标平台的张量上为 False，其后的代码被静默跳过。改为插件自己的属性；没有时，以及在 TorchScript 编译的代码中
+（它不认识插件的属性），改为比较 `.device.type`。
 """
     WORDS = ("is_cuda",)
 
@@ -55,7 +58,8 @@ class IsCuda(Rule):
         if kept is not None:
             return self.finding(context, whole, say("`.is_cuda` is left as it is: {reason}", reason=kept), Grade.NOTE)
         predicate = context.target.backend.PREDICATE
-        if isinstance(predicate, str):
+        scripted = is_scripted(context, node)
+        if isinstance(predicate, str) and not scripted:
             message = say("`.is_cuda` is `.{predicate}` on {target}", predicate=predicate, target=context.target.title)
             return self.finding(context, whole, message, Grade.SAFE, [Edit(start, end, predicate)])
         comparison = f"device.type == {device_type(context)}"

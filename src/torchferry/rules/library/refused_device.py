@@ -7,10 +7,8 @@ the tensors.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 
-from torchferry.backends.base import Backend
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
@@ -29,7 +27,7 @@ safetensors 自行解析设备名称，遇到不认识的名称会报错。请�
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""
-        return tuple(sorted({name.rpartition(".")[2] for name in _refusing(target.backend)}))
+        return tuple(sorted({name.rpartition(".")[2] for name in target.refusing_functions}))
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that names a device."""
@@ -45,7 +43,7 @@ safetensors 自行解析设备名称，遇到不认识的名称会报错。请�
 
 def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
     """Yield the devices of calls that refuse the target's, each with the function's name."""
-    functions = _refusing(context.target.backend)
+    functions = context.target.refusing_functions
     for package in sorted({name.partition(".")[0] for name in functions}):
         for reference in context.names.references(package):
             call = context.file.parents.get(reference.node)
@@ -68,14 +66,3 @@ def is_refused(context: PythonContext, node: ast.AST) -> bool:
             return True
         current = context.file.parents.get(current)
     return False
-
-
-@lru_cache(maxsize=16)
-def _refusing(backend: type[Backend]) -> Mapping[str, int]:
-    """Return the functions that refuse the target's device, with the position of their parameter `device`."""
-    return {
-        name: position
-        for row in backend.table("libraries")
-        if row.status == "ignores"
-        for name, position in row.extra.get("device_arguments", {}).items()
-    }

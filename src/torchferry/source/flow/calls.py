@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, last_name, string_value
 from torchferry.source.flow.verdict import Path, Trace, no, undecided, yes
+from torchferry.source.names import assigned_value
 
 if TYPE_CHECKING:
     from torchferry.source.flow.tracing import Flow
@@ -48,6 +49,9 @@ _PATH_CALLS = frozenset(
 )
 _NAME_CALLS = frozenset({"isinstance", "TypeVar", "NewType", "namedtuple", "compile"})
 _FIELD_CALLS = frozenset({"field", "Field", "HfArg", "attrib", "ib"})
+_MOST_FUNCTIONS = 20
+"""How many expressions are looked at for what a call may mean."""
+
 _TEXT_KEYWORDS = frozenset({"help", "description", "desc", "msg", "message", "title", "label", "metadata"})
 _NAME_KEYWORDS = frozenset({"dest", "name", "flags", "metavar"})
 
@@ -84,6 +88,9 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     parameters = flow.lexicon.parameters
     if qualified is not None and parameters.get(qualified) == position:
         return yes(say("argument of `{name}`", name=qualified))
+    for name, place in _functions(flow, call, position):
+        if parameters.get(name) == place:
+            return yes(say("argument of `{name}`", name=name))
     if isinstance(call.func, ast.Attribute):
         if parameters.get(f".{callee}") == position:
             return yes(say("argument of `.{name}()`", name=callee))
@@ -110,6 +117,41 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in _NAME_CALLS:
         return no(say("a name"))
     return _parameter(flow, call, position, path)
+
+
+def _functions(flow: Flow, call: ast.Call, position: int) -> list[tuple[str, int]]:
+    """Return the functions that a call may mean, with the position that an argument has there.
+
+    Of `scope = autocast if wanted else nullcontext` both are meant by `scope("cuda")`, and `partial(autocast, "cuda")`
+    hands its second argument on as the first.
+    """
+    found: list[tuple[str, int]] = []
+    waiting = [(call.func, position)]
+    seen: set[ast.AST] = set()
+    while waiting and len(seen) < _MOST_FUNCTIONS:
+        func, place = waiting.pop()
+        if func in seen:
+            continue
+        seen.add(func)
+        name = flow.names.qualified(func)
+        if name == "functools.partial" and func is call.func and place and call.args:
+            waiting.append((call.args[0], place - 1))
+        elif name is not None:
+            found.append((name, place))
+        if isinstance(func, ast.IfExp):
+            waiting += [(func.body, place), (func.orelse, place)]
+        elif isinstance(func, ast.BoolOp):
+            waiting += [(value, place) for value in func.values]
+        elif isinstance(func, ast.Name):
+            values = [assigned_value(flow.file, binding) for binding in flow.names.bindings(func)]
+            waiting += [(value, place) for value in values if value is not None]
+        elif isinstance(func, ast.Attribute) and last_name(func.value) in ("self", "cls"):
+            own = flow.file.enclosing_class(func)
+            for store in flow.file.attributes.get(func.attr, ()):
+                if isinstance(store.ctx, ast.Store) and flow.file.enclosing_class(store) is own:
+                    value = assigned_value(flow.file, store)
+                    waiting += [(value, place)] if value is not None else []
+    return found
 
 
 def _writes_message(call: ast.Call) -> bool:

@@ -1,0 +1,41 @@
+"""Which code TorchScript compiles: it knows tensors as torch itself has them, without what a plugin adds to them."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.rules.base import PythonContext
+from torchferry.source.names import Names
+
+_COMPILED = frozenset(
+    f"torch.jit.{name}" for name in ("ScriptModule", "export", "script", "script_if_tracing", "script_method")
+)
+_LEFT_OUT = frozenset({"torch.jit.ignore", "torch.jit.unused"})
+
+
+def is_scripted(context: PythonContext, node: ast.AST) -> bool:
+    """Whether TorchScript compiles a place, or may.
+
+    What is compiled takes what it calls with it, methods of submodules among them, so that every function and method
+    counts of a file that has something compiled, and what such a file imports by name from this one.
+    """
+    outermost: ast.AST | None = None
+    current: ast.AST | None = node
+    while current is not None:
+        if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            outermost = current
+            decorators = [item.func if isinstance(item, ast.Call) else item for item in current.decorator_list]
+            if any(context.names.qualified(decorator) in _LEFT_OUT for decorator in decorators):
+                return False
+        current = context.file.parents.get(current)
+    if not isinstance(outermost, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return False
+    if _compiles(context.names):
+        return True
+    return context.project is not None and any(
+        _compiles(names) for _, names, _ in context.project.importers(context.path, outermost.name)
+    )
+
+
+def _compiles(names: Names) -> bool:
+    return any(reference.name in _COMPILED for reference in names.references("torch") if not reference.is_import)
