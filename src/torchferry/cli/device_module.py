@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.core.vendored import FIRST, SMALL
+from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
 from torchferry.rules.kept import STEMS
@@ -101,7 +100,7 @@ def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
         )
     if SMALL not in first:  # the whole manager has every name
         return
-    there = _exported(text)
+    there = _listed(text)
     if used <= there:
         return
     if not untouched(text):
@@ -116,16 +115,9 @@ def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
     yield Write(place.path, data, small_file(used | there & offered()).encode())
 
 
-def _exported(text: str) -> set[str]:
-    """Return the names that a file lists in `__all__`."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    for statement in body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
-            return {str(item.value) for item in ast.walk(statement.value) if isinstance(item, ast.Constant)}
-    return set()
+def _listed(text: str) -> set[str]:
+    """Return the names that a file says it has."""
+    return {name for line in text.splitlines() if line.startswith(NAMES) for name in line[len(NAMES) :].split()}
 
 
 def placement_remarks(placement: Placement) -> Iterator[Message]:

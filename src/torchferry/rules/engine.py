@@ -27,7 +27,7 @@ from torchferry.rules.portable import below_path_changes, without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
-from torchferry.source.insertion import behind_path_changes, binds_module, import_edit
+from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
@@ -235,7 +235,7 @@ class Engine:
             if not chosen:
                 break
             fixed += _placed(document, chosen)
-            document = document.edited(all_edits(chosen, document, self.target.needs_path(entry.path)))
+            document = document.edited(all_edits(chosen, document, self.target))
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
@@ -264,14 +264,8 @@ def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, .
     return tuple(finding._replace(location=document.placed(finding.location)) for finding in findings)
 
 
-def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> list[Edit]:
-    """Return the edits of some findings and the one that imports the modules these need.
-
-    Args:
-        findings: The findings.
-        document: The file.
-        own: Whether these modules are found only behind changes of `sys.path`.
-    """
+def all_edits(findings: Iterable[Finding], document: Document, target: Target) -> list[Edit]:
+    """Return the edits of some findings and the one that imports the modules these need."""
     edits: list[Edit] = []
     modules: list[str] = []
     uses: list[int] = []
@@ -280,9 +274,14 @@ def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> lis
         uses += [edit.start for edit in finding.edits if finding.imports]
         modules += [module for module in finding.imports if module not in modules]
     source = document.source
-    absent = [module for module in modules if not binds_module(source.text, module)]
+    statements = [target.at(document.path).import_statement(module) for module in modules]
+    absent = [
+        statement
+        for module, statement in zip(modules, statements, strict=True)
+        if not (binds_module(source.text, module) or binds_by(source.text, statement))
+    ]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
-        behind = behind_path_changes(source.text) if own else 0
+        behind = behind_path_changes(source.text) if target.needs_path(document.path) else 0
         insertion = import_edit(source.text, absent, source.newline, behind=behind, uses=uses)
         if insertion is not None:
             edits.append(insertion)

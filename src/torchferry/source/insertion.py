@@ -19,6 +19,13 @@ def binds_module(text: str, module: str) -> bool:
     return re.search(pattern, text, re.MULTILINE) is not None
 
 
+def binds_by(text: str, statement: str) -> bool:
+    """Whether the text binds what a statement `from package import module` does, at its top level."""
+    owner, _, name = statement.removeprefix("from ").partition(" import ")
+    pattern = rf"^from[ \t]+{re.escape(owner)}[ \t]+import[ \t]+(?:[\w ]+,[ \t]*)*{re.escape(name)}[ \t]*(?:[,;#\r]|$)"
+    return re.search(pattern, text, re.MULTILINE) is not None
+
+
 def imports_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line that imports `module`."""
     return (
@@ -99,6 +106,8 @@ def import_edit(
     text: str, modules: list[str], newline: str, ahead_of: str = "", behind: int = 0, uses: Iterable[int] = ()
 ) -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
+
+    A module may also be a whole statement, such as `from package import module`.
 
     The place is behind the first import of torch that stands at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
@@ -181,7 +190,7 @@ def _is_masked(statement: ast.stmt) -> bool:
 
 
 def _edit(text: str, at: int, modules: list[str], newline: str) -> Edit:
-    lines = "".join(f"import {module}{newline}" for module in modules)
+    lines = "".join(f"{module if ' ' in module else f'import {module}'}{newline}" for module in modules)
     if at and text[at - 1] not in "\r\n":
         return Edit(at, at, newline + lines.removesuffix(newline))
     return Edit(at, at, lines)
