@@ -163,7 +163,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
 def _write_beside(setting: Setting, planned: Plan, suffix: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
-    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix)
+    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     with exclusive(setting.root):
         if writes:
             apply(setting.root, writes, setting.target.reached)

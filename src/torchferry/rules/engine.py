@@ -135,6 +135,7 @@ class Engine:
             native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
                 uses_device=bool(device_findings(native)),
+                main_uses_device=_main_uses_device(context, device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
                 exports=_exports(context),
             )
@@ -299,6 +300,48 @@ def _is_of_run(comment: Suppression) -> bool:
 
 def _order(finding: Finding) -> tuple[Location, str]:
     return finding.location, finding.code
+
+
+def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
+    """Whether the part below `if __name__ == "__main__"` has, or leads to, one of some findings.
+
+    What it calls is followed within the file. A name from elsewhere may lead anywhere, except those of torch and of the
+    standard library. A question such as `x.is_cuda` uses no device.
+    """
+    tree = context.file.tree
+    mains = [
+        statement
+        for statement in tree.body
+        if isinstance(statement, ast.If)
+        and "__name__" in {n.id for n in ast.walk(statement.test) if isinstance(n, ast.Name)}
+    ]
+    if not mains:
+        return True
+    lines = {finding.location.line for finding in found if finding.code not in _QUESTIONS}
+    defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    todo: list[ast.stmt] = [*mains]
+    seen: set[str] = set()
+    while todo:
+        node = todo.pop()
+        if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
+            return True
+        for name in (inner for inner in ast.walk(node) if isinstance(inner, ast.Name)):
+            origin = context.names.origin(name) or ""
+            project = context.project
+            if (
+                project is not None
+                and origin
+                and project.module_path(origin.rpartition(".")[0] or origin, context.path)
+            ):
+                return True
+            if name.id in defined and name.id not in seen:
+                seen.add(name.id)
+                todo.append(defined[name.id])
+    return False
+
+
+_QUESTIONS = frozenset({"DEV104", "IMP102"})
+"""Rules whose findings ask about a device, or name it, and use none."""
 
 
 def _is_script(tree: ast.Module) -> bool:
