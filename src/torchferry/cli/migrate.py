@@ -188,7 +188,7 @@ def _finish(
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
-    written = written._replace(style=setting.style)
+    written = written._replace(style=setting.style, device_module=setting.device_module)
     report = Report(
         target=str(setting.target),
         target_title=setting.target.title,

@@ -53,6 +53,7 @@ class Setting(NamedTuple):
     request: Request
     style: str = "native"
     placement: Placement | None = None
+    device_module: str = ""
 
 
 _SELECTION = (
@@ -159,7 +160,8 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         seen=seen,
         redirected=choices.style == "shim",
     )
-    return Setting(root, config, target, request, choices.style, placement)
+    unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
+    return Setting(root, config, target, request, choices.style, placement, unusual)
 
 
 def project_name(root: Path) -> str:
