@@ -250,7 +250,7 @@ def test_the_manager(name: str, target: str, form: str) -> None:
     assert answers(target)[form][name] == (expected[target] if target in expected else expected[""])
 
 
-@pytest.mark.parametrize("form", ("one file", "installed"))
+@pytest.mark.parametrize("form", ["one file", "installed"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs safetensors")
 def test_weights(target: str, form: str) -> None:

@@ -25,7 +25,7 @@ def without_vendor(finding: Finding, python: bool) -> Finding:
     """
     if not finding.edits or finding.message is LINK or (python and finding.code.startswith(_SERVED)):
         return finding
-    if finding.code.startswith("PTH"):
+    if finding.code.startswith(("PTH", "DEP106")):
         return finding
     if finding.code.startswith(_DECIDING):
         grade = Grade.MANUAL
