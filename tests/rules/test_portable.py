@@ -9,6 +9,7 @@ import pytest
 
 from tests.rules.fixture import TARGETS
 from torchferry.backends import registry as backends
+from torchferry.backends.accelerator import DEVICE_TYPE, AcceleratorTarget
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.migration.plan import Plan, plan
 from torchferry.rules.analysis import Request, analyse
@@ -484,3 +485,71 @@ def test_what_stands_above_the_lines_that_find_the_project_is_left(tmp_path: Pat
     assert "import device_utils\nos.environ[device_utils" in written(tmp_path / "near", text, "npu", INSTALLED).replace(
         INSTALLED, "device_utils"
     )
+
+
+BY_TORCH = (
+    """
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.cuda().to("cuda:1").to(f"cuda:{rank}")
+    if x.is_cuda and device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.set_device(rank)
+    model = DistributedDataParallel(model, device_ids=[rank])
+    with torch.autocast("cuda"):
+        dist.init_process_group("nccl")
+    x.cuda(device=index)
+    torch.cuda.manual_seed_all(0)
+    """,
+    """
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    device = torch.device(TYPE if torch.accelerator.is_available() else "cpu")
+    model.to(TYPE).to(TYPE + ":1").to(TYPE + ":" + str(rank))
+    if x.device.type == TYPE and device.type == TYPE:
+        torch.accelerator.synchronize()
+        torch.accelerator.set_device_index(rank)
+    model = DistributedDataParallel(model, device_ids=[rank])
+    with torch.autocast(TYPE):
+        dist.init_process_group(torch.distributed.get_default_backend_for_device(TYPE))
+    x.cuda(device=index)
+    torch.cuda.manual_seed_all(0)
+    """,
+)
+
+
+@pytest.mark.parametrize("target", ["npu", "gcu"])
+def test_torch_alone(target: str, tmp_path: Path) -> None:
+    source, expected = (textwrap.dedent(text).lstrip() for text in BY_TORCH)
+    (tmp_path / "input.py").write_text(source, encoding="utf-8")
+    choice = backends.choose(target)
+    alone = AcceleratorTarget(choice.backend, choice.version)
+    assert alone.refusal() is None
+    analysis = analyse(Request(tmp_path, list_files(tmp_path), alone, rules(), rewrite=True))
+    assert analysis.failures == []
+    planned = plan(tmp_path, analysis)
+    assert planned.writes[0].after.decode() == expected.replace("TYPE", DEVICE_TYPE)
+    left = [(finding.location.line, finding.grade.value) for finding in planned.remaining]
+    assert (14, "manual") in left
+    assert (13, "unsafe") in left
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("npu@2.5.1", "torch has torch.accelerator from 2.6 on"),
+        ("npu@2.6.0", "is not known"),
+        ("sdaa", "is not known"),
+        ("ptex", "no torch.accelerator"),
+    ],
+)
+def test_torch_alone_is_refused_where_it_would_take_the_cpu(target: str, reason: str) -> None:
+    choice = backends.choose(target)
+    refused = AcceleratorTarget(choice.backend, choice.version).refusal()
+    assert refused is not None
+    assert reason in refused.render("en")

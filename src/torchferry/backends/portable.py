@@ -51,7 +51,7 @@ _SUBMODULES = ("memory", "random", "streams", "graphs")
 
 def bound_name(module: str) -> str:
     """Return what code calls the module with the portable names: a project's own is imported from its package."""
-    return module if module == INSTALLED else module.rpartition(".")[2]
+    return module if module == INSTALLED or module.startswith("torch.") else module.rpartition(".")[2]
 
 
 class PortableTarget(Target):

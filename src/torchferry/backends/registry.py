@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "torchferry.backends"
 """Entry-point group in which other distributions register a `Backend` subclass under its name."""
 
-_NOT_TARGETS = frozenset({"base", "cuda", "installed", "portable", "registry", "tables", "target", "unknown"})
+_NOT_TARGETS = frozenset(
+    {"accelerator", "base", "cuda", "installed", "portable", "registry", "tables", "target", "unknown"}
+)
 
 
 class Choice(NamedTuple):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
 from torchferry.rules.kept import STEMS
 from torchferry.source.copied import Place, Placement, place_module
+from torchferry.source.kinds import Kind
 from torchferry.source.portable_uses import EVERY, names_used
+from torchferry.source.requirements import in_lines
 from torchferry.source.tree import Listing
 
 DEVICE_MODULES = ("file", "package", "torch")
@@ -22,6 +26,8 @@ DEVICE_MODULES = ("file", "package", "torch")
 
 NAME = "device_utils.py"
 """What the file is called."""
+
+_PINNED = re.compile(r"[=~<]=?=?[ \t]*(\d+)\.(\d+)")
 
 _WORDS = tuple(stem.encode() for stem in (*STEMS, "accelerator", "mixed", "autocast"))
 
@@ -34,7 +40,16 @@ def portable_target(target: Target, root: Path, listing: Listing, choice: str) -
         root: The project's folder.
         listing: Its files.
         choice: One of `DEVICE_MODULES`.
+
+    Raises:
+        UsageError: torch alone does not find the target's device.
     """
+    if choice == "torch":
+        alone = AcceleratorTarget(target.backend, target.version)
+        reason = alone.refusal() or _older_torch(root, listing)
+        if reason is not None:
+            raise UsageError(reason, say("use `--device-module file`, which serves every target"))
+        return alone, Placement({}, ())
     if choice == "package":
         return PortableTarget(target.backend, target.version, INSTALLED), Placement({}, ())
     placement = place_module(root, listing, _WORDS, NAME)
@@ -44,6 +59,26 @@ def portable_target(target: Target, root: Path, listing: Listing, choice: str) -
         iter(sorted(set(modules.values()), key=list(modules.values()).count, reverse=True)), NAME[: -len(".py")]
     )
     return PortableTarget(target.backend, target.version, module, modules, frozenset(nearby)), placement
+
+
+def _older_torch(root: Path, listing: Listing) -> Message | None:
+    """Return a message where the project's requirements ask for a torch without `torch.accelerator`."""
+    for entry in listing.entries:
+        if entry.kind is not Kind.REQUIREMENTS:
+            continue
+        try:
+            text = (root / entry.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for found in in_lines(text):
+            match = _PINNED.match(found.specifier) if found.name == "torch" else None
+            if match is not None and (int(match[1]), int(match[2])) < (2, 6):
+                return say(
+                    "`{path}` asks for torch {version}, and `torch.accelerator` is new in 2.6",
+                    path=entry.path,
+                    version=f"{match[1]}.{match[2]}",
+                )
+    return None
 
 
 def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message, say
@@ -23,7 +24,7 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
-from torchferry.rules.portable import below_path_changes, without_vendor
+from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
@@ -213,7 +214,9 @@ class Engine:
             found = [covered(finding) for finding in found]
         if self.target.module:
             found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
-            if isinstance(context, PythonContext) and self.target.needs_path(context.path):
+            if isinstance(context, PythonContext) and isinstance(self.target, AcceleratorTarget):
+                found = by_torch_alone(found)
+            elif isinstance(context, PythonContext) and self.target.needs_path(context.path):
                 found = below_path_changes(found, context.text)
         comments = suppressions(context.source)
         staying: dict[str, Message] = {}
