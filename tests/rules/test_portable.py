@@ -516,7 +516,7 @@ BY_TORCH = (
         torch.accelerator.set_device_index(rank)
     model = DistributedDataParallel(model, device_ids=[rank])
     with torch.autocast(TYPE):
-        dist.init_process_group(torch.distributed.get_default_backend_for_device(TYPE))
+        dist.init_process_group(DEFAULT(torch.accelerator.current_accelerator() or "cpu"))
     x.cuda(device=index)
     torch.cuda.manual_seed_all(0)
     """,
@@ -533,7 +533,9 @@ def test_torch_alone(target: str, tmp_path: Path) -> None:
     analysis = analyse(Request(tmp_path, list_files(tmp_path), alone, rules(), rewrite=True))
     assert analysis.failures == []
     planned = plan(tmp_path, analysis)
-    assert planned.writes[0].after.decode() == expected.replace("TYPE", DEVICE_TYPE)
+    assert planned.writes[0].after.decode() == expected.replace("TYPE", DEVICE_TYPE).replace(
+        "DEFAULT", "torch.distributed.get_default_backend_for_device"
+    )
     left = [(finding.location.line, finding.grade.value) for finding in planned.remaining]
     assert (14, "manual") in left
     assert (13, "unsafe") in left

@@ -133,8 +133,9 @@ def _next(
     if written.way in ("in place", "copy", "beside"):
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
         yield _command(proof, say("prove what is left"), lang)
-    if written.way in ("in place", "copy") and report.entry_points:
-        program = printable(str(written.place / report.entry_points[0]))
+    programs = [path for path in report.entry_points if path.endswith(".py")]
+    if written.way in ("in place", "copy") and programs:
+        program = printable(str(written.place / programs[0]))
         tried = f"torchferry rehearse --target {target.name} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)
     if written.way in ("in place", "beside") and writes:

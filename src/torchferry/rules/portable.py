@@ -69,9 +69,10 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
 
 _CALL = re.compile(rf"{re.escape(NAMESPACE)}\.(\w+)\(((?:[^()]|\([^()]*\))*)\)")
 _PLACES = ("device_string", "this_device", "load_location")
+_DEFAULT_BACKEND = "torch.distributed.get_default_backend_for_device"
 _OTHERS = {
     "accelerator_type": DEVICE_TYPE,
-    "collective_backend": f"torch.distributed.get_default_backend_for_device({DEVICE_TYPE})",
+    "collective_backend": f'{_DEFAULT_BACKEND}({NAMESPACE}.current_accelerator() or "cpu")',
 }
 
 
