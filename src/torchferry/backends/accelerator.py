@@ -40,7 +40,7 @@ class AcceleratorTarget(PortableTarget):
         super().__init__(backend, version, NAMESPACE)
         self.module = NAMESPACE
 
-    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:
         return AcceleratorTarget, (self.vendor.backend, self.version)
 
     def at(self, path: str) -> AcceleratorTarget:

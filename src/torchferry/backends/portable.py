@@ -81,7 +81,7 @@ class PortableTarget(Target):
         self.nearby = nearby
         self._of_module: dict[str, PortableTarget] = {module: self}
 
-    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:
         return PortableTarget, (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
 
     def at(self, path: str) -> PortableTarget:

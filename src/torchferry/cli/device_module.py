@@ -88,7 +88,7 @@ def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
         TorchferryError: a file stands there that torchferry did not write, or one that lacks a name was edited.
     """
     written = {write.path: write.after for write in planned.writes}
-    added = []
+    added: list[Write] = []
     for place in sorted(set(placement.of_file.values())):
         used: set[str] = set()
         for path, of_file in placement.of_file.items():

@@ -222,16 +222,16 @@ class _Shaken:
     def _passes(self, test: ast.expr, name: str) -> bool:
         """Whether a name passes a test; yes where that cannot be told."""
         if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "endswith":
-            return name.endswith(ast.literal_eval(test.args[0]))
+            return name.endswith(str(ast.literal_eval(test.args[0])))
         if not isinstance(test, ast.Compare):
             return True
         left, right = ast.unparse(test.left), test.comparators[0]
         if left == "portable_names()[path]":
-            return self.paths.get(self.forwarded.get(name, "")) == ast.literal_eval(right)
+            return self.paths.get(self.forwarded.get(name, "")) == str(ast.literal_eval(right))
         if left != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
             return True
         if isinstance(test.ops[0], ast.Eq):
-            return name == ast.literal_eval(right)
+            return name == str(ast.literal_eval(right))
         if isinstance(right, ast.Call):  # of `_paths`
             return name in self.forwarded
         return name in (_value(right.id) if isinstance(right, ast.Name) else ast.literal_eval(right))

@@ -93,7 +93,10 @@ def _lines_run_later(statement: ast.stmt) -> set[int]:
     for node in ast.walk(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             head = max(
-                [node.lineno, *(part.end_lineno or 0 for part in ast.walk(node.args) if hasattr(part, "lineno"))]
+                [
+                    node.lineno,
+                    *(part.end_lineno or 0 for part in ast.walk(node.args) if isinstance(part, (ast.expr, ast.arg))),
+                ]
             )
             first = max(node.body[0].lineno, head + 1)
             if node.body[0].lineno == node.lineno:  # `def f(): return x`
