@@ -44,6 +44,8 @@ def test_migrate_twice_and_undo(project: Path, target: str) -> None:
     first = torchferry("migrate", project, "--target", target)
     assert first.returncode == 1, first.stderr
     assert "fixes applied" in first.stdout
+    assert f"torchferry rehearse --target {target} -- python {project / 'train.py'}" in first.stdout
+    assert "- device" not in first.stdout  # no line that nothing can tick
     after = snapshot(project)
     assert after != before
     second = torchferry("migrate", project, "--target", target)
@@ -101,6 +103,8 @@ def test_a_copy_is_what_in_place_would_be(project: Path, tmp_path: Path) -> None
 
 
 def test_files_beside_the_originals_import_each_other(project: Path) -> None:
+    pins = "torch==2.1.0+cu121\nnvidia-cublas-cu12==12.1\ntqdm\n"
+    (project / "requirements.txt").write_text(pins, encoding="utf-8")
     before = snapshot(project)
     done = torchferry("migrate", project, "-t", "npu", "--suffix", "_npu")
     assert done.returncode == 1, done.stderr
@@ -109,6 +113,14 @@ def test_files_beside_the_originals_import_each_other(project: Path) -> None:
     assert {p: e for p, e in snapshot(project).items() if p in before} == before
     assert os.access(project / "run_npu.sh", os.X_OK)
     assert "train_npu.py" in (project / "run_npu.sh").read_text(encoding="utf-8")
+    wanted = (project / "requirements_npu.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in wanted if not line.startswith("#")] == [
+        "--extra-index-url https://download.pytorch.org/whl/cpu",
+        "torch==2.1.0",
+        "torch-npu==2.1.0.post17",
+        "tqdm",
+    ]
+    assert "# nvidia-cublas-cu12==12.1" in wanted
     torchferry("undo", project)
     assert snapshot(project) == before
 

@@ -124,18 +124,21 @@ def losses(output: str) -> list[float]:
 
 @pytest.fixture(scope="module", params=["installed", "copied"])
 def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the project, migrated once, with the installed module or with a copy of it in its package."""
+    """Return the project, migrated once, with the installed module or with a file of what it uses."""
     folder = tmp_path_factory.mktemp(request.param)
-    for path, text in PROJECT.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text.lstrip(), encoding="utf-8")
-    if request.param == "copied":
-        torchferry("device", "vendor", "kit", folder=folder)
-    told = torchferry("migrate", ".", "-t", "musa", "--style", "portable", folder=folder)
+    write(folder, PROJECT)
+    options = ["--device-module", "package"] if request.param == "installed" else []
+    told = torchferry("migrate", ".", "-t", "musa", "--style", "portable", *options, folder=folder)
     assert "Nothing is left to do by hand." in told
     text = (folder / "train.py").read_text(encoding="utf-8")
-    assert ("kit.device_utils" in text, "torchferry" in text) == (request.param == "copied", request.param != "copied")
+    assert ("import device_utils" in text, "torchferry" in text) == (not options, bool(options))
     return folder
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text.lstrip(), encoding="utf-8")
 
 
 def is_copied(project: Path) -> bool:
@@ -164,9 +167,93 @@ def test_mixed_precision_and_several_processes(project: Path) -> None:
 
 
 def test_a_second_migration_changes_nothing_whatever_the_target(project: Path) -> None:
+    options = [] if is_copied(project) else ["--device-module", "package"]
     for target in TARGETS:
-        told = torchferry("migrate", ".", "-t", target, "--style", "portable", "--check", folder=project)
+        told = torchferry("migrate", ".", "-t", target, "--style", "portable", "--check", *options, folder=project)
         assert "nothing to rewrite" in told, target
+
+
+SMALL = {
+    "one/train.py": "import torch\n\nprint(torch.ones(1).cuda().sum())\n",
+    "two/main.py": "import torch\n\nx = torch.ones(2).to('cuda' if torch.cuda.is_available() else 'cpu')\n",
+}
+
+
+def portable(folder: Path, *options: str) -> str:
+    return torchferry("migrate", ".", "-t", "npu", "--style", "portable", *options, folder=folder)
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.py"))
+        if ".torchferry" not in path.parts
+    }
+
+
+def test_the_file_grows_with_the_code_and_goes_with_undo(tmp_path: Path) -> None:
+    write(tmp_path, SMALL)
+    before = files(tmp_path)
+    assert "diff --git a/one/device_utils.py" in portable(tmp_path, "--diff")
+    assert files(tmp_path) == before
+    portable(tmp_path)
+    first = files(tmp_path)
+    assert sorted(set(first) - set(before)) == ["one/device_utils.py", "two/device_utils.py"]
+    done = subprocess.run(
+        [sys.executable, "one/train.py"], cwd=tmp_path, capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert done.stdout == "tensor(1.)\n", done.stderr
+    assert "nothing to rewrite" in portable(tmp_path, "--check")
+    write(tmp_path, {"one/train.py": first["one/train.py"] + "torch.cuda.empty_cache()\n"})
+    portable(tmp_path, "--allow-dirty")
+    second = files(tmp_path)
+    assert "# torchferry-names: empty_cache this_device\n" in second["one/device_utils.py"]
+    assert second["two/device_utils.py"] == first["two/device_utils.py"]
+    torchferry("undo", ".", folder=tmp_path)
+    assert files(tmp_path)["one/device_utils.py"] == first["one/device_utils.py"]
+    write(tmp_path, {"one/train.py": first["one/train.py"]})
+    torchferry("undo", ".", folder=tmp_path)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("present", "told"),
+    [
+        ("def device():\n    return 1\n", "torchferry did not write it"),
+        (None, "was edited since torchferry wrote it, and lacks empty_cache"),
+    ],
+)
+def test_a_file_of_the_users_own_is_not_replaced(present: str | None, told: str, tmp_path: Path) -> None:
+    write(tmp_path, SMALL)
+    place = tmp_path / "one/device_utils.py"
+    if present is None:
+        portable(tmp_path)
+        present = place.read_text(encoding="utf-8") + "# mine\n"
+        with (tmp_path / "one/train.py").open("a", encoding="utf-8") as program:
+            program.write("torch.cuda.empty_cache()\n")
+    place.write_text(present, encoding="utf-8")
+    before = files(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", "portable", "--allow-dirty"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_copy_and_files_beside_take_it_along(tmp_path: Path) -> None:
+    write(tmp_path / "project", SMALL)
+    portable(tmp_path / "project", "--out", "../copy")
+    assert "one/device_utils.py" in files(tmp_path / "copy")
+    portable(tmp_path / "project", "--suffix", "_npu")
+    found = files(tmp_path / "project")
+    assert sorted(found) == [
+        "one/device_utils.py", "one/train.py", "one/train_npu.py", "two/device_utils.py", "two/main.py",
+        "two/main_npu.py",
+    ]  # fmt: skip
+    assert "import device_utils\n" in found["one/train_npu.py"]
 
 
 def test_scan_tells_what_a_target_lacks(tmp_path: Path) -> None:

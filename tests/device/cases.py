@@ -1,7 +1,7 @@
 """What the device manager does, as a program that prints its answers: run on every device, in both forms.
 
-`python cases.py FOLDER installed`: the single file in FOLDER, then the installed package. It keeps to Python 3.8 and
-torch 1.10, so that it can be run by hand where only the single file runs.
+`python cases.py FOLDER small=FOLDER installed`: the single file in FOLDER, then the one with portable names alone, then
+the installed package. It keeps to Python 3.8 and torch 1.10, so that it can be run by hand where only a file runs.
 """
 
 from __future__ import annotations
@@ -382,6 +382,27 @@ def portable_names_of_the_device() -> Any:
 
 
 @case
+def portable_arguments_for_cards_alone() -> Any:
+    return module.accelerator_only([0])
+
+
+@case
+def portable_device_that_the_environment_names() -> Any:
+    def under(value: str) -> Any:
+        module.chosen_kind.cache_clear()
+        try:
+            return with_environment(
+                {"PREFERRED_DEVICE": value}, lambda: [module.device_string(), module.current_device()]
+            )
+        finally:
+            module.chosen_kind.cache_clear()
+
+    found = [under(f"{module.accelerator_type()}:1"), under("cpu"), under("warp"), under("cuda:x")]
+    module.set_device(0)
+    return found
+
+
+@case
 def portable_place() -> Any:
     tensor = torch.ones(2).to(module.this_device())
     other = torch.ones(2, device=module.device_string(0)).to(module.this_device(torch.device("cpu")))
@@ -494,12 +515,14 @@ if __name__ == "__main__":
     answers = {}
     for form in sys.argv[1:]:
         before = set(sys.modules)  # torch may load what is installed beside it, torchferry included
+        small = form.startswith("small=")
         if form != "installed":
-            sys.path.insert(0, form)
+            sys.path.insert(0, form[len("small=") :] if small else form)
+            sys.modules.pop("device_utils", None)
         module = importlib.import_module("torchferry.device" if form == "installed" else "device_utils")
-        manager = quiet()
-        answers["installed" if form == "installed" else "one file"] = {
-            **{name: refused(function) for name, function in CASES.items()},
+        manager = None if small else quiet()
+        answers["small file" if small else "installed" if form == "installed" else "one file"] = {
+            **{name: refused(function) for name, function in CASES.items() if not small or name.startswith("portable")},
             "without_torchferry": not any(name.startswith("torchferry") for name in set(sys.modules) - before),
         }
     print("ANSWERS" + json.dumps(answers))

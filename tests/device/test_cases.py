@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from torchferry.device.one_file import one_file
+from torchferry.device.small_file import offered, small_file
 
 pytestmark = pytest.mark.rehearsal
 
 PROGRAM = Path(__file__).with_name("cases.py")
 TARGETS = ("cpu", "gcu", "musa", "npu", "ptex", "sdaa")
-FORMS = ("one file", "installed")
+FORMS = ("one file", "small file", "installed")
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith(("PREFERRED_", "LOCAL_RANK"))},
@@ -167,6 +168,15 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "ptex": ["xla", "xla:1", "xla:1", "meta", "xla", "xla:0", "TOPS_VISIBLE_DEVICES", "eccl", True],
         "sdaa": ["sdaa", "sdaa:1", "sdaa:1", "meta", "sdaa", "sdaa:0", "SDAA_VISIBLE_DEVICES", "tccl", True],
     },
+    "portable_arguments_for_cards_alone": {"": [0], "cpu": None},
+    "portable_device_that_the_environment_names": {
+        "cpu": ["DeviceNotAvailableError", ["cpu", 0], "DeviceError", "DeviceError"],
+        "gcu": [["gcu", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+        "musa": [["musa", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+        "npu": [["npu", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+        "ptex": [["xla", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+        "sdaa": [["sdaa", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+    },
     "portable_place": {"": [True, "cpu", "cpu"], "cpu": [False, "cpu", "cpu"]},
     "portable_questions": {"": [True, 2, 0, True], "cpu": [False, 0, 0, False]},
     "portable_calls_that_every_device_takes": {"": "done"},
@@ -212,8 +222,11 @@ def answers(target: str) -> dict[str, dict[str, Any]]:
     start = [] if target == "cpu" else ["-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--", "python"]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
+        small = Path(folder) / "small"
+        small.mkdir()
+        (small / "device_utils.py").write_text(small_file(offered()), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, *start, str(PROGRAM), folder, "installed"],
+            [sys.executable, *start, str(PROGRAM), folder, f"small={small}", "installed"],
             capture_output=True,
             text=True,
             check=False,
@@ -227,15 +240,17 @@ def answers(target: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(name, form) for name in EXPECTED for form in FORMS if form != "small file" or name.startswith("portable")],
+)
 def test_the_manager(name: str, target: str, form: str) -> None:
     expected = EXPECTED[name]
     assert answers(target)[form][name] == (expected[target] if target in expected else expected[""])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["one file", "installed"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs safetensors")
 def test_weights(target: str, form: str) -> None:
@@ -270,6 +285,7 @@ def test_a_real_card(tmp_path: Path) -> None:
 
 def test_the_single_file_never_imports_torchferry() -> None:
     assert answers("cpu")["one file"]["without_torchferry"]
+    assert answers("cpu")["small file"]["without_torchferry"]
     assert not answers("cpu")["installed"]["without_torchferry"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.rules.fixture import TARGETS, Case, Expected, load
 from torchferry.backends import registry as backends
-from torchferry.backends.portable import PortableTarget
+from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
 from torchferry.migration.plan import plan
 from torchferry.rules.analysis import Request, analyse
@@ -79,8 +79,9 @@ def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> t
     ignored = () if code in PLACED_IMPORTS else (PLUGIN_IMPORT,)
     selection = Selection(unsafe=unsafe, ignore=ignored)
     written_for = target(name)
-    if ("style", "portable") in case.disk:
-        written_for = PortableTarget(written_for.backend, written_for.version, "device_utils")
+    for style, module in (("portable", "device_utils"), ("package", INSTALLED)):
+        if ("style", style) in case.disk:
+            written_for = PortableTarget(written_for.backend, written_for.version, module)
     request = Request(
         root, listing, written_for, rules(), options, selection, rewrite=True,
         seen=seen(case, root), redirected=("style", "shim") in case.disk,

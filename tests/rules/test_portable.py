@@ -9,14 +9,13 @@ import pytest
 
 from tests.rules.fixture import TARGETS
 from torchferry.backends import registry as backends
+from torchferry.backends.accelerator import DEVICE_TYPE, AcceleratorTarget
 from torchferry.backends.portable import INSTALLED, PortableTarget
-from torchferry.device.one_file import one_file
 from torchferry.migration.plan import Plan, plan
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
-from torchferry.source.copied import portable_module
 from torchferry.source.tree import list_files
 
 STAYS = {
@@ -406,11 +405,13 @@ def test_what_stays(title: str, target: str, tmp_path: Path) -> None:
 def test_what_every_target_gets(title: str, module: str, tmp_path: Path) -> None:
     source, expected = (textwrap.dedent(text).lstrip() for text in BECOMES[title])
     owner, _, name = module.rpartition(".")
-    whole = f"from {owner} import {name} as" if owner else f"import {name} as"
-    expected = expected.replace("IMPORT cuda", f"{whole} cuda")
-    for before, after in (("import M\n", f"import {module}\n"), ("from M ", f"from {module} "), ("M.", f"{module}.")):
+    bound, whole = module, f"import {module}"
+    if owner == "kit":
+        bound, whole = name, f"from {owner} import {name}"
+    expected = expected.replace("IMPORT cuda", f"{f'from {owner} import {name}' if owner else whole} as cuda")
+    for before, after in (("import M\n", f"{whole}\n"), ("from M ", f"from {module} "), ("M.", f"{bound}.")):
         expected = expected.replace(before, after)
-    expected = expected.replace("hasattr(M,", f"hasattr({module},")
+    expected = expected.replace("hasattr(M,", f"hasattr({bound},")
     for target in TARGETS:
         assert written(tmp_path / target, source, target, module) == expected, target
 
@@ -440,11 +441,11 @@ def test_a_copy_is_imported_where_the_project_finds_its_modules(tmp_path: Path) 
     after = after.replace(
         "    sys.path.append(str(ROOT))\n",
         "    sys.path.append(str(ROOT))\n"
+        "from kit import device_utils\n"
         "from kit.device_utils import GradScaler, autocast\n"
-        "from kit.device_utils import amp\n"
-        "import kit.device_utils\n",
+        "from kit.device_utils import amp\n",
     )
-    expected = before + after.replace("torch.cuda.synchronize", "kit.device_utils.synchronize")
+    expected = before + after.replace("torch.cuda.synchronize", "device_utils.synchronize")
     assert written(tmp_path / "copied", script, "npu", "kit.device_utils") == expected
     installed = written(tmp_path / "installed", script, "npu")
     assert "import torch\nimport torchferry.device\nfrom torchferry.device import amp\n" in installed
@@ -475,23 +476,82 @@ def test_no_vendor_is_named(tmp_path: Path) -> None:
         assert not [word for word in words if word in text]
 
 
+def test_what_stands_above_the_lines_that_find_the_project_is_left(tmp_path: Path) -> None:
+    text = "import os\nimport sys\n\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nsys.path.append('..')\n\nimport torch\n"
+    (tmp_path / "input.py").write_text(text, encoding="utf-8")
+    planned = migrated(tmp_path, "npu", "kit.device_utils")
+    assert planned.writes == []
+    assert ["move it below them" in finding.message.render("en") for finding in planned.remaining] == [True]
+    assert "import device_utils\nos.environ[device_utils" in written(tmp_path / "near", text, "npu", INSTALLED).replace(
+        INSTALLED, "device_utils"
+    )
+
+
+BY_TORCH = (
+    """
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.cuda().to("cuda:1").to(f"cuda:{rank}")
+    if x.is_cuda and device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.set_device(rank)
+    model = DistributedDataParallel(model, device_ids=[rank])
+    with torch.autocast("cuda"):
+        dist.init_process_group("nccl")
+    x.cuda(device=index)
+    torch.cuda.manual_seed_all(0)
+    """,
+    """
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    device = torch.device(TYPE if torch.accelerator.is_available() else "cpu")
+    model.to(TYPE).to(TYPE + ":1").to(TYPE + ":" + str(rank))
+    if x.device.type == TYPE and device.type == TYPE:
+        torch.accelerator.synchronize()
+        torch.accelerator.set_device_index(rank)
+    model = DistributedDataParallel(model, device_ids=[rank])
+    with torch.autocast(TYPE):
+        dist.init_process_group(DEFAULT(torch.accelerator.current_accelerator() or "cpu"))
+    x.cuda(device=index)
+    torch.cuda.manual_seed_all(0)
+    """,
+)
+
+
+@pytest.mark.parametrize("target", ["npu", "gcu"])
+def test_torch_alone(target: str, tmp_path: Path) -> None:
+    source, expected = (textwrap.dedent(text).lstrip() for text in BY_TORCH)
+    (tmp_path / "input.py").write_text(source, encoding="utf-8")
+    choice = backends.choose(target)
+    alone = AcceleratorTarget(choice.backend, choice.version)
+    assert alone.refusal() is None
+    analysis = analyse(Request(tmp_path, list_files(tmp_path), alone, rules(), rewrite=True))
+    assert analysis.failures == []
+    planned = plan(tmp_path, analysis)
+    assert planned.writes[0].after.decode() == expected.replace("TYPE", DEVICE_TYPE).replace(
+        "DEFAULT", "torch.distributed.get_default_backend_for_device"
+    )
+    left = [(finding.location.line, finding.grade.value) for finding in planned.remaining]
+    assert (14, "manual") in left
+    assert (13, "unsafe") in left
+
+
 @pytest.mark.parametrize(
-    ("place", "packages", "module"),
+    ("target", "reason"),
     [
-        ("device_utils.py", (), "device_utils"),
-        ("tools/device_utils.py", (), "device_utils"),
-        ("kit/common/place.py", ("kit", "kit/common"), "kit.common.place"),
-        ("src/kit/device_utils.py", ("src/kit",), "kit.device_utils"),
+        ("npu@2.5.1", "torch has torch.accelerator from 2.6 on"),
+        ("npu@2.6.0", "is not known"),
+        ("sdaa", "is not known"),
+        ("ptex", "no torch.accelerator"),
     ],
 )
-def test_the_copied_file_is_found(place: str, packages: tuple[str, ...], module: str, tmp_path: Path) -> None:
-    assert portable_module(tmp_path, list_files(tmp_path)) == ""
-    file = tmp_path / place
-    file.parent.mkdir(parents=True, exist_ok=True)
-    for package in packages:
-        (tmp_path / package / "__init__.py").touch()
-    file.write_text("import torch\n", encoding="utf-8")
-    assert portable_module(tmp_path, list_files(tmp_path)) == ""
-    file.write_text(one_file(file.name), encoding="utf-8")
-    assert portable_module(tmp_path, list_files(tmp_path)) == module
-    assert [write.path for write in migrated(tmp_path, "npu", module).writes] == []
+def test_torch_alone_is_refused_where_it_would_take_the_cpu(target: str, reason: str) -> None:
+    choice = backends.choose(target)
+    refused = AcceleratorTarget(choice.backend, choice.version).refusal()
+    assert refused is not None
+    assert reason in refused.render("en")

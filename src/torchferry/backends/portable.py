@@ -49,6 +49,11 @@ _SUBMODULES = ("memory", "random", "streams", "graphs")
 """Modules of `torch.cuda` whose names stand in `torch.cuda` as well."""
 
 
+def bound_name(module: str) -> str:
+    """Return what code calls the module with the portable names: a project's own is imported from its package."""
+    return module if module == INSTALLED or module.startswith("torch.") else module.rpartition(".")[2]
+
+
 class PortableTarget(Target):
     """A vendor's target, written for every device: what it lacks is still its own, what is written is portable.
 
@@ -70,20 +75,26 @@ class PortableTarget(Target):
     ) -> None:
         super().__init__(_written_for_all(backend, module), version)
         self.vendor = Target(backend, version)
-        self.module = module
+        self.import_module = module
+        self.module = bound_name(module)
         self.modules = modules
         self.nearby = nearby
         self._of_module: dict[str, PortableTarget] = {module: self}
 
-    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:  # type: ignore[override]
-        return PortableTarget, (self.vendor.backend, self.version, self.module, dict(self.modules), self.nearby)
+    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:
+        return PortableTarget, (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
 
     def at(self, path: str) -> PortableTarget:
         """Return the target as one file of the project sees it, with the module that this file can import."""
-        module = self.modules.get(path, self.module)
+        module = self.modules.get(path, self.import_module)
         if module not in self._of_module:
             self._of_module[module] = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
         return self._of_module[module]
+
+    def import_statement(self, module: str) -> str:
+        """Return the statement that binds a module that what is written needs."""
+        owner = self.import_module.rpartition(".")[0]
+        return f"from {owner} import {module}" if module == self.module != self.import_module else f"import {module}"
 
     def needs_path(self, path: str) -> bool:
         """Whether a file finds the module only once the program has put the project on Python's path."""
@@ -160,9 +171,9 @@ def _written_for_all(backend: type[Backend], module: str) -> type[Backend]:
     written = {
         "__doc__": backend.__doc__,
         "__module__": __name__,
-        "NAMESPACE": module,
+        "NAMESPACE": bound_name(module),
         "IMPORT_NAMESPACE": module,
-        "DEVICE_FACTORY": f"{module}.this_device",
+        "DEVICE_FACTORY": f"{bound_name(module)}.this_device",
         "MOVER": None,
         "PREDICATE": None,
         "INTEGER_DEVICE": UNKNOWN,

@@ -74,6 +74,10 @@ class Target:
         """Return the target as one file of the project sees it."""
         return self
 
+    def import_statement(self, module: str) -> str:
+        """Return the statement that binds a module that what is written needs."""
+        return f"import {module}"
+
     def needs_path(self, path: str) -> bool:
         """Whether what is written in a file is found only once the program has put the project on Python's path."""
         return False

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.core.vendored import FIRST, SMALL
+from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
 from torchferry.rules.kept import STEMS
 from torchferry.source.copied import Place, Placement, place_module
+from torchferry.source.kinds import Kind
 from torchferry.source.portable_uses import EVERY, names_used
+from torchferry.source.requirements import in_lines
 from torchferry.source.tree import Listing
 
 DEVICE_MODULES = ("file", "package", "torch")
@@ -23,6 +26,8 @@ DEVICE_MODULES = ("file", "package", "torch")
 
 NAME = "device_utils.py"
 """What the file is called."""
+
+_PINNED = re.compile(r"[=~<]=?=?[ \t]*(\d+)\.(\d+)")
 
 _WORDS = tuple(stem.encode() for stem in (*STEMS, "accelerator", "mixed", "autocast"))
 
@@ -35,7 +40,16 @@ def portable_target(target: Target, root: Path, listing: Listing, choice: str) -
         root: The project's folder.
         listing: Its files.
         choice: One of `DEVICE_MODULES`.
+
+    Raises:
+        UsageError: torch alone does not find the target's device.
     """
+    if choice == "torch":
+        alone = AcceleratorTarget(target.backend, target.version)
+        reason = alone.refusal() or _older_torch(root, listing)
+        if reason is not None:
+            raise UsageError(reason, say("use `--device-module file`, which serves every target"))
+        return alone, Placement({}, ())
     if choice == "package":
         return PortableTarget(target.backend, target.version, INSTALLED), Placement({}, ())
     placement = place_module(root, listing, _WORDS, NAME)
@@ -47,6 +61,26 @@ def portable_target(target: Target, root: Path, listing: Listing, choice: str) -
     return PortableTarget(target.backend, target.version, module, modules, frozenset(nearby)), placement
 
 
+def _older_torch(root: Path, listing: Listing) -> Message | None:
+    """Return a message where the project's requirements ask for a torch without `torch.accelerator`."""
+    for entry in listing.entries:
+        if entry.kind is not Kind.REQUIREMENTS:
+            continue
+        try:
+            text = (root / entry.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for found in in_lines(text):
+            match = _PINNED.match(found.specifier) if found.name == "torch" else None
+            if match is not None and (int(match[1]), int(match[2])) < (2, 6):
+                return say(
+                    "`{path}` asks for torch {version}, and `torch.accelerator` is new in 2.6",
+                    path=entry.path,
+                    version=f"{match[1]}.{match[2]}",
+                )
+    return None
+
+
 def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
     """Add the files with the portable names to a plan: those that are new, and those that lack a name.
 
@@ -54,7 +88,7 @@ def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
         TorchferryError: a file stands there that torchferry did not write, or one that lacks a name was edited.
     """
     written = {write.path: write.after for write in planned.writes}
-    added = []
+    added: list[Write] = []
     for place in sorted(set(placement.of_file.values())):
         used: set[str] = set()
         for path, of_file in placement.of_file.items():
@@ -101,7 +135,7 @@ def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
         )
     if SMALL not in first:  # the whole manager has every name
         return
-    there = _exported(text)
+    there = _listed(text)
     if used <= there:
         return
     if not untouched(text):
@@ -116,16 +150,9 @@ def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
     yield Write(place.path, data, small_file(used | there & offered()).encode())
 
 
-def _exported(text: str) -> set[str]:
-    """Return the names that a file lists in `__all__`."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    for statement in body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
-            return {str(item.value) for item in ast.walk(statement.value) if isinstance(item, ast.Constant)}
-    return set()
+def _listed(text: str) -> set[str]:
+    """Return the names that a file says it has."""
+    return {name for line in text.splitlines() if line.startswith(NAMES) for name in line[len(NAMES) :].split()}
 
 
 def placement_remarks(placement: Placement) -> Iterator[Message]:

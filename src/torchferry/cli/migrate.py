@@ -198,7 +198,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
 def _write_beside(setting: Setting, planned: Plan, suffix: str, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
-    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix)
+    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     with exclusive(setting.root) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.reached), setting.root, lang)
@@ -233,7 +233,7 @@ def _finish(
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
-    written = written._replace(style=setting.style)
+    written = written._replace(style=setting.style, device_module=setting.device_module)
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)

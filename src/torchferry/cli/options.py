@@ -119,6 +119,7 @@ class Setting(NamedTuple):
     request: Request
     style: str = "native"
     placement: Placement | None = None
+    device_module: str = ""
 
 
 _SELECTION = (
@@ -364,7 +365,9 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         seen=seen,
         redirected=choices.style == "shim",
     )
-    return Setting(root, project_name(choices.home or root), config, target, request, choices.style, placement)
+    unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
+    name = project_name(choices.home or root)
+    return Setting(root, name, config, target, request, choices.style, placement, unusual)
 
 
 def project_name(root: Path) -> str:

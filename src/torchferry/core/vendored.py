@@ -10,3 +10,6 @@ CHECKSUM = "# torchferry-checksum: "
 
 SMALL = " for this project"
 """What follows the version in the first line of a file that has only the names which one project uses."""
+
+NAMES = "# torchferry-names: "
+"""What the lines begin with that list the names of such a file."""

@@ -12,7 +12,7 @@ import warnings
 class DeviceError(RuntimeError):
     """Something about the device that the user can mend."""
 
-    def __init__(self, message: str, advice: str = "") -> None:
+    def __init__(self, message: str, advice: str | None = None) -> None:
         super().__init__(f"{message}; {advice}" if advice else message)
 
 

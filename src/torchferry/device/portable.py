@@ -113,7 +113,7 @@ def accelerator_type() -> str:
 
 
 def accelerator_only(value: Any) -> Any:
-    """Return `value` where there is an accelerator, and None on the CPU: for arguments that take the index of a card.
+    """Return `value` where there is an accelerator, and None on the CPU: for arguments that take a card's index.
 
     Those are `device_ids` and `output_device` of DistributedDataParallel, and `device_id` of a process group.
     """
@@ -121,7 +121,7 @@ def accelerator_only(value: Any) -> Any:
 
 
 def device_named(text: str) -> str:
-    """Return a device that a setting or an option names; one of CUDA becomes that of this process: `cuda:1`, `npu:1`.
+    """Return a device that a setting names; one of CUDA becomes that of this process: `npu:1` for `cuda:1`.
 
     Raises:
         DeviceError: the text begins with `cuda` and is no device.
@@ -286,7 +286,7 @@ _IDLE_WITHOUT_CARD = frozenset(
 )  # fmt: skip
 """What does nothing where there is no accelerator."""
 
-_WITHOUT_CARD = {
+_WITHOUT_CARD: dict[str, Any] = {
     "current_device": 0,
     "device_count": 0,
     "get_device_name": "CPU",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import textwrap
 from collections import namedtuple
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from torchferry import __version__
 from torchferry.backends import cuda
 from torchferry.core.messages import Bilingual
-from torchferry.core.vendored import FIRST, SMALL
+from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.device.facts import DtypeFact, Facts, Name
 from torchferry.device.one_file import _defines, _import_lines, _literal, _note_import, sealed
 from torchferry.device.provider import vendors
@@ -27,6 +28,7 @@ from torchferry.device.provider import vendors
 _HERE = Path(__file__).parent
 _MODULES = (
     "english",
+    "../core/ranges",
     "facts",
     "names",
     "presence",
@@ -46,14 +48,14 @@ _NOT_TAKEN = frozenset({"_refuse_redirect"})
 
 _ANNOTATIONS = (
     (re.compile(r"\bvendors\(\)"), "_DEVICES"),
-    (re.compile(r"\bportable_names\(\)\[path\]"), "_WITHOUT[path]"),
+    (re.compile(r"\bportable_names\(\)"), "_WITHOUT"),
     (re.compile(r"\b_paths\(\)"), "_PATHS"),
     (re.compile(r"\bBilingual\(\"\"\)"), '""'),
     (re.compile(r"\b(?:Bilingual|Message)\b"), "str"),
     (re.compile(r"\bplain\(((?:[^()]|\([^()]*\))*)\)"), r"\1"),
     (re.compile(r"\b(install|note|profiler_note|title)\.en\b"), r"\1"),
     (re.compile(r"\bstr\((say\((?:[^()]|\([^()]*\))*\))\)"), r"\1"),
-    (re.compile(r"  # noqa:[^\n]*"), ""),
+    (re.compile(r"  # noqa: UP[^\n]*"), ""),
 )
 """What becomes of texts in two languages."""
 
@@ -61,6 +63,7 @@ _HEADER = (
     FIRST
     + """ {version}{small}: `torchferry migrate --style portable` adds what more code uses.
 # Copyright The torchferry authors. SPDX-License-Identifier: Apache-2.0 (http://www.apache.org/licenses/LICENSE-2.0)
+{names}
 # torchferry: ignore-file it serves every device, CUDA included, and a migration leaves it as it is
 """
 )
@@ -68,7 +71,7 @@ _HEADER = (
 _DOCUMENTATION = '''\
 """The device of this program, whichever vendor's it is.
 
-It knows {vendors}.
+It knows {vendors}, and the CPU.
 The functions have the names and arguments of `torch.cuda`. The first device that is there is used;
 PREFERRED_DEVICE=NAME[:INDEX] in the environment names another. It needs Python 3.8 and torch 1.10 or later.
 """
@@ -121,23 +124,18 @@ def small_file(used: Collection[str]) -> str:
     body = shaken.body()
     tables = shaken.tables(body)
     names = {node.id for node in ast.walk(ast.parse(body + tables)) if isinstance(node, ast.Name)}
-    listed = ", ".join(f'"{name}"' for name in sorted(used))
-    exports = f"__all__ = [{listed}]\n"
-    if len(exports) > _WIDTH:
-        exports = "__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(used)) + "]\n"
     known = vendors()
     text = "\n".join(
         [
             _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in known[:-1])),
             "from __future__ import annotations\n",
             "\n".join(_import_lines(imports, names)) + "\n",
-            ("import torch\n\n" if "torch" in names else "") + exports,
-            body,
-            tables,
+            ("import torch\n\n\n" if "torch" in names else "\n") + body + tables,
         ]
     )
     ast.parse(text, feature_version=(3, 8))
-    return sealed(_HEADER.format(version=__version__, small=SMALL) + text)
+    listed = "\n".join(f"{NAMES}{line}" for line in textwrap.wrap(" ".join(sorted(used)), _WIDTH - len(NAMES)))
+    return sealed(_HEADER.format(version=__version__, small=SMALL, names=listed) + text)
 
 
 _WIDTH = 120
@@ -199,7 +197,10 @@ class _Shaken:
     def _specialised(self, definition: _Definition) -> _Definition:
         """Leave out the tests and entries that no used name, and no vendor, reaches."""
         node = definition.node
-        if isinstance(node, ast.Assign) and definition.names[0] in ("_IDLE_WITHOUT_CARD", "_WITHOUT_CARD"):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and definition.names[0] in (
+            "_IDLE_WITHOUT_CARD",
+            "_WITHOUT_CARD",
+        ):
             return self._table(definition)
         dropped: set[ast.stmt] = set()
         if isinstance(node, ast.FunctionDef):
@@ -221,23 +222,24 @@ class _Shaken:
     def _passes(self, test: ast.expr, name: str) -> bool:
         """Whether a name passes a test; yes where that cannot be told."""
         if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "endswith":
-            return name.endswith(ast.literal_eval(test.args[0]))
+            return name.endswith(str(ast.literal_eval(test.args[0])))
         if not isinstance(test, ast.Compare):
             return True
         left, right = ast.unparse(test.left), test.comparators[0]
         if left == "portable_names()[path]":
-            return self.paths.get(self.forwarded.get(name, "")) == ast.literal_eval(right)
+            return self.paths.get(self.forwarded.get(name, "")) == str(ast.literal_eval(right))
         if left != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
             return True
         if isinstance(test.ops[0], ast.Eq):
-            return name == ast.literal_eval(right)
+            return name == str(ast.literal_eval(right))
         if isinstance(right, ast.Call):  # of `_paths`
             return name in self.forwarded
         return name in (_value(right.id) if isinstance(right, ast.Name) else ast.literal_eval(right))
 
     def _table(self, definition: _Definition) -> _Definition:
         """Return a table of names with those that are used."""
-        name, whole = definition.names[0], _value(definition.names[0])
+        whole = _value(definition.names[0])
+        name = definition.text.partition(" = ")[0]
         opening, closing, step = ("{\n", "}", "    ")
         if isinstance(whole, dict):
             items = [f'"{key}": {_literal(value, 0)}' for key, value in whole.items() if key in self.forwarded]
@@ -245,7 +247,7 @@ class _Shaken:
             items = [f'"{key}"' for key in whole if key in self.forwarded]
             opening, closing, step = ("frozenset(\n    {\n", "    }\n)", "        ")
         whole_line = f"{name} = " + (
-            "{" + ", ".join(items) + "}" if closing == "}" else f"frozenset(({', '.join(items)},))"
+            "{" + ", ".join(items) + "}" if closing == "}" else f"frozenset({{{', '.join(items)}}})"
         )
         text = f"{name} = {opening}" + "".join(f"{step}{item},\n" for item in items) + closing
         if items and len(whole_line) <= _WIDTH:
@@ -279,7 +281,9 @@ class _Shaken:
             for name in sorted(taken):
                 definition = self.definitions[name]
                 for node in self._needed(definition, attributes):
-                    if isinstance(node, ast.Name) and self._means(definition.module, node.id):
+                    if isinstance(node, ast.Name) and node.id == "_DEVICES":
+                        taken.add("Facts")
+                    elif isinstance(node, ast.Name) and self._means(definition.module, node.id):
                         taken.add(node.id)
                     elif isinstance(node, ast.Attribute) and _root(node) not in _FOREIGN:
                         attributes.add(node.attr)
@@ -320,9 +324,9 @@ class _Shaken:
                 text = self._record(kept) if _is_record(kept) else kept.text
                 written.append((isinstance(kept.node, (ast.FunctionDef, ast.ClassDef)), text))
         text = ""
-        before = True
+        before = None
         for is_block, part in written:
-            text += ("\n\n" if is_block or before else "\n") + part + "\n"
+            text += ("" if before is None else "\n\n" if is_block or before else "\n") + part + "\n"
             before = is_block
         return text
 
@@ -336,7 +340,7 @@ class _Shaken:
             if _field(statement) in going:
                 for line in range(statement.lineno, (statement.end_lineno or 0) + 1):
                     lines[line - 1] = "\0"
-        return "\n".join(line for line in lines if line != "\0")
+        return "\n".join(line for line in lines if line != "\0").rstrip()
 
     def tables(self, body: str) -> str:
         """Return the tables that the definitions read."""
@@ -348,9 +352,8 @@ class _Shaken:
         if "_PATHS" in read:
             tables.append(f"_PATHS = {_compact(self.forwarded, 0, 9)}\n" + _PATHS_TEXT)
         if "_WITHOUT" in read:
-            without = {path: state for path, state in self.paths.items() if path in self.forwarded.values()}
-            tables.append(f"_WITHOUT = {_compact(without, 0, 11)}\n" + _WITHOUT_TEXT)
-        return "\n\n# fmt: off\n" + "\n".join(tables) + "# fmt: on\n"
+            tables.append(f"_WITHOUT = {_compact(self.paths, 0, 11)}\n" + _WITHOUT_TEXT)
+        return "\n\n# fmt: off\n" + "\n".join(tables) + "# fmt: on\n" if tables else ""
 
     @staticmethod
     def _names(body: str) -> set[str]:
@@ -464,8 +467,8 @@ def _is_record(definition: _Definition) -> bool:
 
 
 def _field(statement: ast.stmt) -> str:
-    """Return the field of a record that a statement declares; empty for another statement."""
-    return _defines(statement) if isinstance(statement, ast.AnnAssign) else ""
+    """Return the field or method of a record that a statement declares; empty for another statement."""
+    return _defines(statement) if isinstance(statement, (ast.AnnAssign, ast.FunctionDef)) else ""
 
 
 def _english(value: Any) -> Any:
@@ -492,7 +495,8 @@ def _value(name: str) -> Any:
     """Return the table of `portable.py` that has a name."""
     for definition in _definitions("portable"):
         if definition.names == (name,):
-            assert isinstance(definition.node, ast.Assign)
+            assert isinstance(definition.node, (ast.Assign, ast.AnnAssign))
             value = definition.node.value
+            assert value is not None
             return ast.literal_eval(value.args[0] if isinstance(value, ast.Call) else value)
     raise ValueError(f"portable.py has no table `{name}`")

@@ -50,7 +50,7 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
     elif target.module:
         yield say(
             "The code is for every device, by the project's own `{module}`; what {target} lacks is listed.",
-            module=target.module,
+            module=getattr(target, "import_module", target.module),
             target=target.title,
         )
     if redirected and analysis.entry_points:

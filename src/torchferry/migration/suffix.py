@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.finding import Edit
 from torchferry.core.messages import say
+from torchferry.migration.suffixed_requirements import requirements_for
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.source.document import Document
@@ -38,7 +40,7 @@ def suffixed(path: str, suffix: str) -> str:
     return f"{folder}{slash}{stem}{suffix}{dot}{ending}"
 
 
-def plan_suffix(root: Path, analysis: Analysis, writes: Iterable[Write], suffix: str) -> list[Write]:
+def plan_suffix(root: Path, analysis: Analysis, writes: list[Write], suffix: str, target: Target) -> list[Write]:
     """Return the new files to write beside the originals.
 
     Raises:
@@ -50,7 +52,8 @@ def plan_suffix(root: Path, analysis: Analysis, writes: Iterable[Write], suffix:
             say("suffix `{suffix}` cannot be part of a module's name", suffix=suffix),
             say("use letters, digits and `_`, such as `_npu`"),
         )
-    changed = {write.path: write for write in writes}
+    added = [write for write in writes if write.before is None]  # new already, and no original's
+    changed = {write.path: write for write in writes if write.before is not None}
     python = [item.path for item in analysis.examined if item.outline is not None]
     project = Project(root, python)
     graph = ImportGraph(project, (item.outline for item in analysis.examined if item.outline is not None))
@@ -78,7 +81,24 @@ def plan_suffix(root: Path, analysis: Analysis, writes: Iterable[Write], suffix:
             data = adjuster.shell(path, data)
         mode = (root / path).stat().st_mode & 0o7777
         result.append(Write(new, None, data, mode))
-    return result
+    if not target.module:  # code for every device keeps the requirements of each machine apart
+        result += _requirements(root, analysis, set(changed), suffix, target)
+    return sorted([*result, *added], key=lambda write: write.path)
+
+
+def _requirements(root: Path, analysis: Analysis, changed: set[str], suffix: str, target: Target) -> Iterable[Write]:
+    """Yield lists of requirements for the target, in which what no fix may change is a comment."""
+    for item in analysis.examined:
+        new = suffixed(item.path, suffix)
+        if item.kind is not Kind.REQUIREMENTS or item.path in changed or (root / new).exists():
+            continue
+        try:
+            text = (root / item.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        wanted = requirements_for(item.path, text, analysis.findings, target)
+        if wanted is not None:
+            yield Write(new, None, wanted.encode(), (root / item.path).stat().st_mode & 0o7777)
 
 
 def _refuse_shared_names(project: Project, graph: ImportGraph, moving: frozenset[str], package: str) -> None:

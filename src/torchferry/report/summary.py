@@ -20,11 +20,15 @@ _MOST = 40
 
 
 class Written(NamedTuple):
-    """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style."""
+    """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style.
+
+    The device module is named where it is not the usual one.
+    """
 
     way: str
     place: Path
     style: str = "native"
+    device_module: str = ""
 
 
 def summary(
@@ -115,7 +119,6 @@ def _table(fixed: list[Finding], writes: list[Write], target: Target, written: W
         (say("files"), written.way != "nothing", _files(len(writes), written)),
         (say("paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
         (say("syntax"), True, say("all {count} Python files parse, and a second run changes nothing", count=python)),
-        (say("device"), False, say("not tested: that needs the card, or a rehearsal")),
     ]
     width = max(len(title.render(lang)) for title, _, _ in rows)
     for title, good, text in rows:
@@ -130,6 +133,8 @@ def _next(
     again = f"torchferry migrate {place} --target {target}"
     if written.style != "native":
         again += f" --style {written.style}"
+    if written.device_module:
+        again += f" --device-module {written.device_module}"
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
         what = say("apply the fixes that you have read")
         yield _command(f"{again} --unsafe-fixes", what, lang)
@@ -140,6 +145,11 @@ def _next(
     if written.way in ("in place", "copy", "beside"):
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
         yield _command(proof, say("prove what is left"), lang)
+    programs = [path for path in report.entry_points if path.endswith(".py")]
+    if written.way in ("in place", "copy") and programs:
+        program = printable(str(written.place / programs[0]))
+        tried = f"torchferry rehearse --target {target.name} -- python {program}"
+        yield _command(tried, say("run it on a simulated card"), lang)
     if written.way in ("in place", "beside") and writes:
         yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
 

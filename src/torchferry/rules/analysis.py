@@ -188,7 +188,9 @@ def _without_repeated_notes(examined: list[Examined]) -> list[Examined]:
 def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> bool:
     if item.outline is None:
         return False
-    if item.path in named or item.outline.is_program or item.kind is Kind.NOTEBOOK:
+    if item.path in named or item.kind is Kind.NOTEBOOK:
+        return True
+    if item.outline.is_program and (item.main_uses_device or not graph.is_imported(item.path)):
         return True
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 

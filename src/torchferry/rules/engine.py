@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message, say
@@ -23,11 +24,11 @@ from torchferry.rules.groups import settle_groups, without_overlaps
 from torchferry.rules.guards import bind
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
-from torchferry.rules.portable import below_path_changes, without_vendor
+from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
 from torchferry.source.document import Document
-from torchferry.source.insertion import behind_path_changes, binds_module, import_edit
+from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
@@ -139,6 +140,7 @@ class Engine:
             native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
                 uses_device=bool(device_findings(native)),
+                main_uses_device=_main_uses_device(context, device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
                 exports=_exports(context),
             )
@@ -216,7 +218,9 @@ class Engine:
             found = [covered(finding) for finding in found]
         if self.target.module:
             found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
-            if isinstance(context, PythonContext) and self.target.needs_path(context.path):
+            if isinstance(context, PythonContext) and isinstance(self.target, AcceleratorTarget):
+                found = by_torch_alone(found)
+            elif isinstance(context, PythonContext) and self.target.needs_path(context.path):
                 found = below_path_changes(found, context.text)
         comments = Suppressions(suppressions(context.source))
         staying: dict[str, Message] = {}
@@ -250,7 +254,7 @@ class Engine:
             if not chosen:
                 break
             fixed += _placed(document, chosen)
-            edits = all_edits(chosen, document, self.target.needs_path(entry.path))
+            edits = all_edits(chosen, document, self.target)
             document = document.edited(edits)
             try:
                 after = document.data()
@@ -297,14 +301,8 @@ def _placed(document: Document, findings: Iterable[Finding]) -> tuple[Finding, .
     return tuple(finding._replace(location=document.placed(finding.location)) for finding in findings)
 
 
-def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> list[Edit]:
-    """Return the edits of some findings and the one that imports the modules these need.
-
-    Args:
-        findings: The findings.
-        document: The file.
-        own: Whether these modules are found only behind changes of `sys.path`.
-    """
+def all_edits(findings: Iterable[Finding], document: Document, target: Target) -> list[Edit]:
+    """Return the edits of some findings and the one that imports the modules these need."""
     edits: list[Edit] = []
     modules: list[str] = []
     uses: list[int] = []
@@ -313,9 +311,14 @@ def all_edits(findings: Iterable[Finding], document: Document, own: bool) -> lis
         uses += [edit.start for edit in finding.edits if finding.imports]
         modules += [module for module in finding.imports if module not in modules]
     source = document.source
-    absent = [module for module in modules if not binds_module(source.text, module)]
+    statements = [target.at(document.path).import_statement(module) for module in modules]
+    absent = [
+        statement
+        for module, statement in zip(modules, statements, strict=True)
+        if not (binds_module(source.text, module) or binds_by(source.text, statement))
+    ]
     if absent and document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
-        behind = behind_path_changes(source.text) if own else 0
+        behind = behind_path_changes(source.text) if target.needs_path(document.path) else 0
         insertion = import_edit(source.text, absent, source.newline, behind=behind, uses=uses)
         if insertion is not None:
             edits.append(insertion)
@@ -329,6 +332,48 @@ def _is_of_run(comment: Suppression) -> bool:
 
 def _order(finding: Finding) -> tuple[Location, str]:
     return finding.location, finding.code
+
+
+def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
+    """Whether the part below `if __name__ == "__main__"` has, or leads to, one of some findings.
+
+    What it calls is followed within the file. A name from elsewhere may lead anywhere, except those of torch and of the
+    standard library. A question such as `x.is_cuda` uses no device.
+    """
+    tree = context.file.tree
+    mains = [
+        statement
+        for statement in tree.body
+        if isinstance(statement, ast.If)
+        and "__name__" in {n.id for n in ast.walk(statement.test) if isinstance(n, ast.Name)}
+    ]
+    if not mains:
+        return True
+    lines = {finding.location.line for finding in found if finding.code not in _QUESTIONS}
+    defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    todo: list[ast.stmt] = [*mains]
+    seen: set[str] = set()
+    while todo:
+        node = todo.pop()
+        if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
+            return True
+        for name in (inner for inner in ast.walk(node) if isinstance(inner, ast.Name)):
+            origin = context.names.origin(name) or ""
+            project = context.project
+            if (
+                project is not None
+                and origin
+                and project.module_path(origin.rpartition(".")[0] or origin, context.path)
+            ):
+                return True
+            if name.id in defined and name.id not in seen:
+                seen.add(name.id)
+                todo.append(defined[name.id])
+    return False
+
+
+_QUESTIONS = frozenset({"DEV104", "IMP102"})
+"""Rules whose findings ask about a device, or name it, and use none."""
 
 
 def _is_script(tree: ast.Module) -> bool:

@@ -61,6 +61,7 @@ class Examined(NamedTuple):
         failure: A fault of torchferry's own, or None.
         outline: What a Python file imports; None for other files.
         uses_device: Whether a Python file will use the target's device.
+        main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         kept: Words of CUDA that no finding speaks of, where an account was asked for.
@@ -76,6 +77,7 @@ class Examined(NamedTuple):
     failure: Failure | None = None
     outline: Outline | None = None
     uses_device: bool = False
+    main_uses_device: bool = True
     is_script: bool = False
     exports: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()

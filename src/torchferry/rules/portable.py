@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAMED
 from torchferry.core.finding import LINK, Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.source.insertion import behind_path_changes, first_use_when_imported
 
 _SERVED = (
@@ -25,7 +28,7 @@ def without_vendor(finding: Finding, python: bool) -> Finding:
     """
     if not finding.edits or finding.message is LINK or (python and finding.code.startswith(_SERVED)):
         return finding
-    if finding.code.startswith("PTH"):
+    if finding.code.startswith(("PTH", "DEP106")):
         return finding
     if finding.code.startswith(_DECIDING):
         grade = Grade.MANUAL
@@ -62,3 +65,75 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
             finding = finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message)
         settled.append(finding)
     return settled
+
+
+_CALL = re.compile(rf"{re.escape(NAMESPACE)}\.(\w+)\(((?:[^()]|\([^()]*\))*)\)")
+_PLACES = ("device_string", "this_device", "load_location")
+_DEFAULT_BACKEND = "torch.distributed.get_default_backend_for_device"
+_OTHERS = {
+    "accelerator_type": DEVICE_TYPE,
+    "collective_backend": f'{_DEFAULT_BACKEND}({NAMESPACE}.current_accelerator() or "cpu")',
+}
+
+
+def by_torch_alone(findings: list[Finding]) -> list[Finding]:
+    """Write what torch itself has in place of the portable names (`--device-module torch`).
+
+    What it has no word for is left, by hand. An index that may be a device already is an unsafe fix.
+    """
+    settled = []
+    for finding in findings:
+        if finding.code == "DST107":  # without an accelerator such a program ends as it did before
+            continue
+        finding = finding._replace(message=_in_words_of_torch(finding.message))
+        if not finding.edits or not any(NAMESPACE in edit.text for edit in finding.edits):
+            settled.append(finding)
+            continue
+        edits = []
+        grade = finding.grade
+        for edit in finding.edits:
+            text, unsure = _of_torch(edit.text)
+            if text is None:
+                break
+            grade = Grade.UNSAFE if unsure and grade is Grade.SAFE else grade
+            edits.append(edit._replace(text=text))
+        else:
+            imports = tuple("torch" if module == NAMESPACE else module for module in finding.imports)
+            settled.append(finding._replace(edits=tuple(edits), grade=grade, imports=imports))
+            continue
+        message = say("{message}; `torch.accelerator` has no word for it", message=finding.message)
+        settled.append(finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message))
+    return settled
+
+
+def _in_words_of_torch(message: Message) -> Message:
+    values = (
+        (name, (_of_torch(value)[0] or value) if isinstance(value, str) else value) for name, value in message.values
+    )
+    return message._replace(values=tuple(values))
+
+
+def _of_torch(text: str) -> tuple[str | None, bool]:
+    """Return an edit's text without portable names, None where torch has none; and whether that is unsure."""
+    unsure = False
+
+    def written(match: re.Match[str]) -> str:
+        nonlocal unsure
+        name, index = match[1], match[2].strip()
+        if name in _OTHERS:
+            return _OTHERS[name]
+        if name not in _PLACES:
+            return match[0]
+        if not index:
+            return DEVICE_TYPE
+        if index.isdigit():
+            return f'{DEVICE_TYPE} + ":{index}"'
+        if name == "this_device":
+            unsure = True
+            return f"torch.device({DEVICE_TYPE}, {index})"
+        return f'{DEVICE_TYPE} + ":" + str({index})'
+
+    text = _CALL.sub(written, text)
+    left = {match[1] for match in re.finditer(rf"{re.escape(NAMESPACE)}\.(\w+)", text)}
+    own = {"current_accelerator", *KEPT, *RENAMED.values()}
+    return (text if left <= own else None), unsure

@@ -1,9 +1,9 @@
 """Where the module with the portable names lies, so that each program of a project can import it.
 
-Python looks for modules in the folder of the program that was started, which is seldom the root of a repository. For each
-file the folders are worked out that must be on its path: its own if it is started, those from which other files import
-it, and those from which it imports modules of the project. As few copies as possible are placed so that each file can
-import one; a copy that is there already is taken first.
+Python looks for modules in the folder of the program that was started, which is seldom the root of a repository. For
+each file the folders are worked out that must be on its path: its own if it is started, those from which other files
+import it, and those from which it imports modules of the project. As few copies as possible are placed so that each
+file can import one; a copy that is there already is taken first.
 """
 
 from __future__ import annotations

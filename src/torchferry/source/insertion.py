@@ -20,6 +20,13 @@ def binds_module(text: str, module: str) -> bool:
     return re.search(pattern, text, re.MULTILINE) is not None
 
 
+def binds_by(text: str, statement: str) -> bool:
+    """Whether the text binds what a statement `from package import module` does, at its top level."""
+    owner, _, name = statement.removeprefix("from ").partition(" import ")
+    pattern = rf"^from[ \t]+{re.escape(owner)}[ \t]+import[ \t]+(?:[\w ]+,[ \t]*)*{re.escape(name)}[ \t]*(?:[,;#\r]|$)"
+    return re.search(pattern, text, re.MULTILINE) is not None
+
+
 def imports_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line that imports `module`."""
     return (
@@ -87,7 +94,10 @@ def _lines_run_later(statement: ast.stmt) -> set[int]:
     for node in ast.walk(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             head = max(
-                [node.lineno, *(part.end_lineno or 0 for part in ast.walk(node.args) if hasattr(part, "lineno"))]
+                [
+                    node.lineno,
+                    *(part.end_lineno or 0 for part in ast.walk(node.args) if isinstance(part, (ast.expr, ast.arg))),
+                ]
             )
             first = max(node.body[0].lineno, head + 1)
             if node.body[0].lineno == node.lineno:  # `def f(): return x`
@@ -100,6 +110,8 @@ def import_edit(
     text: str, modules: list[str], newline: str, ahead_of: str = "", behind: int = 0, uses: Iterable[int] = ()
 ) -> Edit | None:
     """Return the edit that imports `modules`, one a line, or None where the text has no place for it.
+
+    A module may also be a whole statement, such as `from package import module`.
 
     The place is behind the first import of torch that stands at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
@@ -182,7 +194,7 @@ def _is_masked(statement: ast.stmt) -> bool:
 
 
 def _edit(text: str, at: int, modules: list[str], newline: str) -> Edit:
-    lines = "".join(f"import {module}{newline}" for module in modules)
+    lines = "".join(f"{module if ' ' in module else f'import {module}'}{newline}" for module in modules)
     if at and text[at - 1] not in "\r\n":
         return Edit(at, at, newline + lines.removesuffix(newline))
     return Edit(at, at, lines)

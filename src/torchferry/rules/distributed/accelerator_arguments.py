@@ -19,7 +19,7 @@ from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 
-_ARGUMENTS = {
+_ARGUMENTS: dict[str, dict[str, int | None]] = {
     "DistributedDataParallel": {"device_ids": 1, "output_device": 2},
     "FullyShardedDataParallel": {"device_id": None},
     "barrier": {"device_ids": None},

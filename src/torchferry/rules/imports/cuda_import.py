@@ -83,7 +83,9 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
                     "`{found}` is `{use}` on {target}", found=alias.name, use=module, target=context.target.title
                 )
                 edits = [Edit(*name, module)]
-                if module not in ("", context.target.module) and context.target.module:  # no module, but a name in one
+                if (
+                    module not in ("", context.target.backend.IMPORT_NAMESPACE) and context.target.module
+                ):  # no module, but a name in one
                     owner, _, member = module.rpartition(".")
                     whole = context.file.span(statement)
                     edits = [Edit(*whole, f"from {owner} import {_written(member, alias.asname)}")]
@@ -125,7 +127,7 @@ cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文
         span = context.file.span(statement)
         place = _module_span(context, statement)
         use = _module_path(context, module)
-        if place is None or use is None:
+        if place is None or use is None or context.target.module:  # its names are bound one by one
             message = missing(context, module, context.target.api(module))
             return self.finding(context, span, message, Grade.MANUAL)
         message = say("`{found}` is `{use}` on {target}", found=module, use=use, target=context.target.title)
@@ -163,7 +165,7 @@ def import_path(context: PythonContext, found: str) -> str | None:
     row = row_here(context, found)
     module = context.target.module
     if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
-        return f"{module}.{row.use.rpartition('.')[2]}"
+        return f"{backend.IMPORT_NAMESPACE}.{row.use.rpartition('.')[2]}"
     if module and row.use.startswith(f"{module}.") and row.use.count(".") > module.count(".") + 1:
         return None
     if row.extra.get("as_call"):  # only a call of it can be written otherwise
