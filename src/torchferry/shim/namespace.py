@@ -50,6 +50,9 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             elif path in listed if name.startswith("_") else _belongs(path, module, original):
                 value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
                 patches.set(module, name, value, path)
+    for name in ("_exchange_device", "_maybe_exchange_device"):
+        if hasattr(torch.cuda, name):
+            patches.set(torch.cuda, name, _exchange(resolver))
     patches.set(torch.cuda, "_lazy_init", _begun_by(torch.cuda._lazy_init))
     patches.set(torch.cuda, "_lazy_call", _now)
 
@@ -81,6 +84,21 @@ def _begun_by(original: Callable[[], None]) -> Callable[[], None]:
             original()
 
     return lazy_init
+
+
+def _exchange(resolver: Resolver) -> Callable[[int], int]:
+    """Return what the tracer calls around `with torch.cuda.device(...)`: it sets a device and returns the one before."""
+    current = resolver.counterpart("torch.cuda.current_device", torch.cuda.current_device)
+    select = resolver.counterpart("torch.cuda.set_device", torch.cuda.set_device)
+
+    def exchange_device(device: int) -> int:
+        if device < 0:
+            return -1
+        before: int = current()
+        select(device)
+        return before
+
+    return exchange_device
 
 
 def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - torch's name

@@ -17,6 +17,9 @@ from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.signatures import parameters
 
+_TORCHS_OWN = "__torch__.torch."
+"""How the names of torch's own scripted functions begin, which see the card."""
+
 _FRAMES_UP = "_frames_up"
 """Parameter that says how many frames above the call the names of a scripted class are looked up; ours is one more."""
 
@@ -43,6 +46,9 @@ def _redirected(original: Callable[..., Any], devices: Devices) -> Callable[...,
             attributes: set[str] = set()
             for graph in _graphs(made):
                 _to_card(graph, graph, devices, attributes)
+                graph.setInsertPoint(
+                    graph.return_node()
+                )  # the node where it stood may be gone, which torch's passes find
             _move_attributes(made, attributes, devices)
         return made
 
@@ -60,7 +66,8 @@ def _graphs(made: Any) -> Iterator[Any]:
                 yield script._get_method(name).graph
     functions: Any = torch.jit._state._python_cu.get_functions  # its type stub gives it no result
     for function in functions():
-        yield function.graph
+        if not function.qualified_name.startswith(_TORCHS_OWN):
+            yield function.graph
 
 
 def _to_card(graph: Any, block: Any, devices: Devices, attributes: set[str]) -> None:
