@@ -87,7 +87,7 @@ def _begun_by(original: Callable[[], None]) -> Callable[[], None]:
 
 
 def _exchange(resolver: Resolver) -> Callable[[int], int]:
-    """Return what the tracer calls around `with torch.cuda.device(...)`: it sets a device and returns the one before."""
+    """Return what the tracer calls around `with torch.cuda.device(...)`: it selects a device, returns the former one."""
     current = resolver.counterpart("torch.cuda.current_device", torch.cuda.current_device)
     select = resolver.counterpart("torch.cuda.set_device", torch.cuda.set_device)
 

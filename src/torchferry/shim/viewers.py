@@ -80,10 +80,8 @@ class Viewers:
         def call(*args: Any, **kwargs: Any) -> Any:
             frame = sys._getframe(1)
             name = frame.f_globals.get("__name__", "")
-            while (
-                name.startswith(_REDIRECT) and frame.f_back is not None
-            ):  # one of our functions calls for who asked it
-                frame = frame.f_back
+            while str(name).startswith(_REDIRECT) and frame.f_back is not None:
+                frame = frame.f_back  # one of our functions asks for its caller
                 name = frame.f_globals.get("__name__", "")
             if name == _TRACER:
                 traced = frame.f_locals.get("tx")
