@@ -161,7 +161,7 @@ exec(asks, older.__dict__)
 print(older.answers)
 print(torch.cuda.amp.common.amp_definitely_not_available(), torch.cuda.amp.amp_definitely_not_available())
 """,
-        "[False, True, [], 'AssertionError', 'AssertionError', 'NotImplementedError', False, True, True]\nFalse False",
+        "[False, False, [], 'AssertionError', 'AssertionError', 'NotImplementedError', False, True, True]\nFalse False",
     ),
     Program(
         "the program is not told what torch says of CUDA",

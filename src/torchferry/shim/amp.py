@@ -40,10 +40,14 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         own = _own_autocast(resolver, autocast)
         for module in (torch, torch.amp, torch.amp.autocast_mode):
             patches.set_view(module, "autocast", own, viewers)
-    scaler = torch.amp.grad_scaler.GradScaler
-    patches.set(
-        scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device")
-    )
+    if hasattr(torch.amp, "grad_scaler"):  # since torch 2.3
+        scaler = torch.amp.grad_scaler.GradScaler
+        patches.set(
+            scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device")
+        )
+    if not hasattr(torch, "get_autocast_dtype"):
+        _patch_older(patches, devices)
+        return
     for name in ("custom_fwd", "custom_bwd"):
         patched = _typed(getattr(torch.amp, name), devices)
         for module in (torch.amp, torch.amp.autocast_mode):
@@ -54,6 +58,23 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         patches.set(torch, name, _state(getattr(torch, name), devices))
     for old, new in OLD_STATE.items():
         patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
+
+
+def _patch_older(patches: Patches, devices: Devices) -> None:
+    """Redirect the state functions of torch 2.1 to 2.3, which take no device type, to those of the plugin."""
+    own = getattr(torch, devices.card, None)
+    for name in ("is_autocast_enabled", "set_autocast_enabled", *OLD_STATE):
+        counterpart = getattr(own, OLD_STATE.get(name, name), None)
+        if counterpart is not None:
+            patches.set(torch, name, _while_redirected(getattr(torch, name), counterpart, devices))
+
+
+def _while_redirected(original: Callable[..., Any], counterpart: Callable[..., Any], devices: Devices) -> Any:
+    @functools.wraps(original)
+    def call(*args: Any) -> Any:
+        return (counterpart if devices.to_card else original)(*args)
+
+    return call
 
 
 def _typed(

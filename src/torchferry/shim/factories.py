@@ -49,7 +49,9 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
         enter(self, devices.of(device))
 
     patches.set(context, "__init__", init)
-    asked = torch.get_default_device
+    asked: Callable[[], torch.device] | None = getattr(torch, "get_default_device", None)
+    if asked is None:  # since torch 2.3
+        return
 
     def itself(device: torch.device) -> torch.device:
         return device

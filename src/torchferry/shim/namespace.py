@@ -23,7 +23,7 @@ QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_
 """What a library asks in order to choose its device: those that know the card are told the truth."""
 
 _AMP_QUESTION = "amp_definitely_not_available"
-"""Asked in `torch.cuda.amp`, by whom mixed precision on CUDA concerns: it is there where a device is."""
+"""Asked by every enabled autocast and scaler of torch 2.1 to 2.11, whatever its device: no where the card is there."""
 
 _DESCRIPTIONS = frozenset(
     {
@@ -87,7 +87,7 @@ def _begun_by(original: Callable[[], None]) -> Callable[[], None]:
 
 
 def _exchange(resolver: Resolver) -> Callable[[int], int]:
-    """Return what the tracer calls around `with torch.cuda.device(...)`: it selects a device, returns the former one."""
+    """Return what the tracer calls around `with torch.cuda.device(...)`: it selects a device and returns the former."""
     current = resolver.counterpart("torch.cuda.current_device", torch.cuda.current_device)
     select = resolver.counterpart("torch.cuda.set_device", torch.cuda.set_device)
 
@@ -111,7 +111,7 @@ def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewer
         shown = describe(resolver.counterpart(path, original, quiet=True), resolver.target)
         return viewers.answer(original, shown)
     if name == _AMP_QUESTION:
-        return viewers.answer(original, _amp_question(resolver))
+        return _amp_question(resolver)
     value = resolver.counterpart(path, original)
     if name == "get_device_capability":
         value = answered(value, path, resolver.target)
