@@ -109,6 +109,23 @@ print(torch.jit.trace(loop, torch.ones(2, device="cuda"))(torch.ones(3, device="
 
 TRACING += [
     Program(
+        "autocast in a script",
+        """
+import torch
+@torch.jit.script
+def on_cpu(a: torch.Tensor):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return torch.mm(a, a)
+print(on_cpu(torch.ones(2, 2)).dtype)
+@torch.jit.script
+def on_card(a: torch.Tensor):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return torch.mm(a, a)
+""",
+        "...torch.bfloat16\nNotImplementedError: torchferry: TorchScript's own autocast serves `cpu` and `cuda` alone",
+        {PTEX: "..."},
+    ),
+    Program(
         "forward-mode derivatives after torch's own functions were scripted",
         """
 import torch

@@ -16,6 +16,7 @@ import torch.amp
 from torchferry.backends import cuda
 from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
+from torchferry.shim.factories import script_as
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.viewers import Viewers
@@ -55,7 +56,10 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     for module in (torch.amp, torch.amp.autocast_mode):
         patches.set(module, "is_autocast_available", _typed(torch._C._is_autocast_available, devices, position=0))
     for name in STATE:
-        patches.set(torch, name, _state(getattr(torch, name), devices))
+        original = getattr(torch, name)
+        patched = _state(original, devices)
+        script_as(patches, patched, original)
+        patches.set(torch, name, patched)
     for old, new in OLD_STATE.items():
         patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
 

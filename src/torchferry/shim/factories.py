@@ -32,11 +32,16 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     for owner, name in found():
         original = getattr(owner, name)
         patched = with_device(original, devices)
-        builtin = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
-        if builtin is not None:
-            table: Any = _builtins._builtin_table
-            patches.set_item(table, id(patched), builtin)
+        script_as(patches, patched, original)
         patches.set(owner, name, patched)
+
+
+def script_as(patches: Patches, patched: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Tell TorchScript which builtin of torch a patched function is."""
+    builtin = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
+    if builtin is not None:
+        table: Any = _builtins._builtin_table
+        patches.set_item(table, id(patched), builtin)
 
 
 def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None:
