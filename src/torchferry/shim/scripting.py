@@ -69,7 +69,7 @@ def _redirected(original: Callable[..., Any], resolver: Resolver) -> Callable[..
 
 
 def _graphs(made: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a script's graphs, of a function or of every method of a module, and the names of those that torch keeps."""
+    """Yield the graphs of a function, or of all methods of a module, and the names of those that torch keeps."""
     if isinstance(made, torch.jit.ScriptFunction):
         yield made.qualified_name, made.graph
     elif isinstance(made, torch.jit.ScriptModule):
