@@ -50,6 +50,7 @@ WITH_TORCH = {
             "default_type",
             "devices",
             "elsewhere",
+            "extensions",
             "factories",
             "fallback",
             "families",

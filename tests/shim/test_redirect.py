@@ -169,6 +169,26 @@ def test_all_threads_see_it() -> None:
     assert printed.splitlines() == ["{(True, 'cuda:0')} 1", "False"]
 
 
+def test_names_that_older_versions_of_torch_lack_are_not_needed() -> None:
+    printed = redirected("""
+        import torch._streambase, torch.library
+        from abc import ABC
+        class _EventBase(ABC): ...  # torch 2.3 to 2.5, whose tracer asserts that CUDA's events are of this class
+        torch._streambase._EventBase = _EventBase
+        del torch.get_default_device, torch.get_autocast_dtype, torch.set_autocast_dtype, torch.amp.grad_scaler
+        del torch._C._dispatch_key_for_device, torch.library.CustomOpDef
+        torch.musa.is_autocast_enabled = lambda: torch._C.is_autocast_enabled("musa")
+        redirect = enable()
+        print(issubclass(torch.cuda.Event, _EventBase), torch.ones(2, device="cuda").device)
+        before = torch.is_autocast_enabled()
+        torch._C.set_autocast_enabled("musa", True)
+        print(before, torch.is_autocast_enabled())
+        redirect.disable()
+        print(torch.cuda.is_available(), torch.is_autocast_enabled("cpu"))
+    """)
+    assert printed.splitlines() == ["True cuda:0", "False True", "False False"]
+
+
 def test_a_loader_that_lives_on_goes_on_working() -> None:
     printed = redirected("""
         from torch.utils.data import DataLoader

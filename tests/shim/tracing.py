@@ -107,6 +107,53 @@ print(torch.jit.trace(loop, torch.ones(2, device="cuda"))(torch.ones(3, device="
     ),
 ]
 
+TRACING += [
+    Program(
+        "autocast in a script",
+        """
+import torch
+@torch.jit.script
+def on_cpu(a: torch.Tensor):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return torch.mm(a, a)
+print(on_cpu(torch.ones(2, 2)).dtype)
+@torch.jit.script
+def on_card(a: torch.Tensor):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return torch.mm(a, a)
+""",
+        "...torch.bfloat16\nNotImplementedError: torchferry: TorchScript's own autocast serves `cpu` and `cuda` alone",
+        {PTEX: "..."},
+    ),
+    Program(
+        "forward-mode derivatives after torch's own functions were scripted",
+        """
+import torch
+@torch.jit.script
+def asked(x):
+    return x.cuda() if x.is_cuda else x - 1
+print(asked(torch.ones(1, device="cuda")).item())
+primal, tangent = torch.func.jvp(lambda x: x * x, (torch.ones(2, device="cuda"),), (torch.ones(2, device="cuda"),))
+print(primal.tolist(), tangent.tolist(), asked(torch.ones(1)).item())
+""",
+        "1.0\n[1.0, 1.0] [2.0, 2.0] 0.0",
+    ),
+    Program(
+        "a device context in compiled code",
+        """
+import torch
+@torch.compile(backend="eager")
+def f(x):
+    with torch.cuda.device(1):
+        return x + torch.ones(2, device="cuda:1"), torch.cuda.current_device()
+y, inside = f(torch.ones(2, device="cuda:1"))
+print(y.tolist(), y.device, inside, torch.cuda.current_device())
+""",
+        "[2.0, 2.0] cuda:1 1 0",
+        {PTEX: "...has no `torch.compile`"},
+    ),
+]
+
 ASKED = [
     Program(
         "torch's own modules ask about CUDA and hear the truth",
@@ -131,7 +178,28 @@ exec(asks, older.__dict__)
 print(older.answers)
 print(torch.cuda.amp.common.amp_definitely_not_available(), torch.cuda.amp.amp_definitely_not_available())
 """,
-        "[False, True, [], 'AssertionError', 'AssertionError', 'NotImplementedError', False, True, True]\nFalse False",
+        "[False, False, [], 'AssertionError', 'AssertionError', 'NotImplementedError', False, True, True]\nFalse False",
+    ),
+    Program(
+        "the program is not told what torch says of CUDA",
+        """
+import torch
+for name in ("is_bf16_supported", "get_device_properties", "get_device_name", "get_device_capability", "is_initialized",
+             "get_rng_state", "current_stream", "can_device_access_peer", "get_arch_list", "cudart"):
+    function = getattr(torch.cuda, name)
+    try:
+        found = function(0, 1) if name == "can_device_access_peer" else function()
+        print(name, "refused" if found is None or found is False else "answered")
+    except Exception as error:
+        ours = type(error) is NotImplementedError and ("torchferry: " in str(error) or "rehearsed" in str(error))
+        print(name, "refused" if ours else error)
+""",
+        "...is_bf16_supported answered\nget_device_properties answered\nget_device_name answered\n",
+        {
+            PTEX: "is_bf16_supported refused\nget_device_properties refused\nget_device_name answered\n"
+            "get_device_capability refused\nis_initialized refused\nget_rng_state refused\ncurrent_stream refused\n"
+            "can_device_access_peer refused\nget_arch_list refused\ncudart refused"
+        },
     ),
     Program(
         "a private function that only CUDA can serve is not there",

@@ -16,6 +16,7 @@ import torch.amp
 from torchferry.backends import cuda
 from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
+from torchferry.shim.factories import script_as
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.viewers import Viewers
@@ -40,10 +41,14 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         own = _own_autocast(resolver, autocast)
         for module in (torch, torch.amp, torch.amp.autocast_mode):
             patches.set_view(module, "autocast", own, viewers)
-    scaler = torch.amp.grad_scaler.GradScaler
-    patches.set(
-        scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device")
-    )
+    if hasattr(torch.amp, "grad_scaler"):  # since torch 2.3
+        scaler = torch.amp.grad_scaler.GradScaler
+        patches.set(
+            scaler, "__init__", _typed(scaler.__init__, devices, position=1, default=cuda.DEVICE_TYPE, name="device")
+        )
+    if not hasattr(torch, "get_autocast_dtype"):
+        _patch_older(patches, devices)
+        return
     for name in ("custom_fwd", "custom_bwd"):
         patched = _typed(getattr(torch.amp, name), devices)
         for module in (torch.amp, torch.amp.autocast_mode):
@@ -51,9 +56,29 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     for module in (torch.amp, torch.amp.autocast_mode):
         patches.set(module, "is_autocast_available", _typed(torch._C._is_autocast_available, devices, position=0))
     for name in STATE:
-        patches.set(torch, name, _state(getattr(torch, name), devices))
+        original = getattr(torch, name)
+        patched = _state(original, devices)
+        script_as(patches, patched, original)
+        patches.set(torch, name, patched)
     for old, new in OLD_STATE.items():
         patches.set(torch, old, _old_state(getattr(torch, old), getattr(torch, new), devices))
+
+
+def _patch_older(patches: Patches, devices: Devices) -> None:
+    """Redirect the state functions of torch 2.1 to 2.3, which take no device type, to those of the plugin."""
+    own = getattr(torch, devices.card, None)
+    for name in ("is_autocast_enabled", "set_autocast_enabled", *OLD_STATE):
+        counterpart = getattr(own, OLD_STATE.get(name, name), None)
+        if counterpart is not None:
+            patches.set(torch, name, _while_redirected(getattr(torch, name), counterpart, devices))
+
+
+def _while_redirected(original: Callable[..., Any], counterpart: Callable[..., Any], devices: Devices) -> Any:
+    @functools.wraps(original)
+    def call(*args: Any) -> Any:
+        return (counterpart if devices.to_card else original)(*args)
+
+    return call
 
 
 def _typed(

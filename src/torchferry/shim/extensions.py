@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, noted, say
+from torchferry.core.messages import say
+from torchferry.shim.failures import porting
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
@@ -19,8 +20,6 @@ _MODULE = "torch.utils.cpp_extension"
 
 NAMES = ("CUDAExtension", "load", "load_inline")
 """Functions that are given sources."""
-
-_COMPILER = "nvcc"
 
 _SUFFIXES = (".cu", ".cuh")
 """By which torch itself knows CUDA sources (torch/utils/cpp_extension.py, `_is_cuda_file`)."""
@@ -43,15 +42,6 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             patches.set(module, _TOOLKIT, _toolkit(getattr(module, _TOOLKIT), resolver.target))
 
     patches.when_imported(_MODULE, step)
-
-
-def porting(target: Target, text: Message) -> Message:
-    """Return `text` and what a CUDA extension needs on the target, from its tables."""
-    for name, row in ((_COMPILER, target.row("tools", _COMPILER)), (NAMES[0], target.api(f"{_MODULE}.{NAMES[0]}"))):
-        if row.use:
-            text = say("{text}; in place of `{name}` the card has `{use}`", text=text, name=name, use=row.use)
-        text = noted(text, row.remark)
-    return text
 
 
 def _checked(function: Callable[..., Any], original: Callable[..., Any], target: Target) -> Callable[..., Any]:

@@ -32,11 +32,16 @@ def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     for owner, name in found():
         original = getattr(owner, name)
         patched = with_device(original, devices)
-        builtin = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
-        if builtin is not None:
-            table: Any = _builtins._builtin_table
-            patches.set_item(table, id(patched), builtin)
+        script_as(patches, patched, original)
         patches.set(owner, name, patched)
+
+
+def script_as(patches: Patches, patched: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Tell TorchScript which builtin of torch a patched function is."""
+    builtin = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
+    if builtin is not None:
+        table: Any = _builtins._builtin_table
+        patches.set_item(table, id(patched), builtin)
 
 
 def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None:
@@ -49,7 +54,9 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
         enter(self, devices.of(device))
 
     patches.set(context, "__init__", init)
-    asked = torch.get_default_device
+    asked: Callable[[], torch.device] | None = getattr(torch, "get_default_device", None)
+    if asked is None:  # since torch 2.3
+        return
 
     def itself(device: torch.device) -> torch.device:
         return device

@@ -21,14 +21,17 @@ from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, noted, say
 from torchferry.shim import refusing
-from torchferry.shim.extensions import porting
 from torchferry.shim.patches import Patches
 
 _SUFFIX = "-failed-"
 
 _SPAWN = "torch.multiprocessing.spawn"
+
+_NVCC = "nvcc"
+_EXTENSION = "CUDAExtension"
+"""The compiler and the builder of CUDA's extensions, of which the tables say what a target has instead."""
 
 _LONGEST = 2_000_000
 """Characters of a source that are looked at."""
@@ -147,6 +150,18 @@ def explain(error: BaseException, target: Target) -> str | None:
         )
     )
     return "\n  ".join(map(str, lines))
+
+
+def porting(target: Target, text: Message) -> Message:
+    """Return `text` and what a CUDA extension needs on the target, from its tables."""
+    for name, row in (
+        (_NVCC, target.row("tools", _NVCC)),
+        (_EXTENSION, target.api(f"torch.utils.cpp_extension.{_EXTENSION}")),
+    ):
+        if row.use:
+            text = say("{text}; in place of `{name}` the card has `{use}`", text=text, name=name, use=row.use)
+        text = noted(text, row.remark)
+    return text
 
 
 def told(mark: str) -> list[str]:

@@ -62,7 +62,7 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     namespace.patch(patches, resolver, viewers)
     streams.patch(patches, resolver, viewers)
     accelerator.patch(patches, resolver, viewers, cards)
-    scripting.patch(patches, devices)
+    scripting.patch(patches, resolver)
     compiling.patch(patches, resolver, viewers)
     default_type.patch(patches, devices)
     library_questions.patch(patches)

@@ -23,7 +23,7 @@ QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_
 """What a library asks in order to choose its device: those that know the card are told the truth."""
 
 _AMP_QUESTION = "amp_definitely_not_available"
-"""Asked in `torch.cuda.amp`, by whom mixed precision on CUDA concerns: it is there where a device is."""
+"""Asked by every enabled autocast and scaler of torch 2.1 to 2.11, whatever its device: no where the card is there."""
 
 _DESCRIPTIONS = frozenset(
     {
@@ -50,6 +50,9 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
             elif path in listed if name.startswith("_") else _belongs(path, module, original):
                 value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
                 patches.set(module, name, value, path)
+    for name in ("_exchange_device", "_maybe_exchange_device"):
+        if hasattr(torch.cuda, name):
+            patches.set(torch.cuda, name, _exchange(resolver))
     patches.set(torch.cuda, "_lazy_init", _begun_by(torch.cuda._lazy_init))
     patches.set(torch.cuda, "_lazy_call", _now)
 
@@ -83,6 +86,21 @@ def _begun_by(original: Callable[[], None]) -> Callable[[], None]:
     return lazy_init
 
 
+def _exchange(resolver: Resolver) -> Callable[[int], int]:
+    """Return what the tracer calls around `with torch.cuda.device(...)`: it selects a device and returns the former."""
+    current = resolver.counterpart("torch.cuda.current_device", torch.cuda.current_device)
+    select = resolver.counterpart("torch.cuda.set_device", torch.cuda.set_device)
+
+    def exchange_device(device: int) -> int:
+        if device < 0:
+            return -1
+        before: int = current()
+        select(device)
+        return before
+
+    return exchange_device
+
+
 def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - torch's name
     """What torch puts off until CUDA has begun."""
     callable()
@@ -93,7 +111,7 @@ def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewer
         shown = describe(resolver.counterpart(path, original, quiet=True), resolver.target)
         return viewers.answer(original, shown)
     if name == _AMP_QUESTION:
-        return viewers.answer(original, _amp_question(resolver))
+        return _amp_question(resolver)
     value = resolver.counterpart(path, original)
     if name == "get_device_capability":
         value = answered(value, path, resolver.target)

@@ -179,7 +179,7 @@ def _name(value: Any, owner: Any, name: str) -> None:
     module = owner.__module__ if isinstance(owner, type) else owner.__name__
     path = f"{owner.__qualname__}.{name}" if isinstance(owner, type) else name
     if ours and _found(value.__module__, value.__qualname__) is not value:
-        value.__module__, value.__qualname__ = module, path
+        value.__module__, value.__qualname__, value.__name__ = module, path, name  # torch.fx writes it by its name
 
 
 def _found(module: str, path: str) -> Any:

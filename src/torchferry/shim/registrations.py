@@ -26,19 +26,26 @@ _PARAMETERS = frozenset({"dispatch_key", "types", "device_types", "device_type"}
 
 def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     """Redirect `torch.library`."""
-    key = torch._C._dispatch_key_for_device(devices.card)
+    key = _dispatch_key(devices.card)
     library: Any = torch.library
-    op = library.CustomOpDef
+    op = getattr(library, "CustomOpDef", None)  # since torch 2.4
     owners: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (library.Library, ("__init__", "impl", "fallback")),
         (library, ("impl", "custom_op", "register_kernel", "register_autocast")),
-        (op, ("register_kernel", "register_autocast")),
+        (op, () if op is None else ("register_kernel", "register_autocast")),
     )
     for owner, names in owners:
         for name in names:
             original = vars(owner).get(name)
             if original is not None:
                 patches.set(owner, name, _for_the_card(original, key, devices, viewers))
+
+
+def _dispatch_key(device_type: str) -> str:
+    if hasattr(torch._C, "_dispatch_key_for_device"):  # since torch 2.2
+        key: str = torch._C._dispatch_key_for_device(device_type)
+        return key
+    return "PrivateUse1" if torch._C._get_privateuse1_backend_name() == device_type else device_type.upper()
 
 
 def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, viewers: Viewers) -> Callable[..., Any]:

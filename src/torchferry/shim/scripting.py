@@ -13,21 +13,30 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
+from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
+
+_TORCHS_OWN = "__torch__.torch."
+"""How the names of torch's own scripted functions begin, which see the card."""
+
+_AUTOCAST = "__torch__.torch.amp.autocast_mode.autocast"
 
 _FRAMES_UP = "_frames_up"
 """Parameter that says how many frames above the call the names of a scripted class are looked up; ours is one more."""
 
 
-def patch(patches: Patches, devices: Devices) -> None:
+def patch(patches: Patches, resolver: Resolver) -> None:
     """Redirect what TorchScript makes."""
     for name in ("script", "trace", "trace_module", "load", "freeze"):
-        patches.set(torch.jit, name, _redirected(getattr(torch.jit, name), devices))
+        patches.set(torch.jit, name, _redirected(getattr(torch.jit, name), resolver))
 
 
-def _redirected(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+def _redirected(original: Callable[..., Any], resolver: Resolver) -> Callable[..., Any]:
+    devices = resolver.devices
+    refused: set[str] = set()
     names = parameters(original)
     depth = names.index(_FRAMES_UP) if _FRAMES_UP in names else None
 
@@ -41,26 +50,49 @@ def _redirected(original: Callable[..., Any], devices: Devices) -> Callable[...,
         made = original(*args, **kwargs)
         if devices.to_card:
             attributes: set[str] = set()
-            for graph in _graphs(made):
+            for script, graph in _graphs(made):
+                if script not in refused and _autocasts(graph):
+                    if script:
+                        refused.add(script)  # torch keeps it, and the next script is another matter
+                    text = say(
+                        "TorchScript's own autocast serves `cpu` and `cuda` alone, so this script would not change its"
+                        " dtype on {target}; write `torch.autocast` around the call of the script",
+                        target=resolver.target.title,
+                    )
+                    raise NotImplementedError(f"torchferry: {text}")
                 _to_card(graph, graph, devices, attributes)
+                graph.setInsertPoint(graph.return_node())  # where it stood may be a node that is gone
             _move_attributes(made, attributes, devices)
         return made
 
     return call
 
 
-def _graphs(made: Any) -> Iterator[Any]:
-    """Yield the graphs of a script: of a function, or of every method of a module and what it holds."""
+def _graphs(made: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the graphs of a function, or of all methods of a module, and the names of those that torch keeps."""
     if isinstance(made, torch.jit.ScriptFunction):
-        yield made.graph
+        yield made.qualified_name, made.graph
     elif isinstance(made, torch.jit.ScriptModule):
         for module in made.modules():
             script: Any = getattr(module, "_c", None)
             for name in script._method_names() if script is not None else ():
-                yield script._get_method(name).graph
+                yield "", script._get_method(name).graph
     functions: Any = torch.jit._state._python_cu.get_functions  # its type stub gives it no result
     for function in functions():
-        yield function.graph
+        if not function.qualified_name.startswith(_TORCHS_OWN):
+            yield function.qualified_name, function.graph
+
+
+def _autocasts(block: Any) -> bool:
+    """Whether a script enters `torch.autocast("cuda")`."""
+    for node in block.nodes():
+        if any(_autocasts(inner) for inner in node.blocks()):
+            return True
+        if node.kind() == "prim::CallMethod" and node.inputsAt(0).type().str() == _AUTOCAST:
+            kinds = [value.node() for value in node.inputs() if value.type().str() == "str"]
+            if any(kind.kind() == "prim::Constant" and kind.s("value") == cuda.DEVICE_TYPE for kind in kinds):
+                return True
+    return False
 
 
 def _to_card(graph: Any, block: Any, devices: Devices, attributes: set[str]) -> None:

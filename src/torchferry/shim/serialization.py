@@ -14,6 +14,7 @@ import torch
 from torchferry.backends import cuda
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
+from torchferry.shim.storages import moved
 
 _PRIORITY = 15
 """Between torch's own CPU (10) and CUDA (20): storages saved on CUDA go to the card."""
@@ -72,6 +73,6 @@ def _restore(devices: Devices) -> Callable[[Any, str], Any]:
         if not location.startswith(cuda.DEVICE_TYPE):
             return None
         place = devices.to_card.get(location)
-        return None if place is None else storage.to(device=place)
+        return None if place is None else moved(storage, place)
 
     return restore

@@ -29,6 +29,9 @@ _ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed", "never"})
 """Orders of `tables.ORDERS` in which a library finds the card by itself; others take the device that is named."""
 
 
+_REDIRECT = "torchferry.shim."
+"""Where the functions are that stand in place of torch's, some of which call each other."""
+
 _TRACER = "torch._dynamo.variables.torch"
 """Asks for the module whose code `torch.compile` traces."""
 
@@ -77,6 +80,9 @@ class Viewers:
         def call(*args: Any, **kwargs: Any) -> Any:
             frame = sys._getframe(1)
             name = frame.f_globals.get("__name__", "")
+            while str(name).startswith(_REDIRECT) and frame.f_back is not None:
+                frame = frame.f_back  # one of our functions asks for its caller
+                name = frame.f_globals.get("__name__", "")
             if name == _TRACER:
                 traced = frame.f_locals.get("tx")
                 name = name if traced is None else traced.f_globals.get("__name__", "")
