@@ -9,6 +9,7 @@ from torchferry.backends.base import DATA
 from torchferry.core import toml
 
 DEVICE_TYPE = "cuda"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 COLLECTIVE = "nccl"
 NAMESPACE = "torch.cuda"
 

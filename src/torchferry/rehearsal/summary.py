@@ -54,6 +54,9 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
 }
 _COSTS: dict[str, Message] = {
     "cuda-question": say("questions to torch.cuda, answered no: what they decide is decided as without a card"),
+    "cuda-branch": say("questions whether a device is CUDA's, answered no: what they decide goes another way"),
+    "cuda-setting": say("settings of CUDA that the program makes, and that the card does not read"),
+    "autoload": say("the program never imports the plugin, and whether torch loads it by itself is not known"),
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from torchferry.rehearsal import events
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.rehearsal import events, plugin_import
 from torchferry.rehearsal.profile import ROUNDING_BITS
 from torchferry.rehearsal.surface import Namespace, Plugin, current, is_probe, not_rehearsed
 
@@ -26,6 +27,8 @@ def start(package: str, *, known: bool = True) -> Plugin:
     process.load_device()
     plugin = current()
     backend = plugin.target.backend
+    if plugin.target.autoloads() is UNKNOWN:
+        plugin_import.watch(backend.PLUGIN, plugin.native.operators_used)
     homes = {package: package}
     if backend.NAMESPACE:
         homes |= {backend.NAMESPACE: backend.NAMESPACE, backend.IMPORT_NAMESPACE: backend.NAMESPACE}
