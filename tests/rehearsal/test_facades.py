@@ -75,6 +75,9 @@ WORKS = {
         "import torch_npu; assert torch_npu.__version__ == '2.9.0'; assert torch_npu.npu is torch.npu",
         "from torch_npu.npu.amp import autocast, GradScaler",
         "import torch.npu.amp",
+        "import torch_npu.contrib.module.drop_path; from torch_npu.contrib.module import BiLSTM",
+        "import torch_npu; isinstance(1, torch_npu.contrib.module.BiLSTM)",
+        "from torch_npu.npu import graphs, utils; import torch.npu.graphs; import torch_npu._inductor",
         "from torch_npu.npu import mstx; from torch_npu.npu.mstx import mstx as other; assert mstx is other",
         "from torch_npu.npu.random import manual_seed_all",
         "from torch_npu.profiler import profile, schedule, tensorboard_trace_handler, ProfilerActivity",
@@ -169,6 +172,13 @@ FAILS = {
             "import torch_npu; torch_npu.npu_conv2d()",
             "NotImplementedError: torch_npu.npu_conv2d exists in torch_npu 2.9.0",
         ),
+        (
+            "from torch_npu.contrib.module import BiLSTM; BiLSTM(1, 2)",
+            "NotImplementedError: torch_npu.contrib.module.BiLSTM exists in torch_npu 2.9.0 but is not rehearsed",
+        ),
+        ("import torch_npu._inductor.no_such", "ModuleNotFoundError"),
+        ("from torch_npu.contrib.module import no_such", "ImportError: cannot import name 'no_such'"),
+        ("torch.npu._no_such", "AttributeError"),
         ("import torch_npu; torch_npu.npu_no_such_thing", "AttributeError: module 'torch_npu' has no attribute"),
         ("import torch_npu; torch_npu.profiler.schedule(wait=1, active=1, skip_first_wait=1)", "TypeError"),
         ("torch.npu.matmul.cube_math_type = 1", "TypeError: value should be one of Enum CubeMathType"),
@@ -183,6 +193,12 @@ FAILS = {
     ],
     "npu@2.13.0": [("torch.npu.matmul.allow_hf32 = 1", "TypeError: allow_hf32 must be a bool")],
     "musa": [
+        (
+            "from torch_musa.utils.compare_tool import compare_tensors_tool; compare_tensors_tool()",
+            "ImportError: cannot import name 'compare_tensors_tool'",
+        ),
+        ("from torch_musa.utils.compare_tool import CompareWithCPU as c; c()", "NotImplementedError: torch_musa.utils"),
+        ("import torch_musa.testing.base_test_tool; torch.musa._MUSAC._no_such()", "AttributeError"),
         ("from torch_musa.amp import autocast", "ModuleNotFoundError: No module named 'torch_musa.amp'"),
         ("torch.musa.nvtx", "AttributeError: module 'torch.musa' has no attribute 'nvtx'"),
         ("from torch_musa import nvtx", "ImportError: cannot import name 'nvtx'"),
@@ -213,6 +229,24 @@ FAILS = {
     ],
 }
 """What fails as on the card, or because it is not rehearsed: the statement and how the error begins."""
+
+NOTED = {
+    "npu@2.9.0": [
+        ("not-rehearsed", "torch_npu.contrib.module.BiLSTM"),
+        ("missing-api", "torch_npu.contrib.module.no_such"),
+        ("missing-api", "torch_npu.npu_no_such_thing"),
+        ("missing-api", "torch.npu.nvtx"),
+        ("unverified-api", "torch.npu._no_such"),
+        ("unverified-api", "torch_npu._inductor.no_such"),
+    ],
+    "musa": [
+        ("not-rehearsed", "torch_musa.utils.compare_tool.CompareWithCPU"),
+        ("missing-api", "torch_musa.utils.compare_tool.compare_tensors_tool"),
+        ("missing-api", "torch.musa.nvtx"),
+        ("unverified-api", "torch.musa._MUSAC._no_such"),
+    ],
+}
+"""What is noted of names that are not there: what the plugin has, what it lacks, and what no list tells."""
 
 
 ROWS = """
@@ -263,7 +297,12 @@ def test_works(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FAILS)
 def test_fails(name: str, tmp_path: Path) -> None:
-    results = Process(name, tmp_path).run([first(name), *(statement for statement, _ in FAILS[name])])
+    process = Process(name, tmp_path)
+    results = process.run([first(name), *(statement for statement, _ in FAILS[name])])
+    kinds: dict[str, set[str]] = {}
+    for kind, subject in process.seen:
+        kinds.setdefault(subject, set()).add(kind)
+    assert [(kind, subject) for kind, subject in NOTED.get(name, ()) if kinds.get(subject) != {kind}] == []
     wrong = [
         (statement, result)
         for (statement, expected), result in zip(FAILS[name], results[1:], strict=True)
