@@ -125,6 +125,14 @@ def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
     assert "THE COMMAND FAILED with exit code 7" in done.stderr
 
 
+def test_what_a_tool_found_is_no_failure_of_the_command(tmp_path: Path) -> None:
+    program(tmp_path, TRAIN.replace("pow(2).mean()", "pow(2).mean() / 0"))
+    found, done = summary(tmp_path, "-t", "npu", "--", "torchferry", "nan", "--", "python", "train.py")
+    assert (done.returncode, found["found_by"]) == (1, ["torchferry nan"]), done.stderr
+    assert found["verdict"] == "nothing was seen that would fail on the card"
+    assert "exit code 1: torchferry nan found something" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [

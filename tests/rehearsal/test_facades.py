@@ -145,6 +145,7 @@ WORKS = {
     "ptex": [
         "import ptex; assert ptex.device('xla') == torch.device('xla:0'); assert ptex.device('xla:1').index == 1",
         "import ptex; assert ptex.device_count() == 2; ptex.tops.manual_seed_all(3)",
+        "assert hasattr(torch, 'gcu') and not torch.gcu.is_available()",  # as the T20 manual's own check wants it
         "import torch_gcu; assert torch_gcu.is_available(); assert torch_gcu.gcu_device(1) == torch.device('xla:1')",
         "import torch_gcu; torch_gcu.synchronize(); torch_gcu.sync_lived_tensor()",
         "import torch_gcu\nwith torch_gcu.device(1): assert torch_gcu.current_device() == 1",
@@ -218,6 +219,7 @@ FAILS = {
     ],
     "ptex": [
         ("import ptex; ptex.device('gcu')", "RuntimeError: "),
+        ("torch.gcu.device_count()", "RuntimeError: GCU not available"),
         ("import torch_gcu; torch_gcu.memory_allocated()", "AttributeError: module 'torch_gcu' has no attribute"),
         ("import torch_gcu; torch_gcu.manual_seed_all(2**32)", "ValueError: Seed must be"),
         ("import torch_gcu.distributed as d; d.init_process_group('gloo')", "RuntimeError: only support eccl"),
@@ -239,6 +241,7 @@ NOTED = {
         ("unverified-api", "torch.npu._no_such"),
         ("unverified-api", "torch_npu._inductor.no_such"),
     ],
+    "ptex": [("unverified-api", "torch.gcu.device_count")],
     "musa": [
         ("not-rehearsed", "torch_musa.utils.compare_tool.CompareWithCPU"),
         ("missing-api", "torch_musa.utils.compare_tool.compare_tensors_tool"),

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from multiprocessing import parent_process
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -48,6 +49,7 @@ def watch(target: Target, folder: Path) -> None:
     _watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
     _watch_device_argument(torch.amp.grad_scaler.GradScaler)
+    _put_build_modules(target)
     _watch_settings(target)
     _watch_profiler()
     _watch_environment(target, folder)
@@ -219,3 +221,31 @@ def _line_of_main(word: str) -> Place:
         return NOWHERE
     found = next((number for number, line in enumerate(lines, 1) if word in line), 0)
     return Place(str(file), found) if found else NOWHERE
+
+
+class _BuildModule(ModuleType):
+    """A module that the vendor's own build of torch has, and that does not serve the device."""
+
+    def __init__(self, name: str, error: str) -> None:
+        super().__init__(name, "In the vendor's build of torch; the plugin serves the device, and this does not.")
+        self.__dict__["_error"] = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        path, error = f"{self.__name__}.{name}", self.__dict__["_error"]
+
+        def call(*args: Any, **kwargs: Any) -> bool:
+            events.recorder.add("unverified-api", path, "it does not serve the device")
+            if name == "is_available":
+                return False
+            raise RuntimeError(error)
+
+        return call
+
+
+def _put_build_modules(target: Target) -> None:
+    for path, error in target.backend.BUILD_MODULES.items():
+        name = path.removeprefix("torch.")
+        if not hasattr(torch, name):
+            setattr(torch, name, _BuildModule(path, error))
