@@ -76,8 +76,9 @@ class Ptex(Backend):
         "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
         "AUTOLOAD_SINCE": "torch 1.10 and 1.11 load no plugins (new in torch 2.5)",
         "BUILD_MODULES": (
-            f"{_MANUAL}: its check after `import torch` alone expects hasattr(torch, 'gcu') to be True, and another manual "
-            f"there shows torch.gcu.device_count() to raise while torch_gcu.is_available() is True; {_PLUGIN} does not add it"
+            f"{_MANUAL}: its check after `import torch` alone expects hasattr(torch, 'gcu') to be True; another manual "
+            "there shows that torch.gcu.device_count() raises where torch_gcu.is_available() is True; not added by "
+            f"{_PLUGIN}"
         ),
         "SHADOWS": f"{_RELEASE}: TopsRider t2x installs torch_gcu 1.10 beside ptex",
         "DEVICE_TYPE": f"{_PLUGIN}: core/device.py; {_MANUAL}",
