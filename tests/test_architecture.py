@@ -78,6 +78,7 @@ WITH_TORCH = {
         f"torchferry.rehearsal.{name}"
         for name in (
             "autocast",
+            "branches",
             "collectives",
             "data_parallel",
             "extension_build",

@@ -126,6 +126,14 @@ def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
     assert "THE COMMAND FAILED with exit code 7" in done.stderr
 
 
+def test_what_a_tool_found_is_no_failure_of_the_command(tmp_path: Path) -> None:
+    program(tmp_path, TRAIN.replace("pow(2).mean()", "pow(2).mean() / 0"))
+    found, done = summary(tmp_path, "-t", "npu", "--", "torchferry", "nan", "--", "python", "train.py")
+    assert (done.returncode, found["found_by"]) == (1, ["torchferry nan"]), done.stderr
+    assert found["verdict"] == "nothing was seen that would fail on the card"
+    assert "exit code 1: torchferry nan found something" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
@@ -152,6 +160,67 @@ def test_a_program_that_stays_on_the_cpu_says_so(tmp_path: Path) -> None:
     assert "NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU" in done.stderr
     assert "train.py:2  torch.cuda.is_available" in done.stderr
     assert rehearse(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py").returncode == 1
+
+
+ASKS = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    rows = torch.arange(2, device="npu")
+    def __len__(self):
+        return 2
+    def __getitem__(self, index):
+        return self.rows[index].item()
+
+rows = torch.ones(2, device="npu")
+device = rows.device
+for _ in range(2):
+    fast = rows.is_cuda
+    fast = device.type in ("cuda", "xpu")
+    fast = torch.ones(2).is_cuda or torch.device("cpu").type == "cuda"
+    fast = device.type == "npu"
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.cuda.enable_flash_sdp(True)
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+    rows.add(1)
+try:
+    list(DataLoader(Rows(), num_workers=1))
+except RuntimeError as error:
+    print("Cannot re-initialize NPU in forked subprocess" in str(error))
+"""
+
+
+def test_what_depends_on_cuda_without_a_call_of_it_is_noted(tmp_path: Path) -> None:
+    program(tmp_path, ASKS)
+    found, done = summary(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert done.stdout == "True\n", done.stderr
+    kinds = ("cuda-branch", "cuda-setting", "cuda-remnant", "fork")
+    seen = [(e["kind"], e["subject"], e["line"], e["times"]) for e in found["events"] if e["kind"] in kinds]
+    assert sorted(seen) == [
+        ("cuda-branch", "device.type in ('cuda', 'xpu')", 19, 2),
+        ("cuda-branch", "is_cuda", 18, 2),
+        ("cuda-remnant", "ProfilerActivity.CUDA", 25, 1),
+        ("cuda-setting", "CUDA_VISIBLE_DEVICES", 3, 1),
+        ("cuda-setting", "CUDA_VISIBLE_DEVICES", 22, 1),
+        ("cuda-setting", "torch.backends.cuda.matmul.allow_tf32", 23, 1),
+        ("fork", "fork", 13, 1),
+    ]
+
+
+def test_a_forgotten_import_is_noted_where_nobody_knows_whether_torch_loads_the_plugin(tmp_path: Path) -> None:
+    program(tmp_path, "import torch\ntorch.ones(2, device='sdaa')\n", "without.py")
+    program(tmp_path, "import torch\nimport torch_sdaa\ntorch.ones(2, device='sdaa')\n", "after.py")
+    program(tmp_path, "import torch_sdaa, torch\ntorch.ones(2, device='sdaa')\n", "before.py")
+    program(tmp_path, "import torch\ntorch.ones(2)\n", "unused.py")
+    script = "for name in without after before unused; do python $name.py; done"
+    found, done = summary(tmp_path, "-t", "sdaa", "--", "bash", "-c", script)
+    noted = [(event["subject"], event["times"]) for event in found["events"] if event["kind"] == "autoload"]
+    assert noted == [("import torch_sdaa", 1)], done.stderr
 
 
 LEFT = """

@@ -89,6 +89,16 @@ def test_the_verdict_comes_first(account: Account, code: int, wanted: str) -> No
     assert next(lines(rehearsal(), account, "en", code)).startswith(wanted)
 
 
+def test_the_verdict_of_a_tool_is_no_failure_of_the_program() -> None:
+    text = list(lines(rehearsal(), CLEAN, "en", 1, ("torchferry nan",)))
+    assert text[:2] == [
+        "nothing was seen that would fail on the card",
+        "  the command ended with exit code 1: torchferry nan found something, see above",
+    ]
+    assert verdict(rehearsal(), CLEAN, 3, ("torchferry nan",)).render("en").startswith("THE COMMAND FAILED")
+    assert json.loads(document(rehearsal(), CLEAN, 1, [], ("torchferry nan",)))["found_by"] == ["torchferry nan"]
+
+
 def test_the_summary_names_the_place_and_what_to_do() -> None:
     text = "\n".join(lines(rehearsal(), BAD, "en"))
     assert "a.py:3  torch.x.y  x2" in text

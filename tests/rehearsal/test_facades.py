@@ -86,6 +86,9 @@ WORKS = {
         "import torch_npu; assert torch_npu.__version__ == '2.9.0'; assert torch_npu.npu is torch.npu",
         "from torch_npu.npu.amp import autocast, GradScaler",
         "import torch.npu.amp",
+        "import torch_npu.contrib.module.drop_path; from torch_npu.contrib.module import BiLSTM",
+        "import torch_npu; isinstance(1, torch_npu.contrib.module.BiLSTM)",
+        "from torch_npu.npu import graphs, utils; import torch.npu.graphs; import torch_npu._inductor",
         "from torch_npu.npu import mstx; from torch_npu.npu.mstx import mstx as other; assert mstx is other",
         "from torch_npu.npu.random import manual_seed_all",
         "from torch_npu.profiler import profile, schedule, tensorboard_trace_handler, ProfilerActivity",
@@ -157,6 +160,7 @@ WORKS = {
     "ptex": [
         "import ptex; assert ptex.device('xla') == torch.device('xla:0'); assert ptex.device('xla:1').index == 1",
         "import ptex; assert ptex.device_count() == 2; ptex.tops.manual_seed_all(3)",
+        "assert hasattr(torch, 'gcu') and not torch.gcu.is_available()",  # as the T20 manual's own check wants it
         "import torch_gcu; assert torch_gcu.is_available(); assert torch_gcu.gcu_device(1) == torch.device('xla:1')",
         "import torch_gcu; torch_gcu.synchronize(); torch_gcu.sync_lived_tensor()",
         "import torch_gcu\nwith torch_gcu.device(1): assert torch_gcu.current_device() == 1",
@@ -184,6 +188,13 @@ FAILS = {
             "import torch_npu; torch_npu.npu_conv2d()",
             "NotImplementedError: torch_npu.npu_conv2d exists in torch_npu 2.9.0",
         ),
+        (
+            "from torch_npu.contrib.module import BiLSTM; BiLSTM(1, 2)",
+            "NotImplementedError: torch_npu.contrib.module.BiLSTM exists in torch_npu 2.9.0 but is not rehearsed",
+        ),
+        ("import torch_npu._inductor.no_such", "ModuleNotFoundError"),
+        ("from torch_npu.contrib.module import no_such", "ImportError: cannot import name 'no_such'"),
+        ("torch.npu._no_such", "AttributeError"),
         ("import torch_npu; torch_npu.npu_no_such_thing", "AttributeError: module 'torch_npu' has no attribute"),
         ("import torch_npu; torch_npu.profiler.schedule(wait=1, active=1, skip_first_wait=1)", "TypeError"),
         (FUSED.format("torch.npu.amp.GradScaler()"), "TypeError: Adam.step() got an unexpected keyword argument"),
@@ -204,6 +215,12 @@ FAILS = {
     ],
     "npu@2.13.0": [("torch.npu.matmul.allow_hf32 = 1", "TypeError: allow_hf32 must be a bool")],
     "musa": [
+        (
+            "from torch_musa.utils.compare_tool import compare_tensors_tool; compare_tensors_tool()",
+            "ImportError: cannot import name 'compare_tensors_tool'",
+        ),
+        ("from torch_musa.utils.compare_tool import CompareWithCPU as c; c()", "NotImplementedError: torch_musa.utils"),
+        ("import torch_musa.testing.base_test_tool; torch.musa._MUSAC._no_such()", "AttributeError"),
         ("from torch_musa.amp import autocast", "ModuleNotFoundError: No module named 'torch_musa.amp'"),
         ("torch.musa.nvtx", "AttributeError: module 'torch.musa' has no attribute 'nvtx'"),
         ("from torch_musa import nvtx", "ImportError: cannot import name 'nvtx'"),
@@ -223,6 +240,7 @@ FAILS = {
     ],
     "ptex": [
         ("import ptex; ptex.device('gcu')", "RuntimeError: "),
+        ("torch.gcu.device_count()", "RuntimeError: GCU not available"),
         ("import torch_gcu; torch_gcu.memory_allocated()", "AttributeError: module 'torch_gcu' has no attribute"),
         ("import torch_gcu; torch_gcu.manual_seed_all(2**32)", "ValueError: Seed must be"),
         ("import torch_gcu.distributed as d; d.init_process_group('gloo')", "RuntimeError: only support eccl"),
@@ -234,6 +252,25 @@ FAILS = {
     ],
 }
 """What fails as on the card, or because it is not rehearsed: the statement and how the error begins."""
+
+NOTED = {
+    "npu@2.9.0": [
+        ("not-rehearsed", "torch_npu.contrib.module.BiLSTM"),
+        ("missing-api", "torch_npu.contrib.module.no_such"),
+        ("missing-api", "torch_npu.npu_no_such_thing"),
+        ("missing-api", "torch.npu.nvtx"),
+        ("unverified-api", "torch.npu._no_such"),
+        ("unverified-api", "torch_npu._inductor.no_such"),
+    ],
+    "ptex": [("unverified-api", "torch.gcu.device_count")],
+    "musa": [
+        ("not-rehearsed", "torch_musa.utils.compare_tool.CompareWithCPU"),
+        ("missing-api", "torch_musa.utils.compare_tool.compare_tensors_tool"),
+        ("missing-api", "torch.musa.nvtx"),
+        ("unverified-api", "torch.musa._MUSAC._no_such"),
+    ],
+}
+"""What is noted of names that are not there: what the plugin has, what it lacks, and what no list tells."""
 
 
 ROWS = """
@@ -284,7 +321,12 @@ def test_works(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FAILS)
 def test_fails(name: str, tmp_path: Path) -> None:
-    results = Process(name, tmp_path).run([first(name), *(statement for statement, _ in FAILS[name])])
+    process = Process(name, tmp_path)
+    results = process.run([first(name), *(statement for statement, _ in FAILS[name])])
+    kinds: dict[str, set[str]] = {}
+    for kind, subject in process.seen:
+        kinds.setdefault(subject, set()).add(kind)
+    assert [(kind, subject) for kind, subject in NOTED.get(name, ()) if kinds.get(subject) != {kind}] == []
     wrong = [
         (statement, result)
         for (statement, expected), result in zip(FAILS[name], results[1:], strict=True)

@@ -148,6 +148,10 @@ class Backend:
     REDIRECTIONS: ClassVar[tuple[str, ...]] = ()
     """Modules that redirect `torch.cuda` to this device when they are imported: the vendor's own, and others'."""
 
+    BUILD_MODULES: ClassVar[dict[str, str]] = {}
+    """Modules that the vendor's own build of torch has beside the plugin, and that do not serve the device: each with
+    the error of its functions. `is_available` of such a module is False."""
+
     PLUGIN_AFTER_TORCH: ClassVar[bool] = True
     """Whether the plugin is imported after `import torch` rather than before it."""
 

@@ -10,6 +10,7 @@ from torchferry.core import toml
 from torchferry.core.messages import Bilingual
 
 DEVICE_TYPE = "cuda"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 COLLECTIVE = "nccl"
 NAMESPACE = "torch.cuda"
 

@@ -28,6 +28,7 @@ class Ptex(Backend):
     )
     AUTOLOAD_SINCE = None
     SHADOWS = ("gcu",)
+    BUILD_MODULES = {"torch.gcu": "GCU not available"}  # noqa: RUF012
     DEVICE_TYPE = "xla"
     DISPATCH_KEY = "XLA"
     NAMESPACE = ""
@@ -67,6 +68,11 @@ class Ptex(Backend):
         "PIP_NAME": f"{_MANUAL}: wheels come with TopsRider",
         "INSTALL": f"{_MANUAL}: TopsRider_t2x run file with -C torch-gcu, then ptex-2.1.0+torch1.11.0",
         "AUTOLOAD_SINCE": "torch 1.10 and 1.11 load no plugins (new in torch 2.5)",
+        "BUILD_MODULES": (
+            f"{_MANUAL}: its check after `import torch` alone expects hasattr(torch, 'gcu') to be True; another manual "
+            "there shows that torch.gcu.device_count() raises where torch_gcu.is_available() is True; not added by "
+            f"{_PLUGIN}"
+        ),
         "SHADOWS": f"{_RELEASE}: TopsRider t2x installs torch_gcu 1.10 beside ptex",
         "DEVICE_TYPE": f"{_PLUGIN}: core/device.py; {_MANUAL}",
         "DISPATCH_KEY": f"{_MANUAL}: its devices are of torch's own type xla",

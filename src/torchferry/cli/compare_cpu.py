@@ -15,6 +15,7 @@ from torchferry.core import env, exitcodes
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries import compare as summary
 from torchferry.numerics.summaries.standards import NAMES, SOURCES
+from torchferry.rehearsal.config import note_verdict
 
 TOOL = "torchferry.numerics.compare.examined"
 
@@ -133,6 +134,8 @@ def command(
         text = "\n".join(summary.lines(found, lang))
     write(text, output_file)
     if summary.failed(found) or ranks_differ:
+        if outcome.code == exitcodes.CLEAN:
+            note_verdict("torchferry compare")
         sys.exit(exitcodes.FINDINGS)
     if outcome.code == exitcodes.CLEAN and not summary.compared(found):
         sys.exit(exitcodes.ERROR)

@@ -15,6 +15,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.differences import layout
 from torchferry.numerics.launched import Outcome, Settings, require_examined, run
+from torchferry.rehearsal.config import note_verdict
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -91,7 +92,10 @@ def command(
         click.echo(f"torchferry: {line.render(lang)}", err=True)
     ranks_without_end = [one for one in folder.glob(f"{layout.RANK}*") if not (one / layout.END).exists()]
     failed = ranks_without_end or any(one.get("failed") or one.get("error") for one in outcome.results)
-    sys.exit(exitcodes.FINDINGS if outcome.code == 0 and (ranks_differ or failed) else outcome.code)
+    if outcome.code == 0 and (ranks_differ or failed):
+        note_verdict("torchferry compare record")
+        sys.exit(exitcodes.FINDINGS)
+    sys.exit(outcome.code)
 
 
 def _require_new(folder: Path) -> None:

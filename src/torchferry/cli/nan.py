@@ -15,6 +15,7 @@ from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.numerics.launched import Settings, require_examined, run
 from torchferry.numerics.summaries.nan import document, failed, lines, nothing_ran, table
+from torchferry.rehearsal.config import note_verdict
 
 
 @click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -100,6 +101,7 @@ def command(
         code = exitcodes.ERROR
     elif code == 0 and (ranks_differ or result["first"] is not None or failed(result)):
         code = exitcodes.FINDINGS
+        note_verdict("torchferry nan")
     sys.exit(code)
 
 

@@ -16,7 +16,7 @@ from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.account import collect
-from torchferry.rehearsal.config import prepare
+from torchferry.rehearsal.config import prepare, verdicts
 from torchferry.rehearsal.launch import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -77,9 +77,10 @@ def command(
         folder = Path(name)
         code = run(list(command), rehearsal, folder)
         account = collect(folder)
-    click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code)), err=True)
+        found_by = verdicts(folder)
+    click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code, found_by)), err=True)
     if summary_file is not None:
-        write(document(rehearsal, account, code, list(command)), summary_file)
+        write(document(rehearsal, account, code, list(command), found_by), summary_file)
     nothing = not account.on_device or not account.used
     if code == 0 and strict and (account.failures or nothing or account.mostly_on_host):
         code = exitcodes.FINDINGS

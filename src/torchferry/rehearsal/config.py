@@ -6,9 +6,11 @@ The command writes one JSON file into a folder of the session, and an environmen
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -19,6 +21,7 @@ VARIABLE = "TORCHFERRY_REHEARSAL"
 """Environment variable with the session's folder."""
 
 _FILE = "rehearsal.json"
+_GIVEN = "given.json"
 
 
 @dataclass(frozen=True)
@@ -81,3 +84,42 @@ def read(folder: Path) -> Rehearsal:
             ),
             say("start the command with `torchferry rehearse`"),
         ) from None
+
+
+def keep_given(folder: Path) -> None:
+    """Write down which of CUDA's devices the command is given, to tell a choice of the program's own from it."""
+    (folder / _GIVEN).write_text(json.dumps(os.environ.get(cuda.VISIBLE_DEVICES)), encoding="utf-8")
+
+
+def given(folder: Path) -> object:
+    """Return which of CUDA's devices the command was given; None where the variable was not set.
+
+    Raises:
+        OSError, ValueError: the file is not there, or damaged.
+    """
+    return json.loads((folder / _GIVEN).read_text(encoding="utf-8"))
+
+
+def note_verdict(tool: str) -> None:
+    """Tell the rehearsal around this process, if any, that a tool found something in a program that ended well.
+
+    The exit code of a tool is then not taken for a failure of the program.
+    """
+    folder = os.environ.get(VARIABLE, "")
+    if folder:
+        try:
+            (Path(folder) / f"verdict-{os.getpid()}.json").write_text(json.dumps(tool), encoding="utf-8")
+        except OSError:
+            return  # the tool's own output has its verdict
+
+
+def verdicts(folder: Path) -> tuple[str, ...]:
+    """Return the tools that found something in a program that ended well."""
+    return tuple(sorted({_text(path) for path in folder.glob("verdict-*.json")} - {""}))
+
+
+def _text(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return ""

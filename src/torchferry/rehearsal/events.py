@@ -89,9 +89,9 @@ class Recorder:
         with self._lock:
             self._counts.clear()
 
-    def called_by_user(self) -> bool:
-        """Whether the caller of the caller is the user's own line."""
-        return not self._lines.in_library(sys._getframe(2).f_code.co_filename)
+    def called_by_user(self, above: int = 0) -> bool:
+        """Whether the caller of the caller, or who stands `above` it, is the user's own line."""
+        return not self._lines.in_library(sys._getframe(2 + above).f_code.co_filename)
 
     def write(self) -> None:
         """Write the events with their counts; the process is about to end."""

@@ -18,6 +18,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal import (
     autocast,
+    branches,
     build,
     collectives,
     data_parallel,
@@ -76,7 +77,7 @@ def observe() -> Rehearsal:
     folder = _folder()
     rehearsal = read(folder)
     events.recorder.write_into(folder)
-    remnants.watch(rehearsal.resolved())
+    remnants.watch(rehearsal.resolved(), folder)
     return rehearsal
 
 
@@ -117,6 +118,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     autocast.register(native)
     native.set_sink(work.receive)
     output.watch()
+    branches.watch(backend.DEVICE_TYPE)
     namespace = surface.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)

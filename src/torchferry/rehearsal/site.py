@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.errors import TorchferryError
-from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
+from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 
 FACADES = Path(__file__).with_name("facades")
 
@@ -61,6 +61,7 @@ def joined(rehearsal: Rehearsal) -> Path | None:
 def fill(folder: Path, rehearsal: Rehearsal) -> None:
     """Write what child processes need."""
     rehearsal.write(folder)
+    keep_given(folder)
     site = folder / "site"
     site.mkdir()
     (site / "torchferry_rehearsal_start.py").write_text(_START, encoding="utf-8")

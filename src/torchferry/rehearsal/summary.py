@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchferry.backends.collectives import refusals
 from torchferry.backends.unknown import Unknown
+from torchferry.core import exitcodes
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.account import Account, Event
 from torchferry.rehearsal.config import Rehearsal
@@ -54,6 +55,9 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
 }
 _COSTS: dict[str, Message] = {
     "cuda-question": say("questions to torch.cuda, answered no: what they decide is decided as without a card"),
+    "cuda-branch": say("questions whether a device is CUDA's, answered no: what they decide goes another way"),
+    "cuda-setting": say("settings of CUDA that the program makes, and that the card does not read"),
+    "autoload": say("the program never imports the plugin, and whether torch loads it by itself is not known"),
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
@@ -85,10 +89,26 @@ def opening(rehearsal: Rehearsal) -> Message:
     )
 
 
-def lines(rehearsal: Rehearsal, account: Account, lang: str, code: int = 0) -> Iterator[str]:
-    """Yield the summary, line by line; `code` is the exit code of the command."""
-    yield verdict(rehearsal, account, code).render(lang)
-    if code and (account.failures or account.on_device == 0):
+def lines(
+    rehearsal: Rehearsal, account: Account, lang: str, code: int = 0, found_by: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield the summary, line by line.
+
+    Args:
+        rehearsal: What was asked for.
+        account: What was seen.
+        lang: The language.
+        code: The exit code of the command.
+        found_by: Tools of ours in the command that found something, which is what its exit code says.
+    """
+    yield verdict(rehearsal, account, code, found_by).render(lang)
+    if code and _is_verdict(code, found_by):
+        yield "  " + say(
+            "the command ended with exit code {code}: {tools} found something, see above",
+            code=code,
+            tools=", ".join(found_by),
+        ).render(lang)
+    elif code and (account.failures or account.on_device == 0):
         yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
     if account.on_device == 0 and code == 0:
         yield "  " + _why_nothing(rehearsal, account).render(lang)
@@ -160,7 +180,12 @@ def _why_nothing(rehearsal: Rehearsal, account: Account) -> Message:
     )
 
 
-def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
+def _is_verdict(code: int, found_by: tuple[str, ...]) -> bool:
+    """Whether the exit code is that of a tool which found something in a program that ended well."""
+    return bool(found_by) and code == exitcodes.FINDINGS
+
+
+def verdict(rehearsal: Rehearsal, account: Account, code: int, found_by: tuple[str, ...] = ()) -> Message:
     """Return the outcome in one sentence."""
     if account.processes == 0:
         return say("NOTHING WAS REHEARSED: no process of the command imported torch")
@@ -175,7 +200,7 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
             count=len(failures),
             places=len({(event.file, event.line) for event in failures}),
         )
-    if code:
+    if code and not _is_verdict(code, found_by):
         return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
     if not account.used:
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
@@ -184,7 +209,9 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int) -> Message:
     return say("nothing was seen that would fail on the card")
 
 
-def document(rehearsal: Rehearsal, account: Account, code: int, command: list[str]) -> str:
+def document(
+    rehearsal: Rehearsal, account: Account, code: int, command: list[str], found_by: tuple[str, ...] = ()
+) -> str:
     """Return the summary as JSON."""
     profile = rehearsal.profile
     return json.dumps(
@@ -198,7 +225,8 @@ def document(rehearsal: Rehearsal, account: Account, code: int, command: list[st
             "memory": profile.memory,
             "command": command,
             "exit_code": code,
-            "verdict": verdict(rehearsal, account, code).render("en"),
+            "verdict": verdict(rehearsal, account, code, found_by).render("en"),
+            "found_by": list(found_by),
             "processes": account.processes,
             "processes_on_device": account.on_device,
             "processes_without_counts": account.crashed,

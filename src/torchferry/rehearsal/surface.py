@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
+from torchferry.backends.contents import Presence, contents
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.rehearsal import events
@@ -37,9 +39,16 @@ NEEDED_BY_TORCH = frozenset({"get_amp_supported_dtype"})
 class Namespace(ModuleType):
     """A module that has what was put into it; other names raise, and that they were asked for is recorded."""
 
-    def __init__(self, name: str, doc: str = "", kind_of: Callable[[str], str] = lambda path: "missing-api") -> None:
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        kind_of: Callable[[str], str] = lambda path: "missing-api",
+        stand_in: Callable[[str], object | None] = lambda path: None,
+    ) -> None:
         super().__init__(name, doc)
         self.__dict__["_kind_of"] = kind_of
+        self.__dict__["_stand_in"] = stand_in
         self.__path__: list[str] = []  # a package, as on the card: `import torch.<device>.amp` looks for one
         self.__dict__["_unverified"] = {}
 
@@ -53,12 +62,19 @@ class Namespace(ModuleType):
             events.record("unverified-api", path)
             value = self.__dict__[name] = unverified.pop(name)
             return value
-        if not name.startswith("_") and not is_probe(sys._getframe(1)):
-            events.record(self.__dict__["_kind_of"](path), path)
+        if not name.startswith("__"):
+            value = self.__dict__["_stand_in"](path)
+            if value is not None:
+                self.__dict__[name] = value
+                return value
+            if not is_probe(sys._getframe(1)):
+                events.record(self.__dict__["_kind_of"](path), path)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__dict__["_unverified"]} - {"_unverified", "_live", "_kind_of"})
+        return sorted(
+            {*self.__dict__, *self.__dict__["_unverified"]} - {"_unverified", "_live", "_kind_of", "_stand_in"}
+        )
 
 
 _USES = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in dis.opmap)
@@ -120,7 +136,12 @@ def build(profile_target: Target, native: Native, profile: Profile, *, publish: 
     version = profile_target.version or backend.DEFAULT_VERSION
     label = " ".join(filter(None, (backend.PLUGIN, version)))
     name = backend.NAMESPACE or f"torch.{backend.DEVICE_TYPE}"
-    root = Namespace(name, f"{label}, rehearsed.", functools.partial(absence, profile_target))
+    root = Namespace(
+        name,
+        f"{label}, rehearsed.",
+        functools.partial(absence, profile_target),
+        functools.partial(stand_in, profile_target, label),
+    )
     available = implementations(native, profile)
     elsewhere: dict[str, object] = {}
 
@@ -149,13 +170,59 @@ def build(profile_target: Target, native: Native, profile: Profile, *, publish: 
     return root
 
 
+def presence(target: Target, path: str) -> Presence:
+    """Return what the plugin has at a path, written with its namespace or with the module's real home."""
+    known = contents(target.backend)
+    if known is None:
+        return Presence.UNKNOWN
+    return known.presence(_home(target, path), target.version or target.backend.DEFAULT_VERSION)
+
+
+def has_modules(target: Target, path: str) -> bool:
+    """Whether a module of the plugin has modules below it."""
+    known = contents(target.backend)
+    return known is not None and known.has_modules(_home(target, path))
+
+
+def _home(target: Target, path: str) -> str:
+    """Return the path of the module where the plugin defines what its namespace shows."""
+    backend = target.backend
+    if backend.NAMESPACE and (path == backend.NAMESPACE or _below(path, backend.NAMESPACE)):
+        return backend.IMPORT_NAMESPACE + path[len(backend.NAMESPACE) :]
+    return path
+
+
+def stand_in(target: Target, label: str, path: str) -> object | None:
+    """Return what stands for a name that the plugin has and the rehearsal does not do; None where it has none."""
+    row = _row(target, path)
+    if row is not None and row.status != "unknown":
+        return None  # the table knows better what is behind the name
+    found = presence(target, path)
+    if found is Presence.CALLABLE:
+        made: object = not_rehearsed(path, label)
+        return made
+    return importlib.import_module(path) if found is Presence.MODULE else None
+
+
 def absence(target: Target, path: str) -> str:
-    """Return the kind of event that a name of the namespace is which is not there: missing, or not known at all."""
-    row = target.api(cuda.NAMESPACE + path[len(target.backend.NAMESPACE) :])
-    if row.status != "unknown":
+    """Return the kind of event that a name is which is not there: missing, not rehearsed, or not known at all."""
+    row = _row(target, path)
+    if row is not None and row.status != "unknown":
         return "missing-api"
-    read = target.backend.table("api").verified and not row.source
+    found = presence(target, path)
+    if found is Presence.VALUE:
+        return "not-rehearsed"
+    private = path.rpartition(".")[2].startswith("_")  # of which no list tells
+    if private or (found is Presence.UNKNOWN and contents(target.backend) is not None):
+        return "unverified-api"
+    read = row is None or (target.backend.table("api").verified and not row.source)
     return "missing-api" if read else "unverified-api"
+
+
+def _row(target: Target, path: str) -> Row | None:
+    """Return what the api table says of a name of the namespace; None for a name elsewhere."""
+    namespace = target.backend.NAMESPACE
+    return target.api(cuda.NAMESPACE + path[len(namespace) :]) if _below(path, namespace) else None
 
 
 def _rows(target: Target) -> Iterator[Row]:
@@ -254,7 +321,8 @@ def submodule(root: Namespace, name: str) -> Namespace:
         inner = module.__dict__.get(part)
         if not isinstance(inner, Namespace):
             path = f"{module.__name__}.{part}"
-            inner = module.__dict__[part] = Namespace(path, kind_of=module.__dict__["_kind_of"])
+            inner = Namespace(path, "", module.__dict__["_kind_of"], module.__dict__["_stand_in"])
+            module.__dict__[part] = inner
         module = inner
     return module
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any, NoReturn
 
 import torch
 
-from torchferry.rehearsal import events
+from torchferry.backends.contents import Presence, contents
+from torchferry.backends.unknown import UNKNOWN
+from torchferry.rehearsal import events, plugin_import
 from torchferry.rehearsal.profile import ROUNDING_BITS
-from torchferry.rehearsal.surface import Namespace, Plugin, current, is_probe, not_rehearsed
+from torchferry.rehearsal.surface import (
+    Namespace,
+    Plugin,
+    absence,
+    current,
+    has_modules,
+    is_probe,
+    not_rehearsed,
+    presence,
+    stand_in,
+)
 
 
 def start(package: str, *, known: bool = True) -> Plugin:
@@ -26,6 +40,8 @@ def start(package: str, *, known: bool = True) -> Plugin:
     process.load_device()
     plugin = current()
     backend = plugin.target.backend
+    if plugin.target.autoloads() is UNKNOWN:
+        plugin_import.watch(backend.PLUGIN, plugin.native.operators_used)
     homes = {package: package}
     if backend.NAMESPACE:
         homes |= {backend.NAMESPACE: backend.NAMESPACE, backend.IMPORT_NAMESPACE: backend.NAMESPACE}
@@ -34,17 +50,39 @@ def start(package: str, *, known: bool = True) -> Plugin:
 
 
 class _MissingModules(MetaPathFinder):
-    """Notes imports of modules that the plugin does not have; it stands last, and finds nothing itself."""
+    """Finds modules that the plugin has and that are not rehearsed, and notes imports of those that it lacks.
+
+    It stands last: what is rehearsed has a file.
+    """
 
     def __init__(self, homes: dict[str, str], kind: str) -> None:
         self._homes = sorted(homes.items(), reverse=True)  # the innermost first
         self._kind = kind
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         for home, shown in self._homes:
             if fullname.startswith(home + "."):
-                events.record(self._kind, shown + fullname[len(home) :])
-                return
+                name = shown + fullname[len(home) :]
+                found = presence(current().target, name)
+                if found is Presence.MODULE:
+                    return ModuleSpec(
+                        fullname, _NotRehearsedModules(name), is_package=has_modules(current().target, name)
+                    )
+                unknown = found is Presence.UNKNOWN and contents(current().target.backend) is not None
+                events.record("unverified-api" if unknown else self._kind, name)
+                return None
+        return None
+
+
+class _NotRehearsedModules(Loader):
+    """Makes a module of which nothing can be rehearsed: its functions and classes raise when they are called."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__doc__ = f"{self._shown} exists in the plugin but is not rehearsed."
+        module.__dict__["__getattr__"] = missing(module.__name__)
 
 
 def stated_version() -> str:
@@ -59,12 +97,19 @@ def stubs(package: str, names: Iterable[str]) -> dict[str, Any]:
     return {name: not_rehearsed(f"{package}.{name}", label) for name in names}
 
 
-def missing(package: str) -> Callable[[str], NoReturn]:
-    """Return a module `__getattr__` that records which names a program asked `package` for in vain."""
+def missing(package: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module: for what the plugin has there and we do not, and what is asked in vain."""
 
-    def getattr_(name: str) -> NoReturn:
-        if not name.startswith("_") and not is_probe(sys._getframe(1)):
-            events.record("missing-api", f"{package}.{name}")
+    def getattr_(name: str) -> Any:
+        path = f"{package}.{name}"
+        if not name.startswith("__"):
+            plugin = current()
+            value = stand_in(plugin.target, f"{plugin.target.backend.PLUGIN} {plugin.version}".rstrip(), path)
+            if value is not None:
+                setattr(sys.modules[package], name, value)
+                return value
+            if not is_probe(sys._getframe(1)):
+                events.record(absence(plugin.target, path), path)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return getattr_

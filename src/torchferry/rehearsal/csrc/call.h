@@ -22,6 +22,9 @@ class Call {
   explicit Call(Operator& op) : op_(op), device_(settings().type, current_device()) {
     op.calls.fetch_add(1, std::memory_order_relaxed);
     keep_backward_here();
+    if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
+      ensure_usable();  // an operator that makes no tensor asks nobody else
+    }
     if (C10_UNLIKELY(op.mode.load(std::memory_order_relaxed) != Mode::kNative)) {
       lacking();
     }
