@@ -25,6 +25,7 @@ import torch
 from benchmarks.numerics.workload import gpt_step, paired, peer_module, under_peer
 from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU
+from torchferry.numerics.compare.sampling import YOUNG
 
 STEADY, EVERY = 1.10, 5.0
 """What a step may cost by the sample, and with every call compared."""
@@ -64,6 +65,8 @@ def main() -> None:
     begun = time.perf_counter()
     under(tool, step)()
     print(f"{'the first step, once':32s} {(time.perf_counter() - begun) / plain:7.1f}")
+    young = paired(step, under(tool, step), YOUNG - 3)
+    print(f"{f'the next {YOUNG - 1} steps, each':32s} {young}", flush=True)
     print(
         f"{'steady state (limit ' + format(STEADY, '.2f') + ')':32s} {paired(step, under(tool, step), options.pairs)}"
     )

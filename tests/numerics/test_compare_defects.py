@@ -223,7 +223,7 @@ def test_12_communication_is_not_run_again(tmp_path: Path) -> None:
 def test_13_infinities_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     name, change, body = WRONG["13 infinities of the other sign"]
     found(body, Wrong(name, change), quiet=False)
-    assert "Element at index (0,) is not close: inf (cpu) vs -inf (cpu)" in capsys.readouterr().out
+    assert "Element at index (0,) is not close: inf (cpu) vs -inf (cpu), inf apart" in capsys.readouterr().out
 
 
 def test_14_what_cannot_be_tested_stops_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -132,3 +132,26 @@ def test_why_nothing_was_compared(options: dict[str, object], steps: int, why: s
 def test_the_names_of_the_manual_are_there() -> None:
     open_module_tracker(nn.Linear(2, 2))
     assert ModuleInfo("Linear", ModuleInfo("Block", ModuleInfo("GPT"))).name_with_prefix() == "GPT/Block/Linear"
+
+
+@pytest.mark.parametrize("standard", ["ours", "given", "torch"])
+def test_the_first_wrong_elements_are_listed_by_the_tolerance_that_judges(
+    capsys: pytest.CaptureFixture[str], standard: str
+) -> None:
+    """All of 32 differ from the reference, one of them by much: by a narrow tolerance all are wrong."""
+
+    def change(out: Any, args: Any) -> Any:
+        out += 3e-5
+        out[3] += 10
+        return out
+
+    options: dict[str, Any] = {} if standard == "torch" else {"atol": 1e-6, "rtol": 1e-6}
+    with Wrong("mul.Tensor", change), CompareWithCPU(standard=standard, **options) as tool:
+        torch.ones(32).mul(2.0)
+    said = capsys.readouterr().out
+    listed = [line for line in said.splitlines() if line.startswith("Element at index")]
+    assert [line.partition(" is")[0] for line in listed] == [f"Element at index ({number},)" for number in range(20)]
+    assert listed[0].endswith("2.000030040740967 (cpu) vs 2.0 (cpu), 3.00407e-05 apart")
+    assert listed[3].endswith("10 apart")
+    assert "total 32" in said
+    assert [row["off"] for row in tool.document()["operators"] if row["operator"] == "aten.mul.Tensor"] == [32]

@@ -849,3 +849,23 @@ def test_distributed_and_plain_parameters_together(level: Any) -> None:
         assert (document["bad_steps"], document["unread"], document.get("error")) == ([1], {}, None)
     finally:
         torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_weight_that_was_bad_from_the_beginning_is_named(level: Any, trains: bool) -> None:
+    model = GPT()
+    with torch.no_grad():
+        model.blocks[1].up.weight[0, 0] = float("nan")  # type: ignore[index, union-attr]
+    with NanInfTracker(level=level) as tracker:
+        if trains:
+            train(model, words("cpu"), next_word)
+        else:
+            with torch.no_grad():
+                model(words("cpu"))
+    finding = first(tracker)
+    assert finding["step"] == 0
+    assert (finding["origins"][0]["operator"], finding["origins"][0]["module"]) == (
+        "parameter weight",
+        "GPT.blocks.1.up",
+    )
+    assert "the parameter GPT.blocks.1.up.weight was nan before the first step" in finding["notes"][0]

@@ -1,35 +1,15 @@
-"""What an operator does to numbers, asked of its schema and its tags: computes, moves, views, draws, communicates.
-
-`operators.toml` lists what a schema does not say. An operator that is not in it computes: it is checked.
-"""
+"""What an operator does to numbers, asked of its schema and its tags: computes, moves, views, draws, communicates."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchferry.core import toml
-
-
-class Kind(enum.Enum):
-    """What an operator does to numbers; the value is what reports call it."""
-
-    COMPUTE = "compute"
-    MOVE = "move"  # copies values: bit for bit, or rounded to another dtype
-    CONSTANT = "constant"  # makes values of its own, or puts a constant among others
-    VIEW = "view"
-    ALLOCATE = "allocate"  # values are whatever lay there
-    RANDOM = "random"
-    COMMUNICATE = "communicate"
-    BOOKKEEP = "bookkeep"  # no values: sizes, storages, profiler marks; or host reads
-
+from torchferry.numerics.kinds import Kind, listed
 
 _SPACES = {
     "c10d": Kind.COMMUNICATE,
@@ -177,8 +157,8 @@ def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any]
         return _SPACES[space]
     if random:
         return Kind.RANDOM
-    listed = _listed()
-    named = listed.get(f"{base}.{overload}") or listed.get(base)
+    table = listed()
+    named = table.get(f"{base}.{overload}") or table.get(base)
     if named is not None:
         return named
     if not writes and aliases and any(alias is not None and not alias.is_write for alias in aliases):
@@ -186,10 +166,3 @@ def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any]
     if not aliases and not writes:
         return Kind.BOOKKEEP  # nothing comes of it
     return Kind.COMPUTE
-
-
-@lru_cache(maxsize=1)
-def _listed() -> dict[str, Kind]:
-    """Return the kinds of operators whose schema does not say them."""
-    table = toml.load_own(Path(__file__).with_name("operators.toml"))
-    return {name: Kind(kind) for kind, names in table.items() for name in names}

@@ -124,11 +124,12 @@ class Log:
             lines += [
                 str(
                     say(
-                        "Element at index {index} is not close: {ours} ({device}) vs {its} (cpu)",
+                        "Element at index {index} is not close: {ours} ({device}) vs {its} (cpu), {difference} apart",
                         index=one.index,
                         ours=one.device,
                         device=device,
                         its=one.reference,
+                        difference=one.difference,
                     )
                 )
                 for one in verdict.elements

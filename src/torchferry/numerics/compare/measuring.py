@@ -128,7 +128,8 @@ def first_off(device: Tensor, reference: Tensor, wrong: Tensor, most: int) -> tu
     for position in wrong.reshape(-1).nonzero().reshape(-1)[:most].tolist():
         index = _index(position, tuple(reference.shape))
         ours, right = device.reshape(-1)[position], reference.reshape(-1)[position]
-        found.append(Element(index, str(ours.item()), str(right.item())))
+        one, other = ours.item(), right.item()
+        found.append(Element(index, str(one), str(other), f"{abs(one - other):.6g}"))
     return tuple(found)
 
 

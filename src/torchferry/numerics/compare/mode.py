@@ -190,7 +190,8 @@ class CompareMode(WholeMode):
             with calm():
                 if plan.lists and applies(plan.operator, args):
                     # the first is compared whole where it has room: what is written to is there twice
-                    parts = Parts(args, kwargs, kindred.taken, 0 if kindred.taken else self._limit // 2)
+                    room = 0 if kindred.taken else self._limit // 2
+                    parts = Parts(args, kwargs, kindred.taken, room, kindred.brief and kindred.taken > 0)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
                     snapshot = take(*given, self._limit)
                 else:

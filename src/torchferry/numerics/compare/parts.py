@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchferry.numerics.operators import Operator, tensors
+
+FEW = 8
+"""Tensors of a list that are compared where some are enough."""
 
 BLOCK = 4096
 """Elements of a block. Of a larger tensor three are compared: the first, the last, and one between that moves."""
@@ -21,19 +25,24 @@ class Parts:
         kwargs: Arguments by name.
         turn: Number of the call among those of its kind: the block between moves on with it.
         limit: Bytes up to which nothing is cut; 0 to cut whatever is large.
+        few: Whether some tensors of a long list are enough, others with each turn.
 
     Attributes:
         whole: Whether all elements of all tensors are in the parts.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], turn: int, limit: int) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], turn: int, limit: int, few: bool = False) -> None:
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         self._length = max((len(value) for value in lists), default=0)
         aligned = [value for value in lists if len(value) == self._length]
         fits = sum(tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)) <= limit
         self.whole = True
         self._cuts: list[tuple[int, int, int]] = []
-        for number in range(self._length):
+        chosen: Iterable[int] = range(self._length)
+        if few and self._length > FEW:
+            self.whole = False
+            chosen = sorted((turn * FEW + number) % self._length for number in range(FEW))
+        for number in chosen:
             row = [value[number] for value in aligned]
             largest = max(tensor.numel() for tensor in row)
             if fits or largest <= 3 * BLOCK or not _alike(row, largest):

@@ -1,8 +1,9 @@
-"""Which calls are compared: the first of each operator, shape and dtype, then what a share of the time allows."""
+"""Which calls are compared: the first of each operator, shape and dtype, each again within some steps, and beyond that
+what a share of the time allows.
+"""
 
 from __future__ import annotations
 
-import random
 import time
 from collections import deque
 from typing import Any
@@ -13,8 +14,18 @@ from torch import Tensor
 FIRSTS = 64
 """Kinds of call of one operator that are compared at once; programs whose shapes never repeat go on by the budget."""
 
+YOUNG, SOON = 20, 5
+"""In so many steps of a program, each kind of call is compared again within so many."""
+
+LATER, _PART = 20, 2
+"""After these, within so many steps, or within this part of the steps so far where that is more; what the budget allows
+comes sooner in most programs."""
+
 _SMALL = 64
 """Greater integers are counts and sizes, which change from step to step, and no dimensions or modes."""
+
+_DEBT = 50
+"""Steps for which the budget may be spent in advance, on what is compared again soon."""
 
 _UNKNOWN = 0.002
 """Seconds that a comparison is taken to cost before one was made."""
@@ -30,9 +41,26 @@ class Kindred:
         compared: How many were compared.
         taken: How many were handed in to be compared.
         expected: Calls between the last two choices.
+        brief: Whether the next is compared by a part where it is large.
+        place: The how many-th call of a step is compared next: they take turns.
+        looked: The step in which one was compared last.
+        widest: The most steps between two that were compared, one after the other.
+        called: The last step in which there was one.
     """
 
-    __slots__ = ("calls", "compared", "cost", "expected", "skip", "taken")
+    __slots__ = (
+        "brief",
+        "called",
+        "calls",
+        "compared",
+        "cost",
+        "expected",
+        "looked",
+        "place",
+        "skip",
+        "taken",
+        "widest",
+    )
 
     def __init__(self, skip: int) -> None:
         self.calls = 0
@@ -41,6 +69,11 @@ class Kindred:
         self.cost = _UNKNOWN
         self.compared = 0
         self.taken = 0
+        self.brief = False
+        self.place = 0
+        self.looked = -1
+        self.widest = 0
+        self.called = -1
 
 
 class Sampler:
@@ -54,10 +87,10 @@ class Sampler:
     def __init__(self, every: bool, budget: float) -> None:
         self.every = every
         self._budget = budget
-        self._random = random.Random(20)  # noqa: S311 - its own, so that the program's stays as it is
         self._turns: deque[Kindred] = deque()
         self._allowance = 0.0
         self._since = time.perf_counter()
+        self._step = 0
         self.left_to_budget = 0
         """Kinds of call that came too late to be compared at once."""
 
@@ -82,7 +115,12 @@ class Sampler:
         if skip < 0:
             return False
         kindred.skip = skip - 1
-        return skip == 0
+        if skip:
+            return False
+        if kindred.looked >= 0:
+            kindred.widest = max(kindred.widest, self._step - kindred.looked)
+        kindred.looked = self._step
+        return True
 
     def put_off(self, kindred: Kindred) -> None:
         """Let the next call of its kind be compared instead: there was no room for this one."""
@@ -106,24 +144,51 @@ class Sampler:
         """Choose calls for the time to come; called at the end of steps."""
         now = time.perf_counter()
         gone, self._since = now - self._since, now
+        self._step += 1
         if self.every or not self._turns:
             return
         most = max(kindred.cost for kindred in self._turns)
         self._allowance = min(self._allowance + self._budget * gone, most + self._budget * gone)
+        self._allowance = max(self._allowance, -_DEBT * self._budget * gone)
+        active = 0
         for kindred in self._turns:
             if kindred.calls:
                 kindred.expected = kindred.calls
+                kindred.called = self._step - 1
+                active += 1
             kindred.calls = 0
+        # each of the `active` kinds within as many steps: so many at the end of each, those first that wait longest
+        within = SOON if self._step < YOUNG else max(LATER, self._step // _PART)
+        due = -(-active // within)
         for _ in range(len(self._turns)):
             kindred = self._turns[0]
             if kindred.skip >= 0:
                 self._turns.rotate(-1)
                 continue
-            if kindred.cost > self._allowance:
+            recent = kindred.called == self._step - 1
+            brief = due > 0 and recent
+            if not brief and kindred.cost > self._allowance:
+                if due > 0:
+                    self._turns.rotate(-1)
+                    continue  # one that is not called now cannot be looked at
                 return  # it waits for its turn, so that large ones have one too
+            due -= brief
             self._allowance -= kindred.cost
-            kindred.skip = self._random.randrange(kindred.expected)
+            kindred.brief = brief
+            kindred.skip = kindred.place = (kindred.place + 1) % kindred.expected
             self._turns.rotate(-1)
+
+    def again(self) -> tuple[int, int]:
+        """Return within how many steps each kind of call was compared again, and each of the calls of a kind.
+
+        A kind that was called in a step counts, and the steps since it was compared last.
+        """
+        kinds = places = 0
+        for kindred in self._turns:
+            if kindred.looked >= 0 and (kindred.called > kindred.looked or kindred.widest):
+                gap = max(kindred.widest, kindred.called - kindred.looked)
+                kinds, places = max(kinds, gap), max(places, gap * kindred.expected)
+        return kinds, places
 
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Tensor | None]:

@@ -16,6 +16,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.status import Status
 from torchferry.numerics.compare.tables import Growth
+from torchferry.numerics.compare.tolerances import Bound
 
 Judgement = tuple[Status, "Message | None"]
 
@@ -210,6 +211,15 @@ def inductor(pair: Pair) -> Judgement:
         more=short(tolerance / 10),
         limit=short(factor * its + tolerance / 10),
     )
+
+
+def elementwise(standard: str, dtype: torch.dtype) -> Bound | None:
+    """Return what each element may be off where a standard says it, else None."""
+    if standard == "cann-mixed" and dtype in _MIXED:
+        return Bound(_MIXED[dtype][0], _MIXED[dtype][1])
+    if standard == "torch" and dtype in _CLOSE:
+        return Bound(*_CLOSE[dtype])
+    return None
 
 
 def within(pair: Pair, absolute: float, relative: float) -> Judgement:

@@ -56,11 +56,12 @@ class Measures:
 
 @dataclass(frozen=True)
 class Element:
-    """One element that differs: its index, the device's value and the reference's."""
+    """One element that differs: its index, the device's value, the reference's, and how far they are apart."""
 
     index: tuple[int, ...]
     device: str
     reference: str
+    difference: str
 
 
 @dataclass(frozen=True)

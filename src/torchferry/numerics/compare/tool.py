@@ -349,7 +349,7 @@ class CompareWithCPU:
             call.number = self._number
         call.step = self.step_cnt
         first = kindred.taken == 0
-        call.full = first or not self.sampler.every
+        call.full = first or not (self.sampler.every or kindred.brief)
         job = _Job(call, plan, kindred, seconds)
         kindred.taken += 1
         if not self._worker.submit(job, patient=first or self.sampler.every or self._waits):
@@ -426,6 +426,7 @@ class CompareWithCPU:
     def document(self, lang: str | None = None) -> dict[str, Any]:
         """Return what was found so far in values that JSON has; waits for what is under way."""
         self._worker.wait()
+        again = self.sampler.again()
         for plan in self._mode.plans():
             if plan.left and plan.calls:
                 self.ledger.skip(plan.left, plan.calls)
@@ -443,6 +444,8 @@ class CompareWithCPU:
             "device": self._mode.device or "cpu",
             "compiled": _compiles(),
             "left_to_budget": self.sampler.left_to_budget,
+            "again_within": again[0],
+            "places_within": again[1],
             "replay": [str(path) for path in self.written],
             **self.ledger.document(lang),
         }

@@ -85,7 +85,10 @@ class Judge:
     ) -> None:
         self._judge = standards.JUDGES[standard]
         self._is_ours = standard == "ours"
+        self._standard = standard
+        self._given: Bound | None = None
         if absolute is not None or relative is not None:
+            self._given = Bound(relative or 0.0, absolute or 0.0)
             self._judge = standards.given(absolute or 0.0, relative or 0.0, strict)
             self._is_ours = not strict
 
@@ -276,8 +279,22 @@ class Judge:
                 measures = measuring.with_ratios(measures, ratios)
         elements: tuple[Element, ...] = ()
         if status in (Status.FAIL, Status.WARN):
-            elements = _elements(pair)
+            wrong = self._wrong(pair)
+            elements = measuring.first_off(pair.device, pair.reference, wrong, SHOWN)
+            if measures is not None:
+                measures = replace(measures, off=int(wrong.sum()))
         return Verdict(status, reason or found.remark, measures, elements=elements)
+
+    def _wrong(self, pair: Pair) -> Tensor:
+        """Return which elements are off: by what the standard says of one, or what the user gave, else by our bound."""
+        error = (pair.device.to(pair.reference.dtype) - pair.reference).abs()
+        size = pair.reference.abs()
+        for bound in (self._given, standards.elementwise(self._standard, pair.dtype), pair.bound):
+            if bound is not None:
+                wrong = error > size * bound.relative + bound.absolute
+                if bool(wrong.any()):
+                    return wrong
+        return error == error.max()
 
     def _wider(
         self, session: _Session, numbers: list[int], dtype: torch.dtype, allowed: Bound, finite: Tensor | None
@@ -335,15 +352,6 @@ def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
     if len(numbers) == 1:
         return values[numbers[0]]
     return torch.cat([values[number].detach().reshape(-1) for number in numbers])
-
-
-def _elements(pair: Pair) -> tuple[Element, ...]:
-    error = (pair.device.to(pair.reference.dtype) - pair.reference).abs()
-    allowed = pair.reference.abs() * pair.bound.relative + pair.bound.absolute
-    wrong = error > allowed
-    if not bool(wrong.any()):
-        wrong = error == error.max()
-    return measuring.first_off(pair.device, pair.reference, wrong, SHOWN)
 
 
 def _is_float(dtype: torch.dtype) -> bool:

@@ -11,6 +11,7 @@ from torchferry.numerics.differences.alignment import Alignment, renamed
 from torchferry.numerics.differences.cause import CERTAIN, POSSIBLE, Cause, short
 from torchferry.numerics.differences.layout import Key
 from torchferry.numerics.differences.record import Rows
+from torchferry.numerics.kinds import moves
 
 _EPSILON = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm", "_fused_rms_norm", "rms_norm"})
 _MODULES = 6
@@ -113,7 +114,7 @@ def _by_module(rows: Rows, only: list[int], rename: dict[str, str]) -> dict[str,
     found: dict[str, list[Key]] = {}
     for row in only:
         key = rows.keys[row]
-        if key.phase == "forward":
+        if key.phase == "forward" and not moves(key.operator):
             found.setdefault(renamed(key.module, rename), []).append(key)
     return found
 

@@ -12,6 +12,7 @@ from torchferry.numerics.differences.alignment import Alignment
 from torchferry.numerics.differences.container import Array
 from torchferry.numerics.differences.errors import Errors
 from torchferry.numerics.differences.record import Rows
+from torchferry.numerics.kinds import COPIES, moves
 
 JUMP = 8.0
 """An error that is this much larger than those that came in was made here."""
@@ -43,6 +44,12 @@ _CHOOSING = frozenset({"abs", "amax", "amin", "clamp", "clamp_max", "clamp_min",
 
 _FLIPPED = 4.0
 """How many times that root: the two largest of the 25 numbers in a pooling window are closer than two of two."""
+
+_SAME = 2.0**-20
+"""What two sketches of the same numbers may differ by, as two devices add in another order."""
+
+_MOVED = 2.0**-17
+"""The same of a result that is a part of what was given, and whose norm is less."""
 
 _STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
 
@@ -135,10 +142,11 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
             came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
         if not state:
             highest = max(highest, error)
-        beyond = error > limits[place] and error > growth * past.rows.get(marks[row], 0.0)
+        limit = min(limits[place], _MOVED) if _exact(a, row, came_in) else limits[place]
+        beyond = error > limit and error > growth * past.rows.get(marks[row], 0.0)
         if not beyond or (state and past.rows):
             continue
-        factor = JUMP if came_in <= limits[place] else AMPLIFIED
+        factor = JUMP if came_in <= limit else AMPLIFIED
         explained = max(factor * came_in, _flipped(a, row, came_in))
         if error > explained or (np.isinf(error) and not np.isinf(came_in)):
             return Suspect(place, came_in, False)
@@ -147,10 +155,18 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
     return gradual
 
 
+def _exact(a: Rows, row: int, came_in: float) -> bool:
+    """Whether a row must be what it was given: it only moves it, and all that it was given is known and the same."""
+    key = a.keys[row]
+    return bool(a.inputs[row]) and came_in <= _SAME and moves(key.operator) and key.base not in COPIES
+
+
 def _flipped(a: Rows, row: int, came_in: float) -> float:
     """Return what a row may be off because numbers fell on the other side of a gate."""
     key = a.keys[row]
-    return _FLIPPED * math.sqrt(came_in) if key.base in _GATES or key.source_base in _CHOOSING else 0.0
+    if key.base in _GATES or key.source_base in _CHOOSING or (moves(key.operator) and key.base not in COPIES):
+        return _FLIPPED * math.sqrt(came_in)  # what is moved is chosen by a mask or an index, which may be computed
+    return 0.0
 
 
 def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
@@ -164,7 +180,8 @@ def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) 
             continue
         before = max((summed[one] for one in used), default=0.0) if used else highest
         came_in = max((effective[one] for one in used), default=0.0)
-        summed.append(max(before + own.get(row, 0.0), _flipped(a, row, came_in)))
+        more = 0.0 if moves(a.keys[row].operator) and a.keys[row].base not in COPIES else own.get(row, 0.0)
+        summed.append(max(before + more, _flipped(a, row, came_in)))
         highest = max(highest, summed[-1])
     return summed
 

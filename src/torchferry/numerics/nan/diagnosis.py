@@ -19,7 +19,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.modules import unwrapped
 from torchferry.numerics.nan.inspector import Call, Inspector, Origin
-from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of
+from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of, version
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
@@ -61,6 +61,7 @@ class Examiner:
         tape: Sequence[Taped],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
         optimizer: Optimizer | None,
+        first: bool = False,
     ) -> Diagnosis:
         """Return where a step turned bad.
 
@@ -69,10 +70,11 @@ class Examiner:
             tape: What was computed outside of them.
             losses: What backward was called on, and with which gradients.
             optimizer: The optimizer that is about to step, or None.
+            first: Whether no optimizer has stepped before.
         """
         found = Diagnosis()
         for look in (
-            lambda: self._parameters(optimizer, found),
+            lambda: self._parameters(roots, optimizer, found, first),
             lambda: self._forwards(roots, found),
             lambda: self._loss(tape, losses, found),
             lambda: self._loss_backward(roots, tape, losses, found),
@@ -114,28 +116,49 @@ class Examiner:
         self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
         return found
 
-    def _parameters(self, optimizer: Optimizer | None, found: Diagnosis) -> None:
-        """Parameters that are bad before the step were made so by the step before."""
-        if optimizer is None:
-            return
-        for group in optimizer.param_groups:
+    def _parameters(
+        self, roots: Sequence[RootCall], optimizer: Optimizer | None, found: Diagnosis, first: bool
+    ) -> None:
+        """Parameters that are bad before the step were made so by the step before, or the program began with them."""
+        groups: Sequence[dict[str, Any]] = (
+            [{"params": list(root.module.parameters())} for root in roots if first and _unchanged(root)]
+            if optimizer is None
+            else optimizer.param_groups
+        )
+        for group in groups:
             for parameter in group["params"]:
                 kind = worst(parameter)
-                if kind != FINITE:
-                    module, _, leaf = self._attribution.modules.parameter(parameter).rpartition(".")
-                    state = optimizer.state.get(parameter, {})
-                    settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
+                if kind == FINITE:
+                    continue
+                name = self._attribution.modules.parameter(parameter)
+                module, _, leaf = name.rpartition(".")
+                if optimizer is None or first:
                     found.origins.append(
                         Origin(
-                            f"{type(optimizer).__name__}.step",
-                            Where(OPTIMIZER, module, leaf),
-                            KINDS[kind],
-                            tuple(described(value) for value in state.values() if isinstance(value, Tensor)),
-                            (described(parameter),),
-                            tuple(f"{key}={value}" for key, value in settings.items()),
+                            f"parameter {leaf}", Where(FORWARD, module, ""), KINDS[kind], (), (described(parameter),)
+                        )
+                    )
+                    found.notes.append(
+                        say(
+                            "the parameter {name} was {kind} before the first step: look at how it is made or loaded",
+                            name=name or leaf,
+                            kind=KINDS[kind],
                         )
                     )
                     return
+                state = optimizer.state.get(parameter, {})
+                settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
+                found.origins.append(
+                    Origin(
+                        f"{type(optimizer).__name__}.step",
+                        Where(OPTIMIZER, module, leaf),
+                        KINDS[kind],
+                        tuple(described(value) for value in state.values() if isinstance(value, Tensor)),
+                        (described(parameter),),
+                        tuple(f"{key}={value}" for key, value in settings.items()),
+                    )
+                )
+                return
 
     def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
         for root in taking_part(roots):
@@ -298,6 +321,11 @@ class Examiner:
                 if (origin.operator, origin.where) in matter:
                     found.origins.append(origin)
                     found.made.append(call)
+
+
+def _unchanged(root: RootCall) -> bool:
+    """Whether a module still has the parameters that it was called with, as far as its first one shows it."""
+    return root.parameter is None or root.version == version(root.parameter)
 
 
 def _input(tensor: Tensor, path: str) -> Origin:

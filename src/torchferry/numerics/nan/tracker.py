@@ -442,7 +442,10 @@ class NanInfTracker:
 
     def _gone_through(self, optimizer: Optimizer | None) -> Diagnosis:
         memory = self._memory
-        return self._examined(lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer))
+        first = not self._number
+        return self._examined(
+            lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer, first)
+        )
 
     def _examined(self, examine: Callable[[], Diagnosis]) -> Diagnosis:
         self._memory.paused = True

@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.kinds import COPIES
 from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Kind, Operator, operator
+from torchferry.numerics.operators import Kind, Operator, operator, tensors
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.unwritten import Unwritten
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
-_RECORDED = frozenset({Kind.COMPUTE, Kind.RANDOM})
+_COMPUTED = frozenset({Kind.COMPUTE, Kind.RANDOM})
 _WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
 """What a collective writes may not be there yet when its call returns; what becomes of it is recorded."""
 _BYTES = 16
@@ -129,7 +131,11 @@ class RecordingMode(WholeMode):
         used = self._used(args, kwargs)
         out = func(*args, **kwargs)
         try:
-            self._note(found, where, args, kwargs, out, used)
+            if torch._C._len_torch_dispatch_stack():  # modes below us, of the program, see nothing of it
+                with _disable_current_modes():
+                    self._note(found, where, args, kwargs, out, used)
+            else:
+                self._note(found, where, args, kwargs, out, used)
         except Exception as error:  # whatever is wrong with the recording of a call, the program and the others go on
             self._skip(found, "cannot be read")
             self.on_failure(error)
@@ -151,10 +157,12 @@ class RecordingMode(WholeMode):
 
     def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
         draws = found.kind is Kind.RANDOM or (found.dropout is not None and found.draws(args, kwargs))
-        if found.kind not in _RECORDED:
+        if not self._is_recorded(found, args, used):
             for tensor in found.results(args, kwargs, out):
-                if tensor.layout is torch.strided and tensor.device.type != "meta":
+                if not unusual(tensor) and tensor.device.type != "meta":
                     self._makers.put(tensor.untyped_storage(), tuple(used) if found.kind is Kind.MOVE else ())
+            return
+        if found.may_share and found.is_view(args, out):
             return
         shows = draws and (found.dropout is None or found.base in _SHOWN)
         told = _told(args, kwargs)
@@ -182,6 +190,18 @@ class RecordingMode(WholeMode):
         if where.phase == FORWARD and not where.module:
             self._targets(found, args, kwargs)
 
+    def _is_recorded(self, found: Operator, args: Any, used: set[int]) -> bool:
+        """Whether the results of a call are rows of their own."""
+        if found.kind in _COMPUTED:
+            return True
+        if found.kind is Kind.CONSTANT:
+            return _among_others(args)
+        if found.kind is not Kind.MOVE or (not used and found.base.rstrip("_") in COPIES):
+            return False  # a copy of what nobody knows, such as the batch that is brought to the device
+        written = {place for place, _ in found.written}
+        read = tensors([value for place, value in enumerate(args) if place not in written])
+        return self.unwritten is None or not any(map(self.unwritten.holds, read))
+
     def _record(
         self, found: Operator, where: Where, tensor: Tensor, index: int, told: Any, used: set[int], draws: bool
     ) -> None:
@@ -199,7 +219,7 @@ class RecordingMode(WholeMode):
             self._of_modules.add(row)
         if draws and found.dropout is None and found.base not in _SHOWN:
             self.on_draw(found, where, tensor, row)
-        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD:
+        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and found.kind is not Kind.MOVE:
             if self._scalar < 0 or found.base != "mul" or self._scalar not in used:  # not the scaled loss
                 self._scalar = row
         if self.on_tensor is not None:
@@ -230,6 +250,11 @@ def unusual(tensor: Tensor) -> str:
 _TARGETS = frozenset({"target"})
 _SHOWN = frozenset({"native_dropout"})
 """Operators that return their mask beside the result; of the others with a dropout it stays in the kernel."""
+
+
+def _among_others(args: Any) -> bool:
+    """Whether a call puts a constant among values that it is given: it has a mask or an index beside them."""
+    return sum(isinstance(value, Tensor) for value in args) > 1
 
 
 def _told(args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -128,6 +128,11 @@ def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
 def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
     if rank["not_sampled"]:
         yield say("{count} further calls were not in the sample; --every compares all", count=rank["not_sampled"])
+        yield say(
+            "each kind of call was compared again within {steps} steps, and each of its places within {more}",
+            steps=rank["again_within"],
+            more=rank["places_within"],
+        )
     if rank["in_part"]:
         yield say(
             "{count} calls compared in part: a block of large products and lists, which moves on from call to call",
