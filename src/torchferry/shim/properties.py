@@ -38,11 +38,13 @@ class Properties:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return getattr(self._real, name)
+            value = getattr(self._real, name)
         except AttributeError:
             if name not in FIELDS:
                 raise
-            there = ", ".join(sorted(field for field in dir(self._real) if not field.startswith("_")))
+            value = None
+        if value is None and name in FIELDS:  # a plugin has fields of CUDA's that it never sets
+            there = ", ".join(sorted(field for field in dir(self._real) if self._says(field)))
             text = say(
                 "{target} does not say `{name}` of its device; it says {there}",
                 name=name,
@@ -50,6 +52,10 @@ class Properties:
                 there=there,
             )
             raise AttributeError(f"torchferry: {text}") from None
+        return value
+
+    def _says(self, field: str) -> bool:
+        return not field.startswith("_") and getattr(self._real, field, None) is not None
 
     def __dir__(self) -> list[str]:
         return dir(self._real)
