@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import time
@@ -22,6 +23,21 @@ def seconds(command: Sequence[str], prepare: Callable[[], None] | None = None) -
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
     return passed
+
+
+def peak_memory(command: Sequence[str]) -> float:
+    """Return the largest memory, in MiB, that the process of a command held at once, as the operating system counts it.
+
+    Raises:
+        RuntimeError: the command failed.
+    """
+    with open(os.devnull, "wb") as nowhere:
+        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
+    return usage.ru_maxrss / 2**10
 
 
 def in_turn(runs: int, *sides: Callable[[], float]) -> list[float]:

@@ -17,16 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.measure import in_turn, seconds
+from benchmarks.measure import in_turn, peak_memory, seconds
 from benchmarks.repositories import repository
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.engine import Engine
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import Kind
@@ -110,7 +108,8 @@ def scan_million(folder: Path) -> None:
 
 
 def memory(folder: Path) -> None:
-    """Peak memory of the analysis for one copy and for eight copies of the same files."""
+    """Peak memory of a scan's process for one copy and for eight copies of the same files, beside an empty Python's."""
+    empty = peak_memory([sys.executable, "-c", "pass"])
     peaks = []
     for copies in (1, 8):
         tree = folder / f"memory{copies}"
@@ -118,13 +117,13 @@ def memory(folder: Path) -> None:
             if not _million(tree / str(number), 40_000):
                 print("peak memory: skipped, no Python code to fill the tree with")
                 return
-        request = Request(tree, list_files(tree), Target(registry.load("npu")), rules())
-        tracemalloc.start()
-        analyse(request)
-        peaks.append((len(request.listing.entries), tracemalloc.get_traced_memory()[1] / 2**20))
-        tracemalloc.stop()
+        command = [*TORCHFERRY, "scan", str(tree), "--target", "npu", "-j", "1", "-f", "json"]
+        peaks.append((len(list_files(tree).entries), peak_memory(command)))
     (few, small), (many, large) = peaks
-    print(f"peak memory: {small:.0f} MiB for {few} files, {large:.0f} MiB for {many} files")
+    print(
+        f"peak memory of the process: {small:.0f} MiB for {few} files, {large:.0f} MiB for {many} files, "
+        f"{empty:.0f} MiB for an empty Python"
+    )
 
 
 def _million(tree: Path, wanted: int = LINES) -> int:
