@@ -18,6 +18,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_one_file.py
 	$(BIN)/python tools/check_device.py
 
 format: $(VENV)/.ready-dev

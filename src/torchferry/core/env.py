@@ -21,22 +21,11 @@ VARIABLES = {
 
 def language() -> str:
     """Return `zh` or `en`: `TORCHFERRY_LANG` if it is one of them, else by the first locale variable that is set."""
-    named = _language(os.environ.get("TORCHFERRY_LANG", ""))
-    if named in _LANGUAGES:
-        return named
-    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        value = os.environ.get(variable, "")
-        if value:
-            return "zh" if value.lower().startswith("zh") else "en"
+    for variable in ("TORCHFERRY_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(variable, "").strip().lower()
+        if value.startswith(("en", "zh")) or (value and variable != "TORCHFERRY_LANG"):
+            return "zh" if value.startswith("zh") else "en"
     return "en"
-
-
-_LANGUAGES = ("en", "zh")
-
-
-def _language(value: str) -> str:
-    """Return the language of a locale's name: `zh` of `zh_CN.UTF-8`."""
-    return re.split(r"[-_.@]", value.strip().lower(), maxsplit=1)[0]
 
 
 def check_language() -> None:
@@ -46,7 +35,7 @@ def check_language() -> None:
         UsageError: it names a language that torchferry does not speak.
     """
     value = os.environ.get("TORCHFERRY_LANG", "")
-    if value and _language(value) not in _LANGUAGES:
+    if value and not re.fullmatch(r"\s*(?:en|zh)(?:[-_.@].*)?", value, re.IGNORECASE):
         raise _wrong_value("TORCHFERRY_LANG", value, "en", "zh")
 
 
