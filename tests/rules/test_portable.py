@@ -462,7 +462,7 @@ def test_a_copy_is_imported_where_the_project_finds_its_modules(tmp_path: Path) 
 )
 def test_what_belongs_to_one_machine_stays(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    planned = migrated(tmp_path, "npu")
+    planned = migrated(tmp_path, "npu", "device_utils")
     assert planned.writes == []
     assert planned.remaining
 

@@ -8,6 +8,7 @@ import pytest
 
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.source.copied import copies_in, place_module
+from torchferry.source.portable_uses import EVERY, names_used
 from torchferry.source.tree import list_files
 
 MAIN = "if __name__ == '__main__':\n    print('cuda')\n"
@@ -99,3 +100,23 @@ def test_a_file_that_no_path_serves_is_named(tmp_path: Path) -> None:
     placement = place_module(tmp_path, list_files(tmp_path), [b"cuda"], "device_utils.py")
     assert placement.unreachable == ("models/yolo.py",)
     assert set(placement.of_file.values()) == {("models/device_utils.py", "models.device_utils")}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "from kit import device_utils\ndevice_utils.synchronize()\nx = device_utils.amp.autocast\n",
+            {"synchronize", "amp"},
+        ),
+        ("from kit.device_utils import GradScaler, autocast as cast\n", {"GradScaler", "autocast"}),
+        ("from .device_utils import (\n    Event,  # a mark\n    Stream,\n)\n", {"Event", "Stream"}),
+        ("from kit import device_utils as du\ndu.set_device(0)\n", {"set_device"}),
+        ("hasattr(device_utils, 'memory_stats')\n", {"memory_stats"}),
+        ("from kit.device_utils import *\n", {EVERY}),
+        ('"source": ["import device_utils\\n", "getattr(device_utils, \\"init\\")()"]', {"init"}),
+        ("import torch\nmy_device_utils.synchronize()\n", set()),
+    ],
+)
+def test_the_names_that_a_file_takes(text: str, names: set[str]) -> None:
+    assert names_used(text, "kit.device_utils") == names

@@ -9,12 +9,13 @@ that have it, by a test of `accelerator_type()`; `hasattr` answers the same for 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.backends.portable import INSTALLED
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.core.vendored import FIRST
 from torchferry.rules.base import PythonContext, Rule
 
 _COPY = "device_utils"
@@ -34,11 +35,14 @@ class PortableNameMissing(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use and each import."""
-        for package in (INSTALLED.partition(".")[0], _COPY):
+        modules = (INSTALLED, _COPY, *_copies(context))
+        for package in sorted({module.partition(".")[0] for module in modules}):
             for reference in context.names.references(package):
-                name = _below_cuda(reference.name)
+                name = _below_cuda(reference.name, modules)
                 owner = context.file.parents.get(reference.node)
-                if not name or (isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}")):
+                if not name:
+                    continue
+                if isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}", modules):
                     continue
                 row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
                 if row.status != "missing":
@@ -52,9 +56,24 @@ class PortableNameMissing(Rule):
                 yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
 
 
-def _below_cuda(found: str) -> str:
+def _copies(context: PythonContext) -> Iterator[str]:
+    """Yield the modules in packages of the project that a file imports and torchferry wrote."""
+    if context.project is None:
+        return
+    for statement in context.file.imports:
+        owner = context.names.imported_module(statement) if isinstance(statement, ast.ImportFrom) else ""
+        for alias in statement.names:
+            for module in {owner, f"{owner}.{alias.name}"} if owner else {alias.name}:
+                relative = module.startswith(".")  # a migration writes none
+                path = context.project.module_path(module, context.path) if _COPY in module and not relative else None
+                source = context.project.text(path) if path is not None else None
+                if source is not None and source.text.startswith(FIRST):
+                    yield module
+
+
+def _below_cuda(found: str, modules: Iterable[str]) -> str:
     """Return what a portable name is called below `torch.cuda`, if it raises where there is nothing; else nothing."""
-    for module in (INSTALLED, _COPY):
+    for module in modules:
         if found.startswith(f"{module}."):
             name = found[len(module) + 1 :]
             for known in (name, f"amp.{name}"):
