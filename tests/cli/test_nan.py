@@ -186,3 +186,26 @@ def test_the_table_has_a_row_for_each_call() -> None:
         ["0", "2", "nan", "aten.log", "M, a", "forward", "", "m.py:1", "", "calls/1"],
         ["0", "2", "nan", "aten.sqrt", "M, a", "forward", "", "m.py:1", "", "calls/1"],
     ]
+
+
+BAD = """
+import os, signal, sys, torch
+os.environ["RANK"] = "3"
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(torch.rand(2, 4)).sub(9).sqrt().sum().backward()
+    optimizer.step()
+if "killed" in sys.argv:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "killed"])
+def test_a_finding_is_told_once_and_is_not_lost_with_its_process(tmp_path: Path, end: str) -> None:
+    (tmp_path / "bad.py").write_text(BAD, encoding="utf-8")
+    done = torchferry("nan", "--", "python", "bad.py", *([end] if end else []), cwd=tmp_path)
+    assert done.returncode != 0
+    assert (done.stdout + done.stderr).count("input 0: float32[2, 4]") == 1, done.stderr
+    assert "rank 3: [WARNING] step 0: nan first came from aten.sqrt" in done.stderr
+    assert ("ended without a report" in done.stdout) is bool(end)

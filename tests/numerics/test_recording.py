@@ -394,3 +394,24 @@ def test_a_table_has_the_rows_and_their_numbers(tmp_path: Path) -> None:
     assert [row["norm"] for row in rows[1:]] == pytest.approx([float(one.norm()) for one in made[1:]], rel=0.3)
     numbers = [*made[:2], torch.view_as_real(made[2])]
     assert [row["sum"] for row in rows] == pytest.approx([float(one.sum()) for one in numbers], rel=1e-5)
+
+
+def test_steps_end_with_the_optimizers_where_nobody_says_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def train(recorder: Recorder, told: bool) -> None:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+            if told:
+                recorder.step()
+
+    for name in ("told", "untold"):
+        with Recorder(tmp_path / name) as recorder:
+            train(recorder, name == "told")
+        assert ("`step()` was not called" in capfd.readouterr().err) is (name == "untold")
+    one, other = steps(tmp_path / "told"), steps(tmp_path / "untold")
+    assert len(one) == len(other) == 4
+    assert [len(rows(step).keys) for step in one] == [len(rows(step).keys) for step in other]

@@ -110,6 +110,12 @@ def _watched(settings: Settings) -> Tool | None:
     return tool
 
 
+def note_found(folder: Path, document: dict[str, Any]) -> None:
+    """Leave what was found up to now, for a process that may be killed before it ends."""
+    process = os.getpid()
+    _note(folder / f"found-{process}.json", {"rank": rank(), "process": process, **document})
+
+
 def _note(path: Path, content: dict[str, Any]) -> None:
     """Write whole or not at all, so that a killed process leaves no half file."""
     part = path.with_suffix(".part")

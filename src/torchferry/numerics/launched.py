@@ -96,6 +96,11 @@ def _collected(folder: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("process-*.json")]
     ended = {result["process"] for result in results}
     begun = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("begun-*.json")]
+    results += [  # what was found before it was lost
+        json.loads(path.read_text(encoding="utf-8"))
+        for one in begun
+        if one["process"] not in ended and (path := folder / f"found-{one['process']}.json").exists()
+    ]
     broken = [f"rank {one['rank']} (process {one['process']})" for one in begun if one["process"] not in ended]
     return tuple(sorted(results, key=lambda one: (one["rank"], one["process"]))), tuple(sorted(broken))
 

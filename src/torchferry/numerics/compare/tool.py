@@ -264,9 +264,10 @@ class CompareWithCPU:
         return self._directory.absolute() / f"compare_result_rank{rank()}.txt"
 
     def _updated(self, *_: Any) -> None:
-        """Forget the graphs of earlier steps in a program that does not call `step`."""
+        """Forget the graphs of earlier steps, and choose calls anew, in a program that does not call `step`."""
         if not self._counted:
             self.attribution.next_step()
+            self._choose()
 
     def _root(self, *_: Any) -> None:
         if not self._another and not asked(self._ranks):  # the rank is known by now

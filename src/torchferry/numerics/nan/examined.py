@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from torchferry.numerics.inside import note_found
 from torchferry.numerics.nan.tracker import NanInfTracker
 
 
@@ -25,4 +26,8 @@ class _Examined:
 
 def begin(options: dict[str, Any], folder: Path) -> _Examined:
     """Begin to track this process."""
-    return _Examined(NanInfTracker(**options))
+
+    def found(document: dict[str, Any]) -> None:
+        note_found(folder, document)
+
+    return _Examined(NanInfTracker(**options, brief=True, when_found=found))

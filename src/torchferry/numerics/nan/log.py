@@ -7,19 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.numerics.inside import rank
+from torchferry.numerics.inside import known_rank, rank
 
 
 class Log:
-    """Lines on standard error, or in `folder/nan_rank_<n>.log` where a folder is given."""
+    """Lines on standard error, or in `folder/nan_rank_<n>.log` where a folder is given.
 
-    def __init__(self, folder: Path | None) -> None:
+    Args:
+        folder: The folder.
+        brief: Whether the first line of each finding is enough, as a summary with all of it follows.
+    """
+
+    def __init__(self, folder: Path | None, brief: bool = False) -> None:
         self._folder = folder
+        self._brief = brief
         self._stream: Any = None
 
     def say(self, text: str) -> None:
-        """Write a line, or several."""
-        print(text, file=self._file() or sys.stderr, flush=True)
+        """Write a line, or several; on standard error the first says which rank it is, where there are several."""
+        file = self._file()
+        if file is None:
+            number = known_rank()
+            text = text if number is None else f"rank {number}: {text}"
+        print(text.partition("\n")[0] if self._brief else text, file=file or sys.stderr, flush=True)
 
     def close(self) -> None:
         """Close the file."""

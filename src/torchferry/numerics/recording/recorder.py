@@ -60,7 +60,8 @@ def _guarded(hook: _Hook) -> _Hook:
 class Recorder:
     """Records the run inside of a `with` block.
 
-    A step ends with `step()`, or by itself with each step of an optimizer when `by_optimizer` is set.
+    A step ends with `step()`, or by itself with each step of an optimizer: when `by_optimizer` is set, and where a
+    program never calls `step`.
 
         with Recorder("there", first=50) as recorder:
             for batch in loader:
@@ -106,6 +107,9 @@ class Recorder:
         self._notes: set[str] = set()
         self._failures: dict[str, int] = {}
         self._recorded = 0
+        self._told = False
+        self._updated = False
+        """Whether an optimizer stepped since the last step ended."""
         self._running = False
         self._on_before: bool | None = None
         self._optimizers: dict[int, str] = {}
@@ -184,8 +188,10 @@ class Recorder:
         self._mode.on = False
 
     def step(self) -> None:
-        """End a step."""
-        self._steps.end()
+        """End a step. Where steps end with the optimizer's, because nobody called this before, it does nothing."""
+        self._told = True
+        if self._steps.by_hand:
+            self._steps.end()
 
     # what the hooks see
 
@@ -194,6 +200,8 @@ class Recorder:
         """An outermost module is about to run."""
         if not self._running or self._captures():
             return
+        if self._updated and self._steps.by_hand and not self._told:
+            self._end_untold()
         path = self._attribution.modules.of(module)
         if self._by_optimizer and path in self._ran and not self._mode.calls_backward and not torch.is_grad_enabled():
             self._end_step("evaluation")
@@ -216,6 +224,14 @@ class Recorder:
             trained = next(module.parameters(), None) is not None
             for index, tensor in enumerate(tensors(args)):
                 self._batch(f"{path}({index})", tensor, trained)
+
+    def _end_untold(self) -> None:
+        """A model is called after an optimizer's step, and nobody ever called `step`: let the optimizer end steps."""
+        text = say("`step()` was not called: a step ends with each step of an optimizer")
+        print(f"torchferry: {text}", file=sys.stderr, flush=True)
+        self._steps.by_hand, self._how = False, "optimizer"
+        self._notes.add("untold")
+        self._steps.end()
 
     @_guarded
     def _root_left(self, module: nn.Module, args: Any, result: Any) -> None:
@@ -249,6 +265,7 @@ class Recorder:
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if not self._running or self._mode.captures:
             return
+        self._updated = True
         if self._state_of == self._step and self._mode.on:
             with _disable_current_modes(), torch.no_grad():
                 for name, parts in states(optimizer).items():
@@ -384,6 +401,7 @@ class Recorder:
             self._failed(error)
             with contextlib.suppress(Exception):
                 self._rows.read()  # what lies on the device is not the next step's
+        self._updated = False
         self._rows.clear()
         self._mode.clear()
         self._kept.clear()

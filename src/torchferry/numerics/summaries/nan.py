@@ -78,7 +78,8 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         if one.get("error") and not one.get("failures"):
             error = one["error"].strip().rpartition("\n")[2]
             shown.append(say("rank {rank}: the examination failed: {error}", rank=one["rank"], error=error))
-    shown += dict.fromkeys(text for one in result["ranks"] for text in one.get("left_out", []))
+    known = {str(line).strip() for line in shown}
+    shown += [text for one in result["ranks"] for text in dict.fromkeys(one.get("left_out", [])) if text not in known]
     shown += [
         say("{process} ended without a report: killed, or it crashed", process=one) for one in result["unfinished"]
     ]
