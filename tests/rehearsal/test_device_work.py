@@ -113,6 +113,8 @@ def test_tensors_that_need_gradients_are_a_model_without_a_module(device: str) -
 class Transform(nn.Module):
     """Prepares data, and has a buffer and no parameter."""
 
+    kernel: Any
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("kernel", torch.ones(1, 1, 3, 3))

@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from torchferry.core.userlines import NOWHERE
@@ -46,11 +47,11 @@ def watch(package: str, used: Callable[[], object]) -> None:
 
 
 def _is_loaded_by_torch() -> bool:
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == _LOADER:
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 
