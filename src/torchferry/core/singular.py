@@ -62,6 +62,7 @@ FORMS: Mapping[str, str] = {
     "{} more places": "{} more place",
     "{} more places were": "{} more place was",
     "{} more rows": "{} more row",
+    "{} more steps than": "{} more step than",
     "{} names of": "{} name of",
     "{} names of torch redirected": "{} name of torch redirected",
     "{} new files": "{} new file",
@@ -74,13 +75,15 @@ FORMS: Mapping[str, str] = {
     "{} operators": "{} operator",
     "{} others wrote": "{} other wrote",
     "{} packages here serve": "{} package here serves",
+    "{} packages of torch's CUDA build; {target} does not need them, leave them out": (
+        "{} package of torch's CUDA build; {target} does not need it, leave it out"
+    ),
     "{} places": "{} place",
     "{} results": "{} result",
     "{} results not compared: only the device's own backward reads them": (
         "{} result not compared: only the device's own backward reads it"
     ),
     "{} results were": "{} result was",
-    "{} results laid": "{} result laid",
     "{} safe fixes": "{} safe fix",
     "{} steps": "{} step",
     "{} steps; they have": "{} step; it has",
@@ -93,6 +96,9 @@ FORMS: Mapping[str, str] = {
     "{} things": "{} thing",
     "{} times": "{} time",
     "{} values have": "{} value has",
+    "{} values of the reference were not compared: the target ends before them, or has none there": (
+        "{} value of the reference was not compared: the target ends before it, or has none there"
+    ),
     "{} values repeat": "{} value repeats",
     "{} warnings": "{} warning",
     "{} were judged": "{} was judged",
