@@ -223,7 +223,7 @@ def test_any_bytes_are_read_or_refused(
         end = place + (len(new) if what != "insert" else 0)
         data[place:end] = b"" if what == "drop" else new
     if file == "steps" and right:
-        data = b"".join(
+        data[:] = b"".join(
             line[: line.rindex(b',"crc32"')] + b',"crc32":"%s"}\n' % names.checksum(part).encode()
             if (part := line[: line.rfind(b',"crc32"')] + b"}") != b"}"
             else line

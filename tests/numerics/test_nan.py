@@ -855,7 +855,7 @@ def test_distributed_and_plain_parameters_together(level: Any) -> None:
 def test_a_weight_that_was_bad_from_the_beginning_is_named(level: Any, trains: bool) -> None:
     model = GPT()
     with torch.no_grad():
-        model.blocks[1].up.weight[0, 0] = float("nan")  # type: ignore[index, union-attr]
+        model.get_parameter("blocks.1.up.weight")[0, 0] = float("nan")
     with NanInfTracker(level=level) as tracker:
         if trains:
             train(model, words("cpu"), next_word)

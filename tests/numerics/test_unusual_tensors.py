@@ -26,7 +26,7 @@ class Refusing(Tensor):
     """A tensor that its device's plugin does not copy."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         if func.overloadpacket in (torch.ops.aten.clone, torch.ops.aten._to_copy, torch.ops.aten.copy_):
             raise NotImplementedError(f"no {func}")
         out = Tensor.__torch_dispatch__(func, types, args, kwargs or {})
@@ -34,16 +34,19 @@ class Refusing(Tensor):
 
 
 def refusing() -> Tensor:
-    return Tensor._make_subclass(Refusing, torch.ones(3))  # type: ignore[attr-defined]
+    made: Tensor = Tensor._make_subclass(Refusing, torch.ones(3))
+    return made
 
 
 def sparse() -> Tensor:
-    return torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), (8, 8))
+    made: Tensor = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), (8, 8))
+    return made
 
 
 def inference() -> Tensor:
     with torch.inference_mode():
-        return torch.ones(8)
+        made: Tensor = torch.ones(8)
+    return made
 
 
 UNUSUAL: dict[str, Callable[[], Tensor]] = {

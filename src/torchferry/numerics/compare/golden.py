@@ -17,7 +17,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torchferry.numerics.compare import generators, tables
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
-from torchferry.numerics.operators import Kind, Operator, argument, tensors
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import Operator, argument, tensors
 
 _WIDE = torch.float64
 _SWEEP = 512

@@ -20,8 +20,9 @@ from torchferry.numerics.compare.fetching import Fetched, fetch
 from torchferry.numerics.compare.parts import Parts, applies
 from torchferry.numerics.compare.sampling import Kindred, key_of
 from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
+from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Kind, Operator, argument, tensors
+from torchferry.numerics.operators import Operator, argument, tensors
 from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
 
 if TYPE_CHECKING:

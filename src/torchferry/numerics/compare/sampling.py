@@ -17,7 +17,7 @@ FIRSTS = 64
 YOUNG, SOON = 20, 5
 """In so many steps of a program, each kind of call is compared again within so many."""
 
-LATER, _PART = 20, 2
+LATER, _PART = 50, 2
 """After these, within so many steps, or within this part of the steps so far where that is more; what the budget allows
 comes sooner in most programs."""
 

@@ -12,7 +12,8 @@ import torch
 
 from torchferry.backends.fused import fused_operators
 from torchferry.core import toml
-from torchferry.numerics.operators import Kind, Operator
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import Operator
 
 
 class Growth(enum.Enum):

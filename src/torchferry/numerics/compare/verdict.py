@@ -21,7 +21,8 @@ from torchferry.numerics.compare.spread import explained, spread
 from torchferry.numerics.compare.status import Element, Status, Verdict
 from torchferry.numerics.compare.tables import Growth
 from torchferry.numerics.compare.tolerances import Bound
-from torchferry.numerics.operators import Kind, argument
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import argument
 
 SHOWN = 20
 """Elements that differ and are shown."""

@@ -80,7 +80,8 @@ def _recovers(
     """
     own = group(a.keys[row], {})
     enough = found.relative[place_of[row]] / _BETTER
-    waiting, seen, in_order = list(made_of.get(row, ())), set(), False
+    waiting, in_order = list(made_of.get(row, ())), False
+    seen: set[int] = set()
     while waiting:
         one = waiting.pop()
         if one in seen:

@@ -17,6 +17,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modules import unwrapped
 from torchferry.numerics.nan.inspector import Call, Inspector, Origin
 from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of, version
@@ -25,7 +26,7 @@ from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
 from torchferry.numerics.nan.roots import RootCall, leaves, taking_part
 from torchferry.numerics.nan.tape import Taped, again
-from torchferry.numerics.operators import Kind, tensors
+from torchferry.numerics.operators import tensors
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import FINITE, KINDS, NAN
 

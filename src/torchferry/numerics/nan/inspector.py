@@ -15,9 +15,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.userlines import NOWHERE, Place, UserLines
 from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
+from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.nan.parts import described, parts, worst
-from torchferry.numerics.operators import Kind, Operator, argument, operator, tensors
+from torchferry.numerics.operators import Operator, argument, operator, tensors
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from torchferry.numerics.attribution import OPTIMIZER, Attribution, Where
+from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.nan.origins import Result
 from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.slots import Slots
-from torchferry.numerics.operators import Kind, Operator, operator
+from torchferry.numerics.operators import Operator, operator
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import FINITE, has_values
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves

@@ -11,7 +11,8 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from torchferry.numerics.attribution import Where
-from torchferry.numerics.operators import Kind, Operator
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import Operator
 from torchferry.numerics.statistics import FINITE, NAN
 
 

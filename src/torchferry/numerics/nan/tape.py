@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from torchferry.core.userlines import Place, UserLines
-from torchferry.numerics.operators import Kind, Operator, operator
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import Operator, operator
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 MOST = 4000

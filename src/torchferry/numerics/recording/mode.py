@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import COPIES
+from torchferry.numerics.kinds import COPIES, Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Kind, Operator, operator, tensors
+from torchferry.numerics.operators import Operator, operator, tensors
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.unwritten import Unwritten
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.operators import Kind, operator, tensors
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import operator, tensors
 
 
 class Unwritten:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchferry.numerics.operators import Kind, operator
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import operator
 from torchferry.numerics.replay.made import statistics
 from torchferry.numerics.replay.reading import DTYPES, FORMATS, LAYOUTS, Call
 

@@ -17,7 +17,8 @@ from torchferry.numerics.compare.snapshot import Untestable, take
 from torchferry.numerics.compare.standards import JUDGES, short
 from torchferry.numerics.compare.status import Measures, Status, Verdict
 from torchferry.numerics.compare.verdict import Judge
-from torchferry.numerics.operators import Kind, argument, operator, tensors
+from torchferry.numerics.kinds import Kind
+from torchferry.numerics.operators import argument, operator, tensors
 from torchferry.numerics.replay.building import Builder, Done
 from torchferry.numerics.replay.judging import UNTESTED, Judgement, judged
 from torchferry.numerics.replay.reading import LARGEST, Call, find
