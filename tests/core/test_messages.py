@@ -51,8 +51,8 @@ NEUTRAL = {
     "Left to do: {count}",
     "What would change: {count}",
     "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
-    "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses CUDA's "
-    "streams and kernels (uses: {count}; lines: {lines})",
+    "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses "
+    "CUDA's streams and kernels (uses: {count}; lines: {lines})",
     "{count} ({names})",
     "Too many indices (total {count}) to print",
     "WOULD FAIL on the card; findings: {count}, places: {places}",
