@@ -162,6 +162,24 @@ BECOMES = {
             pass
         """,
     ),
+    "mixed precision that is imported beside other names": (
+        """
+        import torch
+        from torch import nn, autocast
+
+        with autocast("cuda"):
+            pass
+        """,
+        """
+        import torch
+        import M
+        from torch import nn
+        from M import autocast_on as autocast
+
+        with autocast(M.accelerator_type()):
+            pass
+        """,
+    ),
     "memory formats, which one of the plugins refuses": (
         """
         import torch
