@@ -231,6 +231,21 @@ def step_with_scaler() -> Any:
 
 
 @case
+def fused_step_with_scaler() -> Any:
+    weight = torch.nn.Parameter(torch.ones(2).to(manager.device))
+    optimizer = torch.optim.AdamW([weight], lr=0.5, fused=True)
+    scaler = manager.grad_scaler(torch.float16, init_scale=8.0)
+
+    def step() -> Any:
+        scaler.scale(weight.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return bool((weight.detach().cpu() < 0.9).all())
+
+    return refused(step)
+
+
+@case
 def timing() -> Any:
     timing = manager.timing()
     early = refused(lambda: timing.seconds)
@@ -467,6 +482,33 @@ def portable_mixed_precision() -> Any:
                 module.scaler_on(kind, enabled=False),
             ),
         ]
+
+
+@case
+def portable_scaler() -> Any:
+    of_cuda = {"scale": 4.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scaler = module.GradScaler(16.0, growth_interval=5)
+    weight = torch.nn.Parameter(torch.ones(2).to(module.this_device()))
+    optimizer = torch.optim.AdamW([weight], lr=0.5, fused=True)
+
+    def step() -> Any:
+        scaler.scale(weight.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        told = scaler.get_scale(), scaler.get_growth_interval()
+        scaler.load_state_dict(of_cuda)
+        return [bool((weight.detach().cpu() < 0.9).all()), *told, scaler.get_scale()]
+
+    same = module.GradScaler is module.amp.GradScaler
+    return [same, isinstance(scaler, module.GradScaler), refused(step) if scaler.is_enabled() else "off"]
+
+
+@case
+def portable_memory_formats() -> Any:
+    images = torch.ones(1, 2, 3, 3).to(module.this_device()).to(memory_format=module.channels_last)
+    return [str(module.channels_last), str(module.channels_last_3d), images.stride()[1]]
 
 
 @case

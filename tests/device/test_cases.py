@@ -45,7 +45,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "gcu": {"gcu": "chosen"},
         "musa": {"musa": "chosen"},
         "npu": {"npu": "chosen"},
-        "ptex": {"gcu": "another plugin", "ptex": "chosen"},
+        "ptex": {"gcu": "no card", "ptex": "chosen"},
         "sdaa": {"sdaa": "chosen"},
     },
     "it_is_warned_of_the_cpu_alone": {"": [], "cpu": WARNED},
@@ -97,6 +97,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     },
     "scaler": {"": [True, False, False]},
     "step_with_scaler": {"": True},
+    "fused_step_with_scaler": {"": True, "ptex": "RuntimeError"},  # torch fuses no step for XLA
     "timing": {"": ["RuntimeError", True]},
     "profiler": {
         "cpu": [["CPU"], []],
@@ -188,6 +189,15 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "portable_mixed_precision": {
         "": ["torch.float16", "torch.float16", "torch.float32", "torch.float32"],
         "cpu": ["torch.float32", "torch.float32", "torch.float32", "torch.float32"],
+    },
+    "portable_scaler": {
+        "": [True, True, [True, 16.0, 5, 4.0]],
+        "cpu": [True, True, "off"],
+        "ptex": [True, True, "RuntimeError"],
+    },
+    "portable_memory_formats": {
+        "": ["torch.channels_last", "torch.channels_last_3d", 1],
+        "npu": ["torch.contiguous_format", "torch.contiguous_format", 9],
     },
     "portable_profile": {
         "cpu": "self_cpu_time_total",

@@ -14,6 +14,8 @@ import pytest
 from tests import warm
 from tests.cli.process import torchferry
 from torchferry.core.env import cache_folder
+from torchferry.core.messages import Bilingual
+from torchferry.device.facts import Facts, Name
 from torchferry.device.one_file import one_file
 
 pytest.importorskip("torch")
@@ -231,6 +233,16 @@ def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode != 0
     assert "torch.cuda is redirected as well; run it without `torchferry run`" in done.stderr
+
+
+@pytest.mark.parametrize(("called", "device_type"), [("torch.amp.GradScaler", "meta"), ("torch.amp.Absent", "cuda")])
+def test_torchs_own_scaler_is_taken_where_this_torch_has_one(called: str, device_type: str) -> None:
+    scaler_class = pytest.importorskip("torchferry.device.precision").scaler_class
+    names = {"amp.GradScaler": Name("torch.cuda.amp.GradScaler", called=called)}
+    facts = Facts("acme", Bilingual("Acme"), "meta", "gloo", namespace="torch.cuda", names=names)
+    found = scaler_class(facts)
+    assert scaler_class(facts) is found
+    assert found(16.0, enabled=False)._device == device_type
 
 
 def test_a_card_without_bfloat16_gets_float16() -> None:

@@ -162,6 +162,54 @@ BECOMES = {
             pass
         """,
     ),
+    "mixed precision that is imported beside other names": (
+        """
+        import torch
+        from torch import nn, autocast
+
+        with autocast("cuda"):
+            pass
+        """,
+        """
+        import torch
+        import M
+        from torch import nn
+        from M import autocast_on as autocast
+
+        with autocast(M.accelerator_type()):
+            pass
+        """,
+    ),
+    "memory formats, which one of the plugins refuses": (
+        """
+        import torch
+        from torch import nn, channels_last_3d
+
+        class Net(nn.Module):
+            def __init__(self, memory_format=torch.channels_last):
+                self.memory_format = memory_format
+
+        def f(model, x, args):
+            kind = torch.channels_last if args.channels_last else torch.contiguous_format
+            return model.to(memory_format=kind), x.contiguous(memory_format=channels_last_3d)
+        """,
+        """
+        import torch
+        import M
+        from torch import nn
+        from M import channels_last_3d
+
+        class Net(nn.Module):
+            def __init__(self, memory_format=None):
+                if memory_format is None:
+                    memory_format = M.channels_last
+                self.memory_format = memory_format
+
+        def f(model, x, args):
+            kind = M.channels_last if args.channels_last else torch.contiguous_format
+            return model.to(memory_format=kind), x.contiguous(memory_format=channels_last_3d)
+        """,
+    ),
     "torch's own names for every accelerator, which finds no plugin that is not imported": (
         """
         import torch
@@ -539,6 +587,22 @@ def test_torch_alone(target: str, tmp_path: Path) -> None:
     left = [(finding.location.line, finding.grade.value) for finding in planned.remaining]
     assert (14, "manual") in left
     assert (13, "unsafe") in left
+
+
+@pytest.mark.parametrize(("target", "left"), [("npu", ["manual"]), ("gcu", [])])
+def test_torch_alone_leaves_a_memory_format_that_the_plugin_refuses(
+    target: str, left: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "input.py").write_text(
+        "import torch\n\nx = x.to(memory_format=torch.channels_last)\n", encoding="utf-8"
+    )
+    choice = backends.choose(target)
+    alone = AcceleratorTarget(choice.backend, choice.version)
+    planned = plan(tmp_path, analyse(Request(tmp_path, list_files(tmp_path), alone, rules(), rewrite=True)))
+    assert list(planned.writes) == []
+    found = [finding for finding in planned.remaining if finding.code == "MEM102"]
+    assert [finding.grade.value for finding in found] == left
+    assert all("refuses `torch.channels_last`" in finding.message.render("en") for finding in found)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ _BESIDE = {
 }
 """Names that have a portable one of another name, or stand outside `torch.cuda`."""
 
+MEMORY_FORMATS = ("channels_last", "channels_last_3d")
+"""Memory formats of torch that are not the usual one; the portable names are theirs."""
+
 _ACCELERATOR = "torch.accelerator"
 """It finds a device only when the plugin is imported, torch is new, and the device is not of torch's own types."""
 
@@ -106,6 +109,11 @@ class PortableTarget(Target):
         known = [registry.load(name) for name in registry.built_in()]
         return tuple(word for backend in known for word in (backend.NAME, backend.PLUGIN))
 
+    @cached_property
+    def replaced_names(self) -> tuple[str, ...]:
+        """The names of `torch` itself that have a portable one."""
+        return (*MEMORY_FORMATS, "autocast")
+
     @property
     def reached(self) -> str:
         """The same for every vendor, since their code is."""
@@ -149,6 +157,8 @@ def portable_name(name: str) -> str:
     """Return what a name of torch is called below the portable module, dotted; empty where it has no such name."""
     if name in _BESIDE:
         return _BESIDE[name]
+    if name.startswith("torch.") and name[len("torch.") :] in MEMORY_FORMATS:
+        return name[len("torch.") :]
     namespace = next((known for known in (cuda.NAMESPACE, _ACCELERATOR) if name.startswith(f"{known}.")), "")
     if not namespace:
         return ""

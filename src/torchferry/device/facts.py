@@ -18,11 +18,14 @@ class Name(NamedTuple):
         path: Dotted path of what to call; empty where there is nothing.
         verified: Whether somebody has verified that; if not, the running plugin is asked.
         note: What to know, or what to do instead.
+        called: Dotted path of a class of torch that takes its place where this torch has it; its first argument is the
+            device's type.
     """
 
     path: str
     verified: bool = True
     note: Bilingual = Bilingual("")
+    called: str = ""
 
 
 class DtypeFact(NamedTuple):
@@ -57,6 +60,7 @@ class Facts(NamedTuple):
         generator: Whether `torch.Generator(device=...)` works.
         autocast: Whether `torch.autocast(device_type)` works.
         distributed: Module with the collective functions.
+        memory_formats: Memory formats of torch that the plugin refuses, and what takes their place.
         composite: Whether `"cpu:gloo,<type>:<collective>"` is accepted.
         profiler: Class in place of `torch.profiler.profile`.
         profiler_activity: In place of `ProfilerActivity.CUDA`.
@@ -83,6 +87,7 @@ class Facts(NamedTuple):
     generator: bool | None = None
     autocast: bool | None = None
     distributed: str = "torch.distributed"
+    memory_formats: Mapping[str, str] = {}
     composite: bool | None = None
     profiler: str = "torch.profiler.profile"
     profiler_activity: str | None = None

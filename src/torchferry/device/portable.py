@@ -20,7 +20,7 @@ from torchferry.device.dtypes import judge
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import Place, find, required, resolve
-from torchferry.device.precision import HALVES
+from torchferry.device.precision import HALVES, scaler_class
 from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
@@ -319,6 +319,8 @@ def __getattr__(name: str) -> Any:
         return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
     if name == "amp":
         return _Amp()
+    if name in ("channels_last", "channels_last_3d"):
+        return resolve(chosen_kind().memory_formats.get(name, f"torch.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -337,6 +339,8 @@ def forwarded(name: str, path: str) -> Any:
     if not _has_card():
         return _without_card(name, path)
     found = find(kind, path)
+    if name == "GradScaler":
+        found = scaler_class(kind)
     if found is not None:
         return found
     if portable_names()[path] == "nothing":

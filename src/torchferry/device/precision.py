@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partialmethod
 from typing import Any
 
 from torchferry.core.messages import say
+from torchferry.device.facts import Facts
 from torchferry.device.failures import NotOnThisDeviceError
-from torchferry.device.names import Place, find, required
+from torchferry.device.names import Place, find, required, resolve
 from torchferry.device.required import torch
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -37,10 +39,28 @@ def loss_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
     Raises:
         NotOnThisDeviceError: there is none for the device.
     """
-    of_plugin = find(place.facts, "amp.GradScaler") if place.facts.plugin else None
+    of_plugin = scaler_class(place.facts) if place.facts.plugin else None
     of_torch = getattr(getattr(torch, "amp", None), "GradScaler", None)  # since torch 2.3, for every device
     if of_plugin is None and of_torch is not None and place.facts.autocast is not False:
         return of_torch(place.device.type, enabled=enabled, **options)
     if place.device.type == "cpu" and enabled:
         raise NotOnThisDeviceError(say("torch {version} scales no loss on the CPU", version=torch.__version__))
-    return required(place.facts, "amp.GradScaler")(enabled=enabled, **options)
+    found = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
+    return found(enabled=enabled, **options)
+
+
+def scaler_class(facts: Facts) -> Any:
+    """Return what stands in place of `torch.cuda.amp.GradScaler`; None where there is nothing.
+
+    That is a class of torch where the plugin's own has faults that torch's has not, and this torch has one.
+    """
+    called = facts.name_of("amp.GradScaler").called
+    of_torch = resolve(called) if called else None
+    return find(facts, "amp.GradScaler") if of_torch is None else _for_device(of_torch, facts.device_type)
+
+
+@lru_cache(maxsize=8)
+def _for_device(of_torch: Any, device_type: str) -> Any:
+    """Return a class of torch that is made without naming the device, as those of `torch.cuda.amp` are."""
+    own = {"__init__": partialmethod(of_torch.__init__, device_type), "__module__": __name__}
+    return type(of_torch.__name__, (of_torch,), own)

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
-from torchferry.backends.tables import Row
+from torchferry.backends.portable import MEMORY_FORMATS
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual
@@ -117,6 +118,11 @@ def _facts(backend: type[Backend]) -> Facts:
         },
         generator=_flag(backend.DEVICE_GENERATOR),
         autocast=_flag(backend.AUTOCAST),
+        memory_formats={
+            name: row.use
+            for name in MEMORY_FORMATS
+            if (row := target.api(f"torch.{name}")).status in REWRITTEN and row.use not in ("", f"torch.{name}")
+        },
         distributed=backend.DISTRIBUTED,
         composite=_flag(backend.COMPOSITE_COLLECTIVE),
         profiler=_used(target.api("torch.profiler.profile"), "torch.profiler.profile"),
@@ -138,6 +144,7 @@ def _names(target: Target) -> dict[str, Name]:
             "" if row.status == "missing" else same if row.status == "unknown" else row.use,
             row.status != "unknown",
             Bilingual(row.note, row.note_zh),
+            str(row.extra.get("called", "")),
         )
         if entry != Name(same):
             found[name] = entry

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.userlines import NOWHERE, Place
@@ -51,7 +52,7 @@ def watch(target: Target, folder: Path) -> None:
     _watch_device_argument(torch.amp.grad_scaler.GradScaler)
     _put_build_modules(target)
     _watch_settings(target)
-    _watch_profiler()
+    _watch_profiler(target)
     _watch_environment(target, folder)
 
 
@@ -153,15 +154,16 @@ def _noting_call(original: Any, note: Callable[[], None]) -> Any:
     return call
 
 
-def _watch_profiler() -> None:
-    """A profiler that is asked for CUDA sees nothing of the card."""
+def _watch_profiler(target: Target) -> None:
+    """A profiler that is asked for CUDA sees nothing of the card; where nothing else sees it, that is no remnant."""
     activity = torch.profiler.ProfilerActivity
+    has_own = target.api("torch.profiler.ProfilerActivity.CUDA").status in REWRITTEN
     kinetic, legacy = torch.profiler.profiler._KinetoProfile, torch.autograd.profiler.profile
 
     def activities(kwargs: dict[str, Any]) -> str:
         given = kwargs.get("activities")
         named = isinstance(given, (list, tuple, set, frozenset)) and activity.CUDA in given
-        return "ProfilerActivity.CUDA" if named else ""
+        return "ProfilerActivity.CUDA" if named and has_own else ""
 
     def device(kwargs: dict[str, Any]) -> str:
         if kwargs.get("use_cuda"):

@@ -59,7 +59,7 @@ def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
         text = f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
     else:
         text = asked
-    return _default_edits(context, whole, text) or call_edits(context, whole, text)
+    return default_edits(context, whole, text) or call_edits(context, whole, text)
 
 
 def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
@@ -83,11 +83,11 @@ def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     return [Edit(start, end, f" {written}" if glued else written)]
 
 
-def _default_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
+def default_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     """Return the edits that ask for a device when a function is called, rather than when its default is evaluated.
 
-    The default becomes None, and the function begins with the question. Nothing where the default is more than the
-    string, or a device of it: such an expression was evaluated with the import before.
+    The default becomes None, and the function begins with the question. Nothing where the default is more than `node`,
+    or a device of it: such an expression was evaluated with the import before.
     """
     file = context.file
     default: ast.AST = node

@@ -1,17 +1,25 @@
 """A memory format that the plugin refuses: `model.to(memory_format=torch.channels_last)`.
 
 On CUDA the format makes convolutions faster and changes no result. A plugin that stores images in an order of its own
-raises where this format is asked for. The usual format takes its place, and results stay the same.
+raises where this format is asked for. The usual format takes its place, and results stay the same. In portable code the
+device decides: the usual format where the plugin refuses this one, and this one everywhere else.
 """
 
 from __future__ import annotations
 
-from torchferry.backends.tables import REWRITTEN
-from torchferry.backends.target import Target
-from torchferry.rules.base import Options
-from torchferry.rules.references import ReferenceRule
+import ast
+from collections.abc import Iterator
 
-_FORMAT = "torch.channels_last"
+from torchferry.backends.portable import MEMORY_FORMATS
+from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import noted, say
+from torchferry.rules.base import Options, PythonContext
+from torchferry.rules.device.strings import default_edits
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.references import ReferenceRule
+from torchferry.source.names import Reference
 
 
 class MemoryFormat(ReferenceRule):
@@ -22,12 +30,41 @@ class MemoryFormat(ReferenceRule):
     CHINESE = """插件拒绝的内存格式：`model.to(memory_format=torch.channels_last)`。
 
 在 CUDA 上该格式能加快卷积，不改变结果。有的插件以自己的次序存放图像张量，遇到此格式会报错。改用通常的格式；
-结果不变。
+结果不变。可移植代码中由设备决定：插件拒绝该格式时用通常的格式，其他设备仍用该格式。
 """
     WORDS = ("channels_last",)
     GROUPS = ("layout",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing on a target that is not known to refuse the format."""
-        row = target.api(_FORMAT)
-        return self.WORDS if row.status in REWRITTEN and row.use != _FORMAT else ()
+        name = f"torch.{MEMORY_FORMATS[0]}"
+        return self.WORDS if any(_is_replaced(row) for row in (target.api(name), target.of_vendor(name))) else ()
+
+    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+        """Yield what there is to say about one use."""
+        row = context.target.api(reference.name)
+        if _is_replaced(row):
+            for finding in super().check_reference(context, reference):
+                node, asking = reference.node, []
+                if (
+                    context.target.module
+                    and isinstance(node, ast.expr)
+                    and any(edit.text == row.use for edit in finding.edits)
+                ):
+                    asking = default_edits(context, node, row.use)
+                yield finding._replace(edits=tuple(asking)) if asking else finding
+            return
+        refused = context.target.of_vendor(reference.name)
+        if _is_replaced(refused) and reason_to_keep(context, reference.node) is None:
+            message = say(
+                "{target} refuses `{found}`: choose `{use}` where the device is one of its own",
+                target=context.target.title,
+                found=reference.name,
+                use=refused.use,
+            )
+            span = context.file.span(context.file.statement(reference.node))
+            yield self.finding(context, span, noted(message, refused.remark), Grade.MANUAL)
+
+
+def _is_replaced(row: Row) -> bool:
+    return row.status in REWRITTEN and row.use not in ("", row.name)
