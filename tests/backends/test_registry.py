@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
+from torchferry.backends.installed import installed
 from torchferry.core.errors import UsageError
 
 
@@ -64,3 +66,13 @@ def test_a_class_that_lacks_what_has_no_default_is_an_error(monkeypatch: pytest.
     with pytest.raises(UsageError) as caught:
         registry.load("npu")
     assert "it does not set COLLECTIVE" in caught.value.message.render("en")
+
+
+def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = registry.load(registry.built_in()[0]).PLUGIN
+    (tmp_path / plugin / "configs").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed() == []
+    (tmp_path / plugin / "__init__.py").touch()
+    importlib.invalidate_caches()
+    assert [backend.PLUGIN for backend in installed()] == [plugin]

@@ -24,7 +24,9 @@ def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
 
 
 def _has(module: str) -> bool:
+    """Whether a module can be imported; a folder of its name beside a program, which holds no package, is none."""
     try:
-        return find_spec(module) is not None
+        spec = find_spec(module)
     except (ImportError, ValueError):
         return False
+    return spec is not None and spec.origin is not None

@@ -142,7 +142,8 @@ def visible_devices_variable() -> str:
     asked = os.environ.get(PREFERRED, "").strip().lower().partition(":")[0]
     for kind in vendors():
         named = asked in (kind.name, kind.device_type, *kind.aliases)
-        installed = bool(kind.plugin) and importlib.util.find_spec(kind.plugin) is not None
+        spec = importlib.util.find_spec(kind.plugin) if kind.plugin else None
+        installed = spec is not None and spec.origin is not None
         if named or (installed and asked in ("", "auto")):
             if kind.visible_devices is None:
                 raise NotOnThisDeviceError(

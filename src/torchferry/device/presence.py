@@ -37,7 +37,8 @@ def absence(facts: Facts) -> tuple[str, Message] | None:
         Exception: whatever the plugin raises.
     """
     if facts.plugin and facts.plugin not in sys.modules:
-        if importlib.util.find_spec(facts.plugin) is None:
+        spec = importlib.util.find_spec(facts.plugin)
+        if spec is None or spec.origin is None:  # a folder of its name beside the program is no plugin
             return (NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
         if facts.plugin_before_torch:
             told = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
