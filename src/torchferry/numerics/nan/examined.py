@@ -30,4 +30,6 @@ def begin(options: dict[str, Any], folder: Path) -> _Examined:
     def found(document: dict[str, Any]) -> None:
         note_found(folder, document)
 
-    return _Examined(NanInfTracker(**options, brief=True, when_found=found))
+    tracker = NanInfTracker(**options)
+    tracker.leave_to_summary(found)
+    return _Examined(tracker)

@@ -15,12 +15,14 @@ class Log:
 
     Args:
         folder: The folder.
+
+    Attributes:
         brief: Whether the first line of each finding is enough, as a summary with all of it follows.
     """
 
-    def __init__(self, folder: Path | None, brief: bool = False) -> None:
+    def __init__(self, folder: Path | None) -> None:
+        self.brief = False
         self._folder = folder
-        self._brief = brief
         self._stream: Any = None
 
     def say(self, text: str) -> None:
@@ -29,7 +31,7 @@ class Log:
         if file is None:
             number = known_rank()
             text = text if number is None else f"rank {number}: {text}"
-        print(text.partition("\n")[0] if self._brief else text, file=file or sys.stderr, flush=True)
+        print(text.partition("\n")[0] if self.brief else text, file=file or sys.stderr, flush=True)
 
     def close(self) -> None:
         """Close the file."""

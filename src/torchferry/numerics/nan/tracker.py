@@ -72,8 +72,6 @@ class NanInfTracker:
         dump_error_data: Write the call to `output_dir`, for `torchferry replay`, and end the program.
         stop: End the program at the first bad step with NotFiniteError.
         target_list: Another name of `target_op`.
-        brief: Write the first line of a finding alone; all of it is in `document()`.
-        when_found: Called with `document()` when there is a finding, in case the process does not live to its end.
 
     Raises:
         UsageError: `level` is not one of LEVELS, or `output_dir` is missing where it is needed.
@@ -95,8 +93,6 @@ class NanInfTracker:
         dump_error_data: bool = False,
         stop: bool = False,
         target_list: Iterable[str] | None = None,
-        brief: bool = False,
-        when_found: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         if level not in LEVELS:
             raise unknown_name("level", level, LEVELS)
@@ -110,9 +106,8 @@ class NanInfTracker:
         self._folder = Path(output_dir)
         self._dumps = dump_error_data
         self._stop = stop or dump_error_data
-        self._log = Log(self._folder if should_log_to_file else None, brief)
-        self._brief = brief
-        self._when_found = when_found
+        self._log = Log(self._folder if should_log_to_file else None)
+        self._when_found: Callable[[dict[str, Any]], None] | None = None
         self._attribution = Attribution()
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
@@ -184,7 +179,7 @@ class NanInfTracker:
         """Say what could not be said before the end."""
         if self._early and not self._findings and not self._trained:
             self._log.say("\n".join(line for one in self._early for line in told(one)))
-        for message in () if self._brief else self._memory.omitted.messages():
+        for message in () if self._when_found else self._memory.omitted.messages():
             self._log.say(str(message))
         for error, count in self._memory.failures.items():
             self._log.say(
@@ -200,6 +195,15 @@ class NanInfTracker:
         if not self._checked:
             self._guarded(lambda: self._look(None))
         self._steps.end()
+
+    def leave_to_summary(self, when_found: Callable[[dict[str, Any]], None]) -> None:
+        """Write the first line of a finding alone: somebody else tells all of it, when the process has ended.
+
+        Args:
+            when_found: Called with `document()` at each finding, in case the process does not live to its end.
+        """
+        self._when_found = when_found
+        self._log.brief = True
 
     def rest(self) -> None:
         """Look at nothing any more: for a fork, which must not report what its parent reports."""
@@ -389,7 +393,7 @@ class NanInfTracker:
             self._early.append(finding)
             if self._stop and any(one.operator != "input" for one in diagnosis.origins):
                 self._dump(finding, diagnosis)
-                raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._brief else None]))
+                raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._when_found else None]))
 
     def _step_ends(self) -> None:
         bad = self._bad or self._early_bad
@@ -430,7 +434,7 @@ class NanInfTracker:
         if self._when_found is not None:
             self._when_found(self.document())
         if self._stop:
-            raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._brief else None]))
+            raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._when_found else None]))
 
     def _finding(self, diagnosis: Diagnosis, deferred: list[tuple[Result, int]]) -> dict[str, Any]:
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
