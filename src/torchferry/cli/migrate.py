@@ -248,6 +248,8 @@ def _finish(
                 click.echo(line)
         for line in islice(lines, 1) if shown.quiet else lines:
             click.echo(line)
+        if shown.quiet and report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+            tell(report.verdict_message.render(lang))
     else:
         write_report(report, form, lang, file)
         _warn(report, lang)
