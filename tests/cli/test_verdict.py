@@ -113,3 +113,22 @@ def test_files_that_gitignore_hides_are_named_where_there_is_no_git(tmp_path: Pa
         assert document["ignored"] == ["build/lib/deep.py", "secret.py"]
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     assert "left out" not in torchferry("scan", tmp_path, "-t", "npu").stdout
+
+
+def test_a_folder_without_a_file_is_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    done = _run(scan.command, tmp_path)
+    assert (done.exit_code, done.stdout.split("\n")[0]) == (
+        0,
+        "Not known for Huawei Ascend: there is no file here that torchferry reads.",
+    )
+    assert json.loads(_run(scan.command, tmp_path, "-f", "json").stdout)["verdict"] == "incomplete"
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert _run(scan.command, tmp_path).stdout.startswith("Ready for")
+
+
+def test_a_quiet_migration_says_what_is_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(BLOCKED)
+    done = torchferry("migrate", tmp_path, "-t", "npu", "--check", "-q")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
+    assert "Blocked on Huawei Ascend" in done.stderr

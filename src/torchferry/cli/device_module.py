@@ -10,6 +10,7 @@ from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import read_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
@@ -67,7 +68,7 @@ def _older_torch(root: Path, listing: Listing) -> Message | None:
         if entry.kind is not Kind.REQUIREMENTS:
             continue
         try:
-            text = (root / entry.path).read_text(encoding="utf-8")
+            text = read_text(root / entry.path)
         except (OSError, UnicodeDecodeError):
             continue
         for found in in_lines(text):
@@ -105,7 +106,7 @@ def _text(root: Path, path: str, written: dict[str, bytes]) -> str:
     data = written.get(path)
     if data is None:
         try:
-            data = (root / path).read_bytes()
+            data = read_regular(root / path)
         except OSError:
             return ""
     return data.decode("utf-8", "replace")

@@ -24,7 +24,7 @@ from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
 from torchferry.rules.analysis import analyse
 
 STYLES = ("native", "portable", "shim")
@@ -124,7 +124,10 @@ def command(
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
-        write_copy(setting.root, out, planned.writes)
+        special = write_copy(setting.root, out, planned.writes)
+        if special:
+            names = printable(", ".join(special[:5]))
+            tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = Written("copy", out)
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
@@ -245,6 +248,8 @@ def _finish(
                 click.echo(line)
         for line in islice(lines, 1) if shown.quiet else lines:
             click.echo(line)
+        if shown.quiet and report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+            tell(report.verdict_message.render(lang))
     else:
         write_report(report, form, lang, file)
         _warn(report, lang)

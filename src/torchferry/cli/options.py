@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -239,10 +240,24 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
     here = Path.cwd()
     named = Path(os.path.abspath(choices.stdin_filename))
     home = here if named.is_relative_to(here) else named.parent
+    if named in (here, home):
+        raise UsageError(
+            say("{path} is a folder", path=choices.stdin_filename),
+            say("name one such as train.py, run.sh or config.yaml"),
+        )
+    if sys.stdin is None:  # it was closed
+        raise UsageError(say("standard input cannot be read: {error}", error=os.strerror(errno.EBADF)))
+    try:
+        text = sys.stdin.buffer.read()
+    except OSError as error:
+        raise UsageError(say("standard input cannot be read: {error}", error=error.strerror)) from None
     with TemporaryDirectory(prefix="torchferry-") as folder:
         copy = Path(folder, named.relative_to(home))
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(sys.stdin.buffer.read())
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(text)
+        except OSError as error:
+            raise UsageError(say("cannot write {path}: {error}", path=copy, error=error.strerror)) from None
         yield choices._replace(paths=(copy,), home=home, copied_to=Path(folder))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
 from torchferry.core.pathmap import PathMap
 
@@ -64,14 +65,14 @@ def find(folder: Path) -> Path | None:
     """Return the nearest settings file: torchferry.toml, or a pyproject.toml with `[tool.torchferry]`.
 
     Raises:
-        UsageError: a folder on the way, or a pyproject.toml, may not be read; it may hold settings.
+        UsageError: a folder on the way, or a pyproject.toml, cannot be read; it may hold settings.
     """
     try:
         return _nearest(folder)
-    except PermissionError as error:
+    except OSError as error:
+        advice = say("run the command in a folder that you may read") if isinstance(error, PermissionError) else None
         raise UsageError(
-            say("{path} cannot be read: {error}", path=error.filename, error=error.strerror),
-            say("run the command in a folder that you may read"),
+            say("{path} cannot be read: {error}", path=error.filename, error=error.strerror), advice
         ) from None
 
 
@@ -81,7 +82,7 @@ def _nearest(folder: Path) -> Path | None:
         if own.is_file():
             return own
         shared = place / "pyproject.toml"
-        if shared.is_file() and "[tool.torchferry" in shared.read_text(encoding="utf-8", errors="replace"):
+        if shared.is_file() and "[tool.torchferry" in read_text(shared, LARGEST_SETTINGS, errors="replace"):
             return shared
         if (place / ".git").exists():
             return None

@@ -31,6 +31,13 @@ FORMS: Mapping[str, str] = {
     "{} elements differ": "{} element differs",
     "{} elements differ, and they must": "{} element differs, and it must",
     "{} failures": "{} failure",
+    "{} more steps": "{} more step",
+    "{} packages of torch's CUDA build; {target} does not need them, leave them out": (
+        "{} package of torch's CUDA build; {target} does not need it, leave it out"
+    ),
+    "{} values of the reference were not compared: the target ends before them": (
+        "{} value of the reference was not compared: the target ends before it"
+    ),
     "{} files": "{} file",
     "{} files are": "{} file is",
     "{} files are as they were": "{} file is as it was",

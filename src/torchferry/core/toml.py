@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from torchferry.core.files import LARGEST_SETTINGS, read_text
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -33,7 +35,7 @@ def load(path: Path) -> dict[str, Any]:
         TOMLDecodeError: the file is not TOML.
         OSError: the file cannot be read.
     """
-    return loads(path.read_text(encoding="utf-8"))
+    return loads(read_text(path, LARGEST_SETTINGS))
 
 
 def load_own(path: Path) -> dict[str, Any]:

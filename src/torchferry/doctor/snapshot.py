@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchferry.core.errors import UsageError
+from torchferry.core.files import read_text
 from torchferry.core.messages import Message, say
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.masking import masked_variables
@@ -83,10 +84,7 @@ def load(path: Path) -> dict[str, Any]:
         UsageError: the file is no snapshot, or not one of this version; it says why.
     """
     try:
-        size = path.stat().st_size
-        if size > _LARGEST:
-            raise _refused(path, say("it has {size} bytes", size=size))
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _LARGEST)
     except OSError as error:
         raise _refused(path, say("{error}", error=error.strerror)) from None
     except UnicodeDecodeError:

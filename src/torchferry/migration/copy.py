@@ -15,12 +15,15 @@ from torchferry.migration.directory import Directory
 from torchferry.migration.transaction import Write
 from torchferry.source.tree import is_control_name
 
+_MOST = 5
+"""Files that an error names."""
 
-def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> None:
+
+def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> list[str]:
     """Copy the tree to `out` and write the rewritten files there.
 
     The copy appears under its name only when it is complete. Links are copied as links; what a link in the tree
-    points to is not.
+    points to is not. Returns what was left out, since it is no file: pipes, sockets and devices.
 
     Raises:
         TorchferryError: `out` exists and is not an empty folder, or it cannot be written.
@@ -35,11 +38,18 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> None:
     except OSError as error:
         raise _unwritable(out, error) from None
     skipped = {os.path.realpath(out), os.path.realpath(partial)}
+    special: list[str] = []
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
-        return {
+        left = {
             name for name in names if is_control_name(name) or os.path.realpath(os.path.join(folder, name)) in skipped
         }
+        for name in names:
+            path = os.path.join(folder, name)
+            if name not in left and _is_special(path):
+                special.append(os.path.relpath(path, root).replace(os.sep, "/"))
+                left.add(name)
+        return left
 
     try:
         shutil.copytree(root, partial, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
@@ -54,10 +64,24 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> None:
         if isinstance(error, (OSError, shutil.Error)):
             raise _unwritable(out, error) from None
         raise
+    return sorted(special)
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path is a pipe, a socket or a device: reading one can wait or go on for ever."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False  # copying says what is wrong
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
 def _unwritable(out: Path, error: OSError) -> TorchferryError:
-    return TorchferryError(say("cannot write the copy {out}: {error}", out=out, error=error.strerror or error))
+    reason = error.strerror
+    if isinstance(error, shutil.Error):  # its argument lists source, target and reason of each file
+        failed = [f"{source}: {why}" for source, _, why in error.args[0]]
+        reason = "; ".join(failed[:_MOST]) + (f" (+{len(failed) - _MOST})" if len(failed) > _MOST else "")
+    return TorchferryError(say("cannot write the copy {out}: {error}", out=out, error=reason or error))
 
 
 def _write(top: Directory, write: Write) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from types import TracebackType
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """Without O_NONBLOCK a named pipe without a writer would be waited for."""
+
+_PART = 1 << 20
+"""Bytes that are read at once."""
 
 
 class WrongKindError(OSError):
@@ -137,10 +141,18 @@ class Directory:
             raise WrongKindError(path)
         return descriptor
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a regular file; raises what `open_file` does."""
+    def read(self, name: str, most: int = -1) -> bytes:
+        """Return the content of a regular file, or its first `most` bytes; raises what `open_file` does."""
         with os.fdopen(self.open_file(name), "rb") as file:
-            return file.read()
+            return file.read(most)
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of a regular file, however large it is; raises what `open_file` does."""
+        found = hashlib.sha256()
+        with os.fdopen(self.open_file(name), "rb") as file:
+            while part := file.read(_PART):
+                found.update(part)
+        return found.hexdigest()
 
     def create(
         self,

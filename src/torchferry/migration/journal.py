@@ -173,7 +173,7 @@ def content_digest(top: Directory, path: str) -> str | None:
             if parent.is_link(name):
                 raise WrongKindError(parent.path / name)
             try:
-                return digest(parent.read(name))
+                return parent.digest(name)
             except WrongKindError:
                 return ""
     except FileNotFoundError:
@@ -266,7 +266,7 @@ _IGNORED = b"*\n"
 def _hide_from_git(control: Directory) -> None:
     """Write `.gitignore`, also over one that a killed run left unfinished."""
     with contextlib.suppress(OSError):
-        if control.read(".gitignore") in (b"", _IGNORED[:1]):
+        if control.read(".gitignore", len(_IGNORED)) in (b"", _IGNORED[:1]):
             control.remove(".gitignore")
     with contextlib.suppress(FileExistsError):
         control.create(".gitignore", _IGNORED)
@@ -277,7 +277,7 @@ def remove_control_folder(top: Directory, control: Directory) -> None:
     if not control.remove_folder(_JOURNALS) or set(control.names()) - {"lock", ".gitignore"}:
         return
     with contextlib.suppress(OSError):
-        if _IGNORED.startswith(control.read(".gitignore")):
+        if _IGNORED.startswith(control.read(".gitignore", len(_IGNORED) + 1)):
             control.remove(".gitignore")
     with contextlib.suppress(OSError):
         control.remove("lock")

@@ -55,4 +55,8 @@ def plan(root: Path, analysis: Analysis) -> Plan:
 
 def _write_protected(root: Path, item: Examined) -> bool:
     """Whether nobody may write the file; root could, but somebody meant it to stay."""
-    return not os.stat(root / item.path).st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    try:
+        mode = os.stat(root / item.path).st_mode
+    except OSError:
+        return False  # it has gone since it was read: who writes finds that, and says it
+    return not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)

@@ -8,6 +8,7 @@ fits neither.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import os
@@ -107,6 +108,8 @@ def _key(folder: Path, create: bool) -> bytes:
 
 def _read_key(place: Directory) -> bytes:
     status = place.status(_KEY)
-    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077 or status.st_size != _SIZE:
+    if not stat.S_ISREG(status.st_mode) or status.st_size != _SIZE:
         raise WrongKindError(place.path / _KEY)
-    return place.read(_KEY)
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise PermissionError(errno.EPERM, "it is another user's, or others can read it", str(place.path / _KEY))
+    return place.read(_KEY, _SIZE)

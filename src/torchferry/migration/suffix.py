@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular, read_text
 from torchferry.core.finding import Edit
 from torchferry.core.messages import say
 from torchferry.migration.suffixed_requirements import requirements_for
@@ -73,7 +74,7 @@ def plan_suffix(root: Path, analysis: Analysis, writes: list[Write], suffix: str
         new = suffixed(path, suffix)
         if (root / new).exists():
             raise TorchferryError(say("`{path}` exists already", path=new), say("remove it or choose another suffix"))
-        data = changed[path].after if path in changed else (root / path).read_bytes()
+        data = changed[path].after if path in changed else read_regular(root / path)
         kind = kind_of(path)
         if kind in (Kind.PYTHON, Kind.NOTEBOOK):
             data = adjuster.python(path, kind, data)
@@ -93,7 +94,7 @@ def _requirements(root: Path, analysis: Analysis, changed: set[str], suffix: str
         if item.kind is not Kind.REQUIREMENTS or item.path in changed or (root / new).exists():
             continue
         try:
-            text = (root / item.path).read_text(encoding="utf-8")
+            text = read_text(root / item.path)
         except (OSError, UnicodeDecodeError):
             continue
         wanted = requirements_for(item.path, text, analysis.findings, target)

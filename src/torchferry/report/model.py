@@ -34,7 +34,7 @@ class Verdict(str, Enum):
     """Something the project needs does not exist on the target."""
 
     INCOMPLETE = "incomplete"
-    """Nothing that was examined blocks, but torchferry failed on a file, so that nobody knows."""
+    """Nothing that was examined blocks, but torchferry failed on a file or found none, so that nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Report:
         """Whether the project can run on the target."""
         if self.blockers:
             return Verdict.BLOCKED
-        if self.failures:
+        if self.failures or not (self.files or self.findings):
             return Verdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings):
             return Verdict.AFTER_WORK
@@ -113,6 +113,8 @@ class Report:
         target, work = self.target_title, self._work_by_grade()
         if self.failures:
             return self._incomplete(work)
+        if self.verdict is Verdict.INCOMPLETE:
+            return say("Not known for {target}: there is no file here that torchferry reads.", target=target)
         if self.verdict is Verdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
         if self.verdict is Verdict.BLOCKED and work is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
+from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
@@ -197,7 +198,7 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
 
 def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Examined, anyhow: bool) -> Examined:
     try:
-        data = item.before if item.before is not None else (request.root / item.path).read_bytes()
+        data = item.before if item.before is not None else read_regular(request.root / item.path)
         document = Document.read(item.path, item.kind, data)
     except (OSError, UndecodableError, NotJsonError):
         return item  # reported already

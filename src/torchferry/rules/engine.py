@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
+from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
@@ -102,7 +103,7 @@ class Engine:
 
     def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> Examined:
         try:
-            data = (self.root / entry.path).read_bytes()
+            data = read_regular(self.root / entry.path)
         except OSError as error:
             return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
         examined = Examined(entry.path, entry.kind)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from torchferry.core.files import read_regular
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
@@ -110,7 +111,7 @@ class _Files:
         self.outlines: dict[str, Outline] = {}
         for path, kind in self.kinds.items():
             try:
-                self._data[path] = (root / path).read_bytes()
+                self._data[path] = read_regular(root / path)
             except OSError:
                 continue
             text = self._data[path]
@@ -208,7 +209,9 @@ def _folder_of(target: str, module: str) -> str:
 
 def _is_copy(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            return all(file.readline().startswith(marked.encode()) for marked in (FIRST, CHECKSUM))
+        lines = read_regular(path).split(b"\n", 2)
     except OSError:
         return False
+    return len(lines) == 3 and all(
+        line.startswith(marked.encode()) for line, marked in zip(lines, (FIRST, CHECKSUM), strict=False)
+    )

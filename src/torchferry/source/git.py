@@ -10,10 +10,16 @@ import os
 import subprocess
 from pathlib import Path
 
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
 _SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 _ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 """Nothing is fetched, not even an object that the repository lacks; and nothing is written, not even git's index."""
+
+SECONDS = 60
+"""How long git may take: a named pipe in place of a file of its own makes it wait for ever."""
 
 
 def is_in_repository(root: Path) -> bool:
@@ -28,6 +34,9 @@ def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None
         root: The folder.
         arguments: The command of git and its arguments.
         reads_contents: Whether this command compares contents of files, for which it would run filters.
+
+    Raises:
+        TorchferryError: git does not end.
     """
     options: list[str] = []
     for name in _own_filters(root) if reads_contents else ():
@@ -49,7 +58,19 @@ def _own_filters(root: Path) -> set[str]:
 def _run(root: Path, *arguments: str) -> str | None:
     command = ["git", *_SAFELY, "-C", os.fspath(root), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, **_ENVIRONMENT})
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            env={**os.environ, **_ENVIRONMENT},
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise TorchferryError(
+            say("git did not end within {seconds} s in {root}", seconds=SECONDS, root=root),
+            say("see whether `git -C {root} status` ends; a pipe in place of a file makes git wait", root=root),
+        ) from None
     except (OSError, subprocess.CalledProcessError):
         return None
     return os.fsdecode(done.stdout)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from torchferry.core.files import read_regular
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, UndecodableError, decode_python
@@ -67,7 +68,7 @@ class Project:
             self._texts.move_to_end(path)
             return self._texts[path]
         try:
-            source: SourceText | None = decode_python((self.root / path).read_bytes())
+            source: SourceText | None = decode_python(read_regular(self.root / path))
         except (OSError, UndecodableError):
             source = None
         self._texts[path] = source
@@ -208,7 +209,7 @@ class Project:
             self._importers = {}
             for path in sorted(self.paths):
                 try:
-                    data = (self.root / path).read_bytes()
+                    data = read_regular(self.root / path)
                 except OSError:
                     continue
                 for word in set(_IMPORTED_WORD.findall(data)):

@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from torchferry.core.errors import TorchferryError
+from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Pattern, is_ignored, parse_gitignore
@@ -191,9 +193,10 @@ class _Walk:
 
     def _gitignore(self, folder: str, prefix: str) -> list[Pattern]:
         try:
-            with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
-                return parse_gitignore(file.read(), prefix)
-        except OSError:
+            return parse_gitignore(read_text(Path(folder, ".gitignore"), LARGEST_SETTINGS, "replace"), prefix)
+        except OSError as error:
+            path = f"{prefix}/.gitignore" if prefix else ".gitignore"
+            self.skipped.append(Skipped(path, say("cannot be read: {error}", error=error.strerror)))
             return []
 
 
@@ -205,7 +208,10 @@ def ignored_by_git(root: Path) -> frozenset[str] | None:
     """Return the paths below `root` that git ignores (folders whole), or None where git cannot say."""
     if not is_in_repository(root):
         return None
-    shown = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    try:
+        shown = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    except TorchferryError:  # it does not end
+        return None
     if shown is None:
         return None
     paths = shown.split("\0")

@@ -16,6 +16,7 @@ from pathlib import Path
 from torchferry.backends import cuda
 from torchferry.backends.cuda import DefaultDevice
 from torchferry.backends.target import Target
+from torchferry.core.files import read_text
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
@@ -98,7 +99,7 @@ def _pinned(root: Path, package: str) -> str:
         try:
             if not file.name.endswith(_PINS) or file.is_symlink() or file.stat().st_size > _LARGEST:
                 continue
-            match = pin.search(file.read_text(encoding="utf-8", errors="replace"))
+            match = pin.search(read_text(file, _LARGEST, errors="replace"))
         except OSError:
             continue
         if match is not None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message, say
 from torchferry.rules.engine import Engine
@@ -91,7 +92,7 @@ def _changed(root: Path, path: str, expected: str) -> Message | None:
     try:
         if not file.resolve().is_relative_to(root.resolve()) or not file.is_file():
             return say("{path} ran and is not here; what the run saw there is left out.", path=path)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest = hashlib.sha256(read_regular(file)).hexdigest()
     except OSError:
         return say("{path} ran and is not here; what the run saw there is left out.", path=path)
     if digest != expected:
@@ -101,7 +102,7 @@ def _changed(root: Path, path: str, expected: str) -> Message | None:
 
 def _text(root: Path, path: str) -> SourceText | None:
     try:
-        return decode_python((root / path).read_bytes())
+        return decode_python(read_regular(root / path))
     except (OSError, UndecodableError):
         return None  # reported already
 

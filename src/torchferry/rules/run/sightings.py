@@ -6,12 +6,14 @@ not exist here; the hash of each file tells whether a line is still the line tha
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 
 LARGEST = 64 * 1024 * 1024
@@ -90,12 +92,11 @@ def read_sightings(file: Path, root: Path, only: tuple[str, ...] = ()) -> Sighti
 
 def _parsed(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
+        data = read_regular(file, LARGEST)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _wrong(file, say("it has more than {limit} bytes", limit=LARGEST)) from None
         raise TorchferryError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None
-    if len(data) > LARGEST:
-        raise _wrong(file, say("it has more than {limit} bytes", limit=LARGEST))
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:

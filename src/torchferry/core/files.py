@@ -1,0 +1,44 @@
+"""Reading files that nobody vouches for: regular ones alone, without waiting, and only so much of them.
+
+A tree can hold a named pipe in place of a file, a link to a device, or a file of many terabytes that takes no room on
+the disk. A plain `open` waits for the first for ever, and reads the others until the memory is full.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+
+LARGEST = 1 << 28
+"""Bytes: far above any file of source, and little enough for the memory."""
+
+LARGEST_SETTINGS = 1 << 22
+"""Bytes: far above any file of settings or patterns."""
+
+
+def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
+    """Return the content of a regular file, also behind a link.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or has more than `limit` bytes (`errno.EFBIG`).
+    """
+    descriptor = os.open(path, _FLAGS)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+    with os.fdopen(descriptor, "rb") as file:
+        data = b"" if status.st_size > limit else file.read(limit + 1)
+    if status.st_size > limit or len(data) > limit:
+        raise OSError(errno.EFBIG, f"has more than {limit} bytes", os.fspath(path))
+    return data
+
+
+def read_text(path: Path, limit: int = LARGEST, errors: str = "strict") -> str:
+    """Return the text of a regular file in UTF-8; raises what `read_regular` does, and UnicodeDecodeError."""
+    text = read_regular(path, limit).decode("utf-8", errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # as Python's text files do
