@@ -67,6 +67,31 @@ BECOMES = {
             return a.to(M.this_device(), non_blocking=True), a.to(M.this_device(0))
         """,
     ),
+    "f-strings that hold nothing but the device": (
+        """
+        import torch
+        import torch.distributed as dist
+
+        def f(x, backend=f"nccl"):
+            dist.init_process_group(backend)
+            if x.device.type == f'cuda':
+                x.to(f"cuda:0")
+            return torch.device(f"cuda")
+        """,
+        """
+        import torch
+        import M
+        import torch.distributed as dist
+
+        def f(x, backend=None):
+            if backend is None:
+                backend = M.collective_backend()
+            dist.init_process_group(backend)
+            if x.device.type == M.accelerator_type():
+                x.to(M.device_string(0))
+            return torch.device(M.device_string())
+        """,
+    ),
     "questions": (
         """
         import torch
