@@ -59,11 +59,13 @@ def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
         text = f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
     else:
         text = asked
-    return _default_edits(context, whole, text) or call_edits(context, whole, text)
+    return call_edits(context, whole, text)
 
 
 def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
-    """Return the edit that puts an expression in the place of a string.
+    """Return the edits that put an expression in the place of a string.
+
+    In the place of a default, they let the function ask when it is called.
 
     Raises:
         ValueError: the string stands where no expression can, or in a form that is not understood.
@@ -72,6 +74,9 @@ def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     written_alone = isinstance(node, ast.Constant) or (isinstance(node, ast.JoinedStr) and len(node.values) == 1)
     if written_alone and not _PLAIN_LITERAL.match(context.file.text(node)):
         raise ValueError("the literal is written in pieces, or with a prefix or an escape")
+    when_called = _default_edits(context, node, text)
+    if when_called:
+        return when_called
     parent = context.file.parents.get(node)
     if isinstance(parent, ast.MatchValue) or (
         isinstance(parent, ast.Subscript) and last_name(parent.value) == "Literal"
@@ -139,7 +144,7 @@ def asked_when_run(
 ) -> Finding:
     """Build the finding that puts a portable expression in the place of a string; by hand where it cannot stand."""
     try:
-        edits = _default_edits(context, node, use) or call_edits(context, node, use)
+        edits = call_edits(context, node, use)
     except ValueError:
         edits, grade = [], Grade.MANUAL
     return rule.finding(context, literal_span(context, node), message, grade, edits, imports=portable_imports(context))
