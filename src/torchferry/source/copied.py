@@ -42,8 +42,8 @@ class Placement(NamedTuple):
     Attributes:
         of_file: For each file that may need them, its place.
         copies: The copies that are there already.
-        unreachable: Files that are both started and imported, by themselves or as a part of a package, from folders that
-            have no module in common.
+        unreachable: Files that are both started and imported, by themselves or as a part of a package, from folders
+            that have no module in common.
     """
 
     of_file: Mapping[str, Place]
