@@ -30,6 +30,11 @@ STAYS = {
     "a pattern, where only a literal can stand": (
         'import torch\n\ndef f(d: torch.device):\n    match d.type:\n        case "cuda":\n            return 1\n'
     ),
+    "one of the values of a type, where only literals can stand": (
+        "from typing import Literal, Optional\n\nimport torch.distributed as dist\n\n\n"
+        'def f(backend: Literal["gloo", "nccl"], place: Optional[Literal["cpu", "cuda"]] = None):\n'
+        "    dist.init_process_group(backend)\n"
+    ),
     "types of tensors, which have no portable name": "import torch\n\nx = torch.cuda.FloatTensor(3)\n",
     "a variable that CUDA alone reads": 'import os\n\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
     "a branch beside those of another vendor, whichever is the target": (

@@ -77,10 +77,7 @@ def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
     when_called = _default_edits(context, node, text)
     if when_called:
         return when_called
-    parent = context.file.parents.get(node)
-    if isinstance(parent, ast.MatchValue) or (
-        isinstance(parent, ast.Subscript) and last_name(parent.value) == "Literal"
-    ):
+    if _only_literals_stand(context, node):
         raise ValueError("only a literal can stand here")
     written = quoted_for(context, node, text)
     if written is None:
@@ -214,6 +211,16 @@ def is_load_location(context: PythonContext, node: ast.expr) -> bool:
     if isinstance(given, ast.keyword):
         return given.arg == "map_location"
     return isinstance(given, ast.Call) and given.args[1:2] == [child] and last_name(given.func) == "load"
+
+
+def _only_literals_stand(context: PythonContext, node: ast.expr) -> bool:
+    """Whether a string is a pattern, or one of the values of a type: `Literal["gloo", "nccl"]`."""
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.MatchValue):
+        return True
+    if isinstance(parent, ast.Tuple):
+        parent = context.file.parents.get(parent)
+    return isinstance(parent, ast.Subscript) and last_name(parent.value) == "Literal"
 
 
 def _whole_literal(context: PythonContext, node: ast.expr) -> ast.expr:
