@@ -216,6 +216,28 @@ def test_the_file_grows_with_the_code_and_goes_with_undo(tmp_path: Path) -> None
     assert files(tmp_path) == before
 
 
+def test_a_file_that_has_two_names_is_written_once(tmp_path: Path) -> None:
+    """A program in a package's folder imports it as its neighbour, the others as a part of the package."""
+    write(
+        tmp_path,
+        {
+            "kit/__init__.py": "",
+            "kit/run.py": "import torch\nimport net\n\nif __name__ == '__main__':\n    print(torch.ones(1).cuda())\n",
+            "kit/net.py": "import torch\n\n\ndef clear():\n    torch.cuda.empty_cache()\n",
+            "kit/memory.py": "import torch\n\n\ndef wait():\n    torch.cuda.synchronize()\n",
+            "train.py": "import kit.memory\n\nif __name__ == '__main__':\n    kit.memory.wait()\n",
+        },
+    )
+    before = files(tmp_path)
+    portable(tmp_path)
+    after = files(tmp_path)
+    assert "import device_utils\n" in after["kit/net.py"]
+    assert "from kit import device_utils\n" in after["kit/memory.py"]
+    assert "# torchferry-names: empty_cache synchronize this_device\n" in after["kit/device_utils.py"]
+    torchferry("undo", ".", folder=tmp_path)
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("present", "told"),
     [

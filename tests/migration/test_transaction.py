@@ -48,6 +48,16 @@ def test_applied_and_undone_to_the_byte_mode_and_time(tmp_path: Path) -> None:
     assert not (tmp_path / ".torchferry").exists()
 
 
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    """A journal with a path twice could not be taken back, so none is written."""
+    build(tmp_path)
+    before = snapshot(tmp_path)
+    twice = [Write("pkg/new.py", None, b"one\n"), Write("pkg/new.py", None, b"two\n")]
+    with exclusive(tmp_path) as tree, pytest.raises(ValueError, match="written twice"):
+        apply(tree, twice, "npu")
+    assert snapshot(tmp_path) == before
+
+
 STEPS = ("replace", "fsync", "unlink", "write", "mkdir", "fchmod", "rmdir", "link", "ftruncate", "utime")
 """What changes something on the disk; opening a new file does too. A process can be killed before each."""
 

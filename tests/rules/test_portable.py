@@ -30,6 +30,11 @@ STAYS = {
     "a pattern, where only a literal can stand": (
         'import torch\n\ndef f(d: torch.device):\n    match d.type:\n        case "cuda":\n            return 1\n'
     ),
+    "one of the values of a type, where only literals can stand": (
+        "from typing import Literal, Optional\n\nimport torch.distributed as dist\n\n\n"
+        'def f(backend: Literal["gloo", "nccl"], place: Optional[Literal["cpu", "cuda"]] = None):\n'
+        "    dist.init_process_group(backend)\n"
+    ),
     "types of tensors, which have no portable name": "import torch\n\nx = torch.cuda.FloatTensor(3)\n",
     "a variable that CUDA alone reads": 'import os\n\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
     "a branch beside those of another vendor, whichever is the target": (
@@ -65,6 +70,31 @@ BECOMES = {
             c = a.to(M.device_string(rank)).to(M.device_string(rank))
             a.to(M.this_device()), a.to(M.this_device(rank))
             return a.to(M.this_device(), non_blocking=True), a.to(M.this_device(0))
+        """,
+    ),
+    "f-strings that hold nothing but the device": (
+        """
+        import torch
+        import torch.distributed as dist
+
+        def f(x, backend=f"nccl"):
+            dist.init_process_group(backend)
+            if x.device.type == f'cuda':
+                x.to(f"cuda:0")
+            return torch.device(f"cuda")
+        """,
+        """
+        import torch
+        import M
+        import torch.distributed as dist
+
+        def f(x, backend=None):
+            if backend is None:
+                backend = M.collective_backend()
+            dist.init_process_group(backend)
+            if x.device.type == M.accelerator_type():
+                x.to(M.device_string(0))
+            return torch.device(M.device_string())
         """,
     ),
     "questions": (

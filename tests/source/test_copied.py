@@ -59,6 +59,13 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[str, str]]]] = {
         {"app/__init__.py": "", "app/run.py": f"import net\n{MAIN}", "app/net.py": "d = 'cuda'\n"},
         {"app/run.py": ("app/device_utils.py", "device_utils"), "app/net.py": ("app/device_utils.py", "device_utils")},
     ),
+    "a program in a package that nobody imports": (
+        {"tools/__init__.py": "", "tools/train.py": MAIN, "kit/__init__.py": "", "kit/a.py": "d = 'cuda'\n"},
+        {
+            "tools/train.py": ("tools/device_utils.py", "device_utils"),
+            "kit/a.py": ("kit/device_utils.py", "kit.device_utils"),
+        },
+    ),
     "a program that is run as a module": (
         {"app/__init__.py": "", "app/run.py": f"from .net import d\n{MAIN}", "app/net.py": "d = 'cuda'\n"},
         {
@@ -120,3 +127,18 @@ def test_a_file_that_no_path_serves_is_named(tmp_path: Path) -> None:
 )
 def test_the_names_that_a_file_takes(text: str, names: set[str]) -> None:
     assert names_used(text, "kit.device_utils") == names
+
+
+def test_a_self_test_in_a_package_is_no_program_of_its_own(tmp_path: Path) -> None:
+    """Users import the module as they import its neighbours; started by its path, it needs the package's folder."""
+    files = {
+        "kit/__init__.py": "from kit.net import Net\n",
+        "kit/net.py": "d = 'cuda'\n",
+        "kit/guided.py": f"d = 'cuda'\n{MAIN}",
+    }
+    (tmp_path / "kit").mkdir()
+    for path, text in files.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    placement = place_module(tmp_path, list_files(tmp_path), [b"cuda"], "device_utils.py")
+    assert set(placement.of_file.values()) == {("kit/device_utils.py", "kit.device_utils")}
+    assert placement.unreachable == ("kit/guided.py",)

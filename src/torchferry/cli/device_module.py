@@ -16,7 +16,7 @@ from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
 from torchferry.rules.kept import STEMS
-from torchferry.source.copied import Place, Placement, place_module
+from torchferry.source.copied import Placement, place_module
 from torchferry.source.kinds import Kind
 from torchferry.source.portable_uses import EVERY, names_used
 from torchferry.source.requirements import in_lines
@@ -89,14 +89,10 @@ def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
         TorchferryError: a file stands there that torchferry did not write, or one that lacks a name was edited.
     """
     written = {write.path: write.after for write in planned.writes}
-    added: list[Write] = []
-    for place in sorted(set(placement.of_file.values())):
-        used: set[str] = set()
-        for path, of_file in placement.of_file.items():
-            if of_file == place:
-                used |= names_used(_text(root, path, written), place.module)
-        if used:
-            added += _module_file(root, place, used)
+    used: dict[str, set[str]] = {}  # one file may be imported under two names: beside it, and as a part of its package
+    for path, place in placement.of_file.items():
+        used.setdefault(place.path, set()).update(names_used(_text(root, path, written), place.module))
+    added = [write for path in sorted(used) for write in _module_file(root, path, used[path])]
     if not added:
         return planned
     return planned._replace(writes=sorted([*planned.writes, *added], key=lambda write: write.path))
@@ -112,17 +108,17 @@ def _text(root: Path, path: str, written: dict[str, bytes]) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
+def _module_file(root: Path, place: str, used: set[str]) -> Iterator[Write]:
     """Yield the write of one file, if it is new or lacks a name."""
     from torchferry.device.one_file import untouched
     from torchferry.device.small_file import offered, small_file
 
     used = set(offered()) if EVERY in used else used & offered()
-    path = root / place.path
+    path = root / place
     if not used:
         return
     if not path.exists() and not path.is_symlink():
-        yield Write(place.path, None, small_file(used).encode())
+        yield Write(place, None, small_file(used).encode())
         return
     if path.is_symlink() or not path.is_file():
         raise TorchferryError(say("{path} is not a file", path=path))
@@ -148,7 +144,7 @@ def _module_file(root: Path, place: Place, used: set[str]) -> Iterator[Write]:
             ),
             say("keep your changes in another file, remove this one and migrate again"),
         )
-    yield Write(place.path, data, small_file(used | there & offered()).encode())
+    yield Write(place, data, small_file(used | there & offered()).encode())
 
 
 def _listed(text: str) -> set[str]:
@@ -160,8 +156,8 @@ def placement_remarks(placement: Placement) -> Iterator[Message]:
     """Yield what there is to know about programs that cannot find the file as they are started."""
     for path in placement.unreachable:
         yield say(
-            "`{path}` is started as a program and imported from another folder; start it as a module (`python -m`), or "
-            "put that folder on Python's path, since it imports `{module}`.",
+            "`{path}` is started as a program, and it or its package is imported from another folder; start it as a "
+            "module (`python -m`), or put that folder on Python's path, since it imports `{module}`.",
             path=path,
             module=placement.of_file[path].module,
         )

@@ -198,6 +198,8 @@ def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
         TorchferryError: the disk is full or a file may not be written; everything was taken back.
     """
     planned = list(writes)
+    if len({write.path for write in planned}) != len(planned):
+        raise ValueError("a path is to be written twice")  # no journal could take such a migration back
     for write in planned:
         refuse_path(write.path, say("the migration"))
     expected = {write.path: None if write.before is None else digest(write.before) for write in planned}

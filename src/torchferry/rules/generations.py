@@ -22,8 +22,10 @@ _ASKED = {
     NAME: say("the name of the card"),
 }
 _OF_FIELDS = {"major": CAPABILITY, "minor": CAPABILITY, "name": NAME}
-_STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple)
+_STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple, ast.FormattedValue, ast.JoinedStr)
 _NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
+_CONVERSIONS = _NUMBERS | {"str", "parse", "parse_version", "Version", "LooseVersion", "StrictVersion"}
+"""Functions whose result says the same as their argument: `version.parse(f"{major}.{minor}")`."""
 _DEPTH = 3
 """How many names are followed from one to the next."""
 
@@ -76,6 +78,8 @@ def _reading(context: PythonContext, reference: Reference, value: ast.expr, aske
         calculation = calculation or _calculation(context, held)
     for part in _parts(context, value):
         comparison = comparison or _comparison(context, part)
+    for made in _made_of(context, value):
+        comparison = comparison or _comparison(context, made)
     return Reading(reference, value, asked, comparison, calculation)
 
 
@@ -96,6 +100,21 @@ def _parts(context: PythonContext, value: ast.expr) -> Iterator[ast.expr]:
                 if isinstance(name, ast.Name):
                     scope = context.names.variable_scope(name.id, context.file.scope(name))
                     yield from context.names.uses(name.id, scope) if scope is not None else ()
+
+
+def _made_of(context: PythonContext, value: ast.expr) -> Iterator[ast.expr]:
+    """Yield the uses of what is calculated or written from a value: `sm = major * 10 + minor`."""
+    for held in [*_held(context, value), *_parts(context, value)]:
+        whole: ast.expr = held
+        above = context.file.parents.get(whole)
+        while isinstance(above, _STEPS):
+            if isinstance(above, ast.Call) and (whole is above.func or last_name(above.func) not in _CONVERSIONS):
+                break
+            whole, above = above, context.file.parents.get(above)
+        if whole is not held:
+            for use in _held(context, whole):
+                if use is not whole:
+                    yield use
 
 
 def _comparison(context: PythonContext, value: ast.expr) -> ast.Compare | None:

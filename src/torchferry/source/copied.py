@@ -43,7 +43,8 @@ class Placement(NamedTuple):
     Attributes:
         of_file: For each file that may need them, its place.
         copies: The copies that are there already.
-        unreachable: Files that are both started and imported, from folders that have no module in common.
+        unreachable: Files that are both started and imported, by themselves or as a part of a package, from folders
+            that have no module in common.
     """
 
     of_file: Mapping[str, Place]
@@ -157,7 +158,7 @@ class _Files:
         own, package = path.rpartition("/")[0], self.package_root(path)
         started = self.kinds[path] is Kind.NOTEBOOK or self.outlines[path].is_program
         imported = self.imported_from.get(path, set())
-        if package != own and not started:
+        if package != own and (not started or self._is_library(path, package)):
             imported = imported | {package}
         if imported and not started:
             return _Roots(frozenset(imported), False)
@@ -170,6 +171,18 @@ class _Files:
             return _Roots(frozenset(as_program), False)
         both = imported & as_program
         return _Roots(frozenset(both or imported), not both)
+
+    def _is_library(self, path: str, package: str) -> bool:
+        """Whether a file with a program's part lies among modules that others import from their package's folder.
+
+        Its program's part is a self-test then, and users import the file as they import its neighbours. A file that
+        imports modules by its own folder or by another one says itself how it is started.
+        """
+        if self.imports.get(path) or path in self.relative:
+            return False
+        top = path.removeprefix(f"{package}/" if package else "").partition("/")[0]
+        below = f"{package}/{top}/" if package else f"{top}/"
+        return any(package in folders and target.startswith(below) for target, folders in self.imported_from.items())
 
     def place(self, folder: str, covered: list[str], copies: tuple[str, ...], name: str) -> tuple[Place, list[str]]:
         """Choose a place below a folder that is on the path of some files; return the files that it serves."""

@@ -3,7 +3,8 @@
 It does not build, or builds and does not run. What is to be done about each on the target is in its table: another
 distribution, another way, or nothing. A requirement is never taken out without being asked; a plain change of name is
 applied with `--unsafe-fixes`. The parts of torch's CUDA build that one file lists (`cudatoolkit`, `nvidia-cublas-cu12`,
-as a frozen environment has dozens of them) are one decision: leave them all out.
+as a frozen environment has dozens of them) are one decision: leave them all out. A pinned `triton` beside them came along
+with torch; `CMP102` speaks of kernels that the project itself writes in Triton.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class CudaRequirement(Rule):
 
 它无法构建，或构建后不能运行。每个软件包在目标平台上如何处理见其表：换一个发行包、换一种做法，或不用。
 依赖不会未经询问就被删除；单纯的改名用 `--unsafe-fixes` 应用。同一文件列出的 torch CUDA 构建的各个部分
-（`cudatoolkit`、`nvidia-cublas-cu12` 等，冻结的环境中可达数十项）合为一个决定：全部去掉。
+（`cudatoolkit`、`nvidia-cublas-cu12` 等，冻结的环境中可达数十项）合为一个决定：全部去掉。与它们一同固定版本的 `triton`
+随 torch 而来；项目自己用 Triton 编写的核函数见 `CMP102`。
 """
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
@@ -46,6 +48,10 @@ class CudaRequirement(Rule):
         others: list[Requirement] = []
         for found in requirements_of(context):
             (parts if _is_part_of_build(found, context.kind) else others).append(found)
+        if len({part.name for part in parts if LIBRARY_WHEEL.match(part.name)}) > 1:
+            came_along = [found for found in others if found.name == "triton" and found.specifier.startswith("==")]
+            others = [found for found in others if found not in came_along]
+            parts = sorted([*parts, *came_along], key=lambda part: part.start)
         yield from self._parts(context, parts)
         for found in others:
             name = known_package(found.name, context.kind)

@@ -83,7 +83,9 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
 
 
 def _is_device_fstring(joined: ast.JoinedStr) -> bool:
-    """Whether an f-string is a device string as a whole: `f"cuda:{rank}"`, not `f"cuda {version}"`."""
+    """Whether an f-string is a device string as a whole: `f"cuda:{rank}"`, `f"cuda:0"`, not `f"cuda {version}"`."""
+    if len(joined.values) == 1:
+        return isinstance(joined.values[0], ast.Constant)
     literal = "".join(
         value.value for value in joined.values if isinstance(value, ast.Constant) and isinstance(value.value, str)
     )

@@ -12,7 +12,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.syntax import last_name
 
-_PLAIN_LITERAL = re.compile(r"[rRuU]?([\"'])[^\"'\\]*\1\Z")
+_PLAIN_LITERAL = re.compile(r"(?:[rRuUfF]|[rR][fF]|[fF][rR])?([\"'])[^\"'\\]*\1\Z")
 _FIRST_ARGUMENT = frozenset({"startswith", "autocast", "GradScaler", "get_autocast_dtype", "is_autocast_enabled"})
 """Functions whose first argument asks for the type of an accelerator, or names it where the CPU is not meant."""
 
@@ -59,21 +59,25 @@ def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
         text = f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
     else:
         text = asked
-    return default_edits(context, whole, text) or call_edits(context, whole, text)
+    return call_edits(context, whole, text)
 
 
 def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:
-    """Return the edit that puts an expression in the place of a string.
+    """Return the edits that put an expression in the place of a string.
+
+    In the place of a default, they let the function ask when it is called.
 
     Raises:
         ValueError: the string stands where no expression can, or in a form that is not understood.
     """
-    if isinstance(node, ast.Constant) and not _PLAIN_LITERAL.match(context.file.text(node)):
+    node = _whole_literal(context, node)
+    written_alone = isinstance(node, ast.Constant) or (isinstance(node, ast.JoinedStr) and len(node.values) == 1)
+    if written_alone and not _PLAIN_LITERAL.match(context.file.text(node)):
         raise ValueError("the literal is written in pieces, or with a prefix or an escape")
-    parent = context.file.parents.get(node)
-    if isinstance(parent, ast.MatchValue) or (
-        isinstance(parent, ast.Subscript) and last_name(parent.value) == "Literal"
-    ):
+    when_called = default_edits(context, node, text)
+    if when_called:
+        return when_called
+    if _only_literals_stand(context, node):
         raise ValueError("only a literal can stand here")
     written = quoted_for(context, node, text)
     if written is None:
@@ -209,7 +213,23 @@ def is_load_location(context: PythonContext, node: ast.expr) -> bool:
     return isinstance(given, ast.Call) and given.args[1:2] == [child] and last_name(given.func) == "load"
 
 
-def _is_added_to(context: PythonContext, node: ast.Constant) -> bool:
+def _only_literals_stand(context: PythonContext, node: ast.expr) -> bool:
+    """Whether a string is a pattern, or one of the values of a type: `Literal["gloo", "nccl"]`."""
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.MatchValue):
+        return True
+    if isinstance(parent, ast.Tuple):
+        parent = context.file.parents.get(parent)
+    return isinstance(parent, ast.Subscript) and last_name(parent.value) == "Literal"
+
+
+def _whole_literal(context: PythonContext, node: ast.expr) -> ast.expr:
+    """Return the literal that a string is: the f-string around it where that holds nothing else (`f"cuda"`)."""
+    joined = context.file.parents.get(node)
+    return joined if isinstance(joined, ast.JoinedStr) and joined.values == [node] else node
+
+
+def _is_added_to(context: PythonContext, node: ast.expr) -> bool:
     parent = context.file.parents.get(node)
     return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node
 
@@ -222,8 +242,9 @@ def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, s
     """
     value = str(node.value)
     kind, _, index = value.partition(":")
+    whole = _whole_literal(context, node)
     joined = context.file.fstring_of(node)
-    if joined is not None and node in joined.values:
+    if joined is not None and joined is not whole and node in joined.values:
         if value != f"{cuda.DEVICE_TYPE}:" or len(joined.values) != 2:
             raise ValueError("an f-string of another form")
         part = joined.values[1]
@@ -233,17 +254,17 @@ def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, s
     if kind != cuda.DEVICE_TYPE:
         raise ValueError("a list of devices")
     if not index and ":" not in value:
-        return node, ""
+        return whole, ""
     if index.isdigit():
-        return node, str(int(index))
-    parent = context.file.parents.get(node)
+        return whole, str(int(index))
+    parent = context.file.parents.get(whole)
     if index in ("%d", "%s", "%i") and isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod):
         right = parent.right
         if isinstance(right, ast.Tuple) and len(right.elts) == 1:
             right = right.elts[0]
         if not isinstance(right, (ast.Tuple, ast.Dict)):
             return parent, context.file.text(right)
-    if index == "" and isinstance(parent, ast.BinOp) and _is_added_to(context, node):
+    if index == "" and isinstance(parent, ast.BinOp) and _is_added_to(context, whole):
         right = parent.right
         if isinstance(right, ast.Call) and last_name(right.func) == "str" and len(right.args) == 1:
             return parent, context.file.text(right.args[0])
