@@ -470,6 +470,12 @@ def portable_mixed_precision() -> Any:
 
 
 @case
+def portable_memory_format() -> Any:
+    images = torch.ones(2, 3, 4, 4).to(module.this_device(), memory_format=module.channels_last)
+    return [str(module.channels_last), str(module.channels_last_3d), float(images.sum())]
+
+
+@case
 def portable_profile() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -189,6 +189,10 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "": ["torch.float16", "torch.float16", "torch.float32", "torch.float32"],
         "cpu": ["torch.float32", "torch.float32", "torch.float32", "torch.float32"],
     },
+    "portable_memory_format": {
+        "": ["torch.channels_last", "torch.channels_last_3d", 96.0],
+        "npu": ["torch.contiguous_format", "torch.contiguous_format", 96.0],
+    },
     "portable_profile": {
         "cpu": "self_cpu_time_total",
         "gcu": "self_gcu_time_total",

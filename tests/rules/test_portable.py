@@ -162,6 +162,23 @@ BECOMES = {
             pass
         """,
     ),
+    "a memory format that one plugin refuses": (
+        """
+        import torch
+        from torch import channels_last_3d
+
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=channels_last_3d)
+        """,
+        """
+        import torch
+        import M
+        from M import channels_last_3d
+
+        model = model.to(memory_format=M.channels_last)
+        x = x.contiguous(memory_format=channels_last_3d)
+        """,
+    ),
     "torch's own names for every accelerator, which finds no plugin that is not imported": (
         """
         import torch
@@ -555,3 +572,14 @@ def test_torch_alone_is_refused_where_it_would_take_the_cpu(target: str, reason:
     refused = AcceleratorTarget(choice.backend, choice.version).refusal()
     assert refused is not None
     assert reason in refused.render("en")
+
+
+def test_torch_alone_says_what_it_has_no_word_for() -> None:
+    """What the vendor writes otherwise, and a portable name serves, is not passed over in silence."""
+    target = AcceleratorTarget(backends.load("npu"))
+    for name in ("torch.channels_last", "torch.distributed.is_nccl_available", "torch.profiler.ProfilerActivity.CUDA"):
+        row = target.api(name)
+        assert row.status == "missing"
+        assert "`--device-module file` has" in row.note
+    assert target.api("torch.backends.cuda.matmul.allow_tf32").status == "same"
+    assert AcceleratorTarget(backends.load("musa")).api("torch.channels_last").status == "unknown"

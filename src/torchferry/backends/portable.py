@@ -29,6 +29,8 @@ _BESIDE = {
     "torch.amp.autocast_mode.autocast": "autocast_on",
     "torch.amp.GradScaler": "scaler_on",
     "torch.amp.grad_scaler.GradScaler": "scaler_on",
+    "torch.channels_last": "channels_last",
+    "torch.channels_last_3d": "channels_last_3d",
     "torch.accelerator.current_accelerator": "this_device",
     "torch.accelerator.current_device_idx": "current_device",
     "torch.accelerator.current_device_index": "current_device",
@@ -120,6 +122,12 @@ class PortableTarget(Target):
         """The modules of torch, outside `torch.cuda`, that have a name with a portable one."""
         owners = {name.rpartition(".")[0] for name in _BESIDE if not name.startswith(cuda.NAMESPACE)}
         return (*sorted(owners - {"torch"}), "import autocast")
+
+    @cached_property
+    def replaced_names(self) -> tuple[str, ...]:
+        """The names of `torch` itself, but for `autocast`, that have a portable one, whatever the vendor."""
+        names = (name.removeprefix("torch.") for name in _BESIDE if name.count(".") == 1)
+        return tuple(sorted(name for name in names if name != "autocast"))
 
     def _api(self, name: str) -> Row:
         use = portable_name(name)

@@ -64,6 +64,7 @@ class Facts(NamedTuple):
         profiler_sort_key: Column of the profiler's table, without `_total`.
         visible_devices: Environment variable that chooses the cards of a process.
         allocator_variable: Environment variable with the settings of the allocator.
+        refuses_channels_last: Whether the plugin raises where that memory format is asked for.
         deterministic_variable: `NAME=VALUE` that deterministic kernels need in the environment.
     """
 
@@ -90,6 +91,7 @@ class Facts(NamedTuple):
     profiler_sort_key: str | None = None
     visible_devices: str | None = None
     allocator_variable: str | None = None
+    refuses_channels_last: bool = False
     deterministic_variable: str = ""
 
     def name_of(self, name: str) -> Name:

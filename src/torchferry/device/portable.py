@@ -319,6 +319,8 @@ def __getattr__(name: str) -> Any:
         return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
     if name == "amp":
         return _Amp()
+    if name in ("channels_last", "channels_last_3d"):  # changes no result, so a plugin that refuses it need not have it
+        return torch.contiguous_format if chosen_kind().refuses_channels_last else getattr(torch, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,6 +14,10 @@ from torchferry.core.messages import Bilingual
 from torchferry.device.facts import DtypeFact, Facts, Name
 
 
+_FORMAT = "torch.channels_last"
+"""A vendor whose table writes another format in its place refuses it."""
+
+
 @lru_cache(maxsize=1)
 def portable_names() -> Mapping[str, str]:
     """Return the names of `torch.cuda` that every device is asked for, and what happens where a plugin lacks one."""
@@ -125,6 +129,7 @@ def _facts(backend: type[Backend]) -> Facts:
         profiler_sort_key=_text(backend.PROFILER_SORT_KEY),
         visible_devices=_text(backend.VISIBLE_DEVICES),
         allocator_variable=_variable(target.row("env", "PYTORCH_CUDA_ALLOC_CONF")),
+        refuses_channels_last=target.api(_FORMAT).use not in ("", _FORMAT),
     )
 
 

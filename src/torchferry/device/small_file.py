@@ -40,7 +40,7 @@ _MODULES = (
 )
 """The modules that definitions are taken from, in the order in which they stand in the file."""
 
-_SWITCHED = {"profile", "schedule", "tensorboard_trace_handler", "amp"}
+_SWITCHED = {"profile", "schedule", "tensorboard_trace_handler", "amp", "channels_last", "channels_last_3d"}
 """Portable names that `__getattr__` knows beside those of the table."""
 
 _NOT_TAKEN = frozenset({"_refuse_redirect"})

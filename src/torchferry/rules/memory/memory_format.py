@@ -6,7 +6,6 @@ raises where this format is asked for. The usual format takes its place, and res
 
 from __future__ import annotations
 
-from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.rules.base import Options
 from torchferry.rules.references import ReferenceRule
@@ -30,4 +29,4 @@ class MemoryFormat(ReferenceRule):
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing on a target that is not known to refuse the format."""
         row = target.api(_FORMAT)
-        return self.WORDS if row.status in REWRITTEN and row.use != _FORMAT else ()
+        return () if row.status == "unknown" or row.use == _FORMAT else self.WORDS
