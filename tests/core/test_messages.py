@@ -62,11 +62,6 @@ NEUTRAL = {
     "processes that ended without their counts: {count}",
     "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
     "{count} on the PCI bus: {names}",
-    "What would change: {count}",
-    "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
-    "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses "
-    "CUDA's streams and kernels (uses: {count}; lines: {lines})",
-    "{count} ({names})",
     "{count} rewritten by your table",
     "{count} would be written",
     "{count} written",

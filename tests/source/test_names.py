@@ -82,3 +82,30 @@ def test_any_source_that_parses_is_resolved(text: str) -> None:
     except (SyntaxError, ValueError):
         return
     resolved(source)
+
+
+REACHING = [
+    ("t = 1\nuse(t)\nt = 2", [1]),
+    ("t = 1\nt = 2\nuse(t)", [2]),
+    ("t = 1\nt = 2; use(t)", [2]),
+    ("t = 1\nt = f(t)", [1]),
+    ("t = 1\nif c:\n    t = 3\nuse(t)", [1, 3]),
+    ("if c:\n    t = 2\nelse:\n    use(t)\n    t = 5", [2, 5]),
+    ("t = 1\nfor i in x:\n    use(t)\n    t = 4", [1, 4]),
+    ("for i in x:\n    t = 2\n    use(t)\n    t = 4", [2]),
+    ("t = 1\nwhile use(t):\n    t = 3", [1, 3]),
+    ("try:\n    t = 2\nexcept E:\n    t = 4\nuse(t)", [2, 4]),
+    ("t = 1\ntry:\n    t = 3\nfinally:\n    use(t)", [1, 3]),
+    ("t = 1\nuse((t := 2), t)", [1, 2]),
+    ("t = 1\ndef f():\n    return use(t)\nt = 4", [1, 4]),
+    ("t = 1\ndef f():\n    global t\n    t = 4\nuse(t)\nt = 6", [1, 4, 6]),
+    ("t = 1\nfor i in x:\n    def f(a=t):\n        pass\n    t = 5", [1, 5]),
+    ("t: int\nt = 2\nwith a as t:\n    use(t)\ndel t", [2, 3]),
+]
+
+
+@pytest.mark.parametrize(("text", "lines"), REACHING)
+def test_reaching_bindings(text: str, lines: list[int]) -> None:
+    names = Names(PythonFile("a.py", SourceText(text)))
+    use = [node for node in names.file.names["t"] if isinstance(node.ctx, ast.Load)][-1]
+    assert sorted(binding.lineno for binding in names.reaching_bindings(use)) == lines

@@ -63,6 +63,63 @@ class Names:
         scope = self.variable_scope(name.id, self.file.scope(name))
         return [] if scope is None else self._scopes(name.id)[scope]
 
+    def reaching_bindings(self, name: ast.Name) -> list[ast.AST]:
+        """Return the bindings whose value `name` may have where it stands; all of them where that cannot be told.
+
+        In `t = first(); use(t); t = second()` it is the first one. An assignment that always runs before the use ends
+        those before it; those behind the use come back only through a loop that does not run it again.
+        """
+        found = self.bindings(name)
+        scope = self.file.scope(name)
+        if len(found) < 2 or any(self.file.scope(binding) is not scope for binding in found):
+            return found  # a use in an inner function, and what `global` binds, may run at any time
+        use = self.file.statement(name)
+        blocks = self._blocks(use)
+        ending = [
+            statement
+            for statement in map(self.file.statement, found)
+            if isinstance(statement, (ast.Assign, ast.AnnAssign))
+            and (statement.value is not None and _place(statement) < _place(use))
+            and self._block(statement) in blocks
+        ]
+        if not ending:
+            return found
+        latest = max(ending, key=_place)
+        again = self._loops(use) - self._loops(latest)
+        return [
+            binding
+            for binding in found
+            if _place(latest) <= _place(self.file.statement(binding)) < _place(use)
+            or (self.file.statement(binding) is use and isinstance(self.file.parents[binding], ast.NamedExpr))
+            or self._loops(self.file.statement(binding)) & again
+        ]
+
+    def _block(self, statement: ast.stmt) -> tuple[ast.AST, str]:
+        """Return the node that holds a statement, and the name of its list of statements that does."""
+        parent = self.file.parents[statement]
+        lists = ((field, value) for field, value in ast.iter_fields(parent) if isinstance(value, list))
+        return parent, next(field for field, value in lists if any(child is statement for child in value))
+
+    def _blocks(self, statement: ast.stmt) -> set[tuple[ast.AST, str]]:
+        """Return the blocks around a statement in its own function, class or module."""
+        found = set()
+        while True:
+            found.add(self._block(statement))
+            parent = self.file.parents[statement]
+            if isinstance(parent, (*DEFINITIONS, ast.Module)):
+                return found
+            statement = self.file.statement(parent)
+
+    def _loops(self, statement: ast.stmt) -> set[ast.AST]:
+        """Return the loops around a statement in its own function, class or module, itself included."""
+        found: set[ast.AST] = set()
+        node: ast.AST | None = statement
+        while node is not None and (node is statement or not isinstance(node, DEFINITIONS)):
+            if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+                found.add(node)
+            node = self.file.parents.get(node)
+        return found
+
     def module_bindings(self, identifier: str) -> list[ast.AST]:
         """Return the nodes that bind `identifier` in the module's own scope."""
         return self._scopes(identifier).get(self.file.tree, [])
@@ -240,6 +297,14 @@ class Names:
         else:
             return None
         return target if isinstance(target, ast.Name) else None
+
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+"""Statements with a body that is a scope of its own."""
+
+
+def _place(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
 
 
 def _position(reference: Reference) -> tuple[int, int]:

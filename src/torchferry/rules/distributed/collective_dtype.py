@@ -92,7 +92,7 @@ def _values(context: PythonContext, expression: ast.expr) -> list[ast.expr]:
     """Return every expression that `expression` may stand for; none where one of them is not known."""
     if not isinstance(expression, ast.Name):
         return [expression]
-    found = [assigned_value(context.file, binding) for binding in context.names.bindings(expression)]
+    found = [assigned_value(context.file, binding) for binding in context.names.reaching_bindings(expression)]
     return [value for value in found if value is not None] if None not in found else []
 
 
