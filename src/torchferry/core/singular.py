@@ -82,9 +82,6 @@ FORMS: Mapping[str, str] = {
     "{} operators": "{} operator",
     "{} others wrote": "{} other wrote",
     "{} packages here serve": "{} package here serves",
-    "{} packages of torch's CUDA build; {target} does not need them, leave them out": (
-        "{} package of torch's CUDA build; {target} does not need it, leave it out"
-    ),
     "{} places": "{} place",
     "{} results": "{} result",
     "{} results not compared: only the device's own backward reads them": (
