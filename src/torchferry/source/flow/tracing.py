@@ -37,7 +37,7 @@ class Flow:
     @cached_property
     def compared_with_peers(self) -> frozenset[str]:
         """Variables, dumped, that the file compares with another value of the kind, such as `cpu`."""
-        compared = set()
+        compared: set[str] = set()
         for node in self.file.strings:
             comparison = self.file.parents.get(node)
             if isinstance(comparison, ast.Compare) and self.values.has_peer(node):
