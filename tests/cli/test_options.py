@@ -82,6 +82,15 @@ def test_standard_input_is_one_file(project: Path) -> None:
     assert not (project / ".torchferry").exists()
 
 
+def test_a_text_that_needs_another_file_says_so(project: Path) -> None:
+    arguments = ("migrate", "-", "--stdin-filename", "a.py", "-t", "npu", "--style", "portable")
+    done = with_standard_input(CUDA, *arguments, cwd=project)
+    assert "import device_utils" in done.stdout
+    assert "the text needs `device_utils.py`" in done.stderr
+    (project / "device_utils.py").write_text(CUDA)
+    assert "needs" not in with_standard_input(CUDA, *arguments, cwd=project).stderr
+
+
 def test_the_settings_of_the_project_hold_for_standard_input(project: Path) -> None:
     (project / "torchferry.toml").write_text("target = 'musa'\n[per-file-ignores]\n'tools/*' = ['DEV']\n")
     done = with_standard_input(CUDA, "migrate", "-", "--stdin-filename", "a.py", cwd=project)
@@ -132,6 +141,7 @@ MISTAKES = [
     (("migrate", "-", "-t", "npu", "--stdin-filename", "/"), "/ is a folder"),
     (("scan", "-", "-t", "npu", "--stdin-filename", ""), "is a folder"),
     (("scan", "-", "-t", "npu", "--stdin-filename", "a" * 300 + ".py"), "File name too long"),
+    (("scan", ".", "-t", "npu", "--config", "long.toml"), "more than 4096 characters"),
     (("scan", ".", "-t", "npu", "--config", "/dev/zero"), "/dev/zero cannot be read: is not a regular file"),
     (("scan", ".", "-t", "npu", "--config", "nowhere.toml"), "nowhere.toml"),
     (("scan", ".", "-t", "npu", "--config", "a.py"), "not TOML"),
@@ -143,6 +153,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "said"), MISTAKES)
 def test_mistakes(project: Path, arguments: tuple[str, ...], said: str) -> None:
+    (project / "long.toml").write_text(f"[paths]\n'/a' = '{'/a' * 3000}'\n")
     done = with_standard_input("", *arguments, cwd=project)
     assert done.returncode == 2
     assert said in done.stderr

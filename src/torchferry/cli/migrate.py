@@ -157,6 +157,16 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     after = next((write.after for write in planned.writes if write.path == path), None)
     sys.stdout.buffer.write((setting.root / path).read_bytes() if after is None else after)
     sys.stdout.flush()
+    home = choices.home or setting.root
+    for write in planned.writes:
+        if write.before is None and not (home / write.path).exists():
+            tell(
+                say(
+                    "the text needs `{path}`, which is not there and which `-` does not write; `torchferry device "
+                    "vendor` writes one",
+                    path=write.path,
+                ).render(choices.lang)
+            )
     report = _report(setting, planned)
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     for line in (*by_file(work, choices.lang), *failure_lines(report, choices.lang)):

@@ -46,6 +46,9 @@ class Config:
 
 _QUOTES = frozenset("\"'`")
 
+_LONGEST_PATH = 4096
+"""Characters: no system opens a longer one."""
+
 _KINDS = {
     "target": str,
     "select": list,
@@ -153,6 +156,15 @@ def _checked(path: Path, key: str, value: Any) -> Any:
                         path=path,
                         old=repr(old),
                         new=repr(new),
+                    )
+                )
+            if len(old) > _LONGEST_PATH or len(new) > _LONGEST_PATH:
+                raise UsageError(
+                    say(
+                        "{path}: `paths` holds a path of more than {limit} characters, {start}...",
+                        path=path,
+                        limit=_LONGEST_PATH,
+                        start=repr(max(old, new, key=len)[:40]),
                     )
                 )
             if not (old + new).isprintable() or set(old + new) & _QUOTES:
