@@ -13,7 +13,6 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual
 from torchferry.device.facts import DtypeFact, Facts, Name
 
-
 _FORMAT = "torch.channels_last"
 """A vendor whose table writes another format in its place refuses it."""
 
