@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import shutil
 import stat
@@ -39,6 +40,17 @@ def test_it_imports_the_standard_library_and_torch_alone(text: str) -> None:
         elif isinstance(node, ast.ImportFrom):
             modules.add((node.module or "").partition(".")[0])
     assert modules - set(sys.stdlib_module_names) == {"torch"}
+
+
+def test_every_name_that_it_uses_is_defined(text: str) -> None:
+    """What a definition taken from elsewhere needs comes with it."""
+    tree = ast.parse(text)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | set(dir(builtins)) | {"__file__"}
+    for node in ast.walk(tree):
+        bound |= {alias.asname or alias.name for alias in getattr(node, "names", []) if isinstance(alias, ast.alias)}
+        bound |= {str(getattr(node, field)) for field in ("name", "arg") if getattr(node, field, None)}
+    assert {node.id for node in names if isinstance(node.ctx, ast.Load)} - bound == set()
 
 
 def test_it_says_what_wrote_it_and_how_to_write_it_anew(text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,9 @@ FROM_CORE = {
     "ranges": ("Ranges",),
 }
 """What they use of `core`."""
+
+_REPLACED = ("_chinese", "singular_forms")
+"""Functions of `core` that read tables, which the file has in place of them."""
 
 PUBLIC = (
     "DeviceError",
@@ -161,17 +164,18 @@ def _title(path: Path) -> str:
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0].rstrip(".")
 
 
-def _body(path: Path, wanted: tuple[str, ...], imports: dict[str, set[str]]) -> str:
+def _body(path: Path, wanted: Collection[str], imports: dict[str, set[str]]) -> str:
     """Return a module without its documentation and imports, which are added to `imports`.
 
     Args:
         path: The module.
-        wanted: The definitions to take, with the texts below them; empty for all.
+        wanted: The definitions to take, with the texts below them and what they use of the module; empty for all.
         imports: For each module, the names that are imported from it; an empty name for the module itself.
     """
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
     tree = ast.parse(source, feature_version=(3, 8))
+    wanted = _with_what_they_use(tree, wanted)
     taken: list[str] = []
     follows = False
     end = 0
@@ -193,6 +197,19 @@ def _body(path: Path, wanted: tuple[str, ...], imports: dict[str, set[str]]) -> 
         else:
             taken.append("\n".join(lines[start:end]))
     return _NEWER_SPELLING.sub("", "\n".join(taken).strip("\n"))
+
+
+def _with_what_they_use(tree: ast.Module, wanted: Collection[str]) -> set[str]:
+    """Return the definitions that some need, with what these need of their module in turn."""
+    defined = {_defines(statement): statement for statement in tree.body if _defines(statement)}
+    needed = set(wanted)
+    todo = list(wanted)
+    while todo:
+        used = {node.id for node in ast.walk(defined[todo.pop()]) if isinstance(node, ast.Name)}
+        found = (used & defined.keys()) - needed - set(_REPLACED)
+        todo += found
+        needed |= found
+    return needed
 
 
 def _defines(statement: ast.stmt) -> str:
