@@ -17,14 +17,19 @@ import pytest
 from tests.cli.process import torchferry
 from tests.migration.test_transaction import WRITES, contents
 from tests.migration.trees import BEFORE, build, snapshot
+from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.migration import transaction
 from torchferry.migration.copy import write_copy
 from torchferry.migration.git import uncommitted
 from torchferry.migration.journal import DONE, digest, journals, refuse_path
-from torchferry.migration.transaction import UnknownJournalError, Write, apply, exclusive, undo
+from torchferry.migration.plan import plan
+from torchferry.migration.transaction import ConflictError, UnknownJournalError, Write, apply, exclusive, undo
+from torchferry.rules.analysis import Request, analyse
+from torchferry.rules.registry import rules
 from torchferry.source.git import git
+from torchferry.source.tree import list_files
 
 
 @pytest.fixture
@@ -562,3 +567,13 @@ def test_an_unknown_journal_is_refused_before_another_is_taken_back(tmp_path: Pa
     assert snapshot(tmp_path) == before
     with exclusive(tmp_path) as tree, pytest.raises(UnknownJournalError):
         undo(tree, tree.journals()[0])
+
+
+def test_a_file_that_vanishes_before_it_is_written_is_a_conflict(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import torch\nx = torch.zeros(3).cuda()\n")
+    request = Request(tmp_path, list_files(tmp_path), Target.named("npu"), rules(), rewrite=True, jobs=1)
+    analysis = analyse(request)
+    (tmp_path / "a.py").unlink()
+    writes = plan(tmp_path, analysis).writes
+    with exclusive(tmp_path) as tree, pytest.raises(ConflictError, match="has changed"):
+        apply(tree, writes, "npu")
