@@ -649,3 +649,13 @@ def test_torch_alone_is_refused_where_it_would_take_the_cpu(target: str, reason:
     refused = AcceleratorTarget(choice.backend, choice.version).refusal()
     assert refused is not None
     assert reason in refused.render("en")
+
+
+def test_torch_alone_says_what_it_has_no_word_for() -> None:
+    """What the vendor writes otherwise, and a portable name serves, is not passed over in silence."""
+    target = AcceleratorTarget(backends.load("npu"))
+    for name in ("torch.channels_last", "torch.distributed.is_nccl_available", "torch.profiler.ProfilerActivity.CUDA"):
+        row = target.api(name)
+        assert row.status == "missing", name
+        assert "`--device-module file` has" in row.note
+    assert target.api("torch.backends.cuda.matmul.allow_tf32").status == "same"

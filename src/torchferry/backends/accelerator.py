@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
-from torchferry.backends.portable import MIXED_PRECISION, PortableTarget
+from torchferry.backends.portable import MIXED_PRECISION, PortableTarget, portable_name
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
@@ -87,8 +87,17 @@ class AcceleratorTarget(PortableTarget):
         if not name.startswith(f"{cuda.NAMESPACE}."):
             if name in MIXED_PRECISION and self.vendor.backend.AUTOCAST is True:
                 return Row(name, "same", name)
-            served = row.status not in REWRITTEN or row.use in ("", name)
-            return row if served else row._replace(status="same", use=name, note="", note_zh="", extra={})
+            if row.status not in REWRITTEN or row.use in ("", name):
+                return row
+            if not portable_name(name):
+                return row._replace(status="same", use=name, note="", note_zh="", extra={})
+            return row._replace(
+                status="missing",
+                use="",
+                note=f"on {self.name} it is `{row.use}`, and torch has no word for both; `--device-module file` has",
+                note_zh=f"在 {self.name} 上为 `{row.use}`，torch 没有通用的写法；`--device-module file` 有",
+                extra={},
+            )
         below = name[len(cuda.NAMESPACE) + 1 :].removeprefix("memory.").removeprefix("random.").removeprefix("streams.")
         use = f"{NAMESPACE}.{RENAMED.get(below, below)}"
         if (below in KEPT or below in RENAMED) and self.vendor.api(use).status in ("same", "unknown"):
