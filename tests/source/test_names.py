@@ -108,4 +108,4 @@ REACHING = [
 def test_reaching_bindings(text: str, lines: list[int]) -> None:
     names = Names(PythonFile("a.py", SourceText(text)))
     use = [node for node in names.file.names["t"] if isinstance(node.ctx, ast.Load)][-1]
-    assert sorted(binding.lineno for binding in names.reaching_bindings(use)) == lines
+    assert sorted(getattr(binding, "lineno", 0) for binding in names.reaching_bindings(use)) == lines
