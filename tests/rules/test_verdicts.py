@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,14 @@ def report(root: Path, files: dict[str, str], target: str = "npu") -> Report:
     analysis = analyse(request)
     assert analysis.failures == []
     return report_of(analysis, request.target, root.name)
+
+
+def test_findings_of_a_notebook_come_cell_by_cell(tmp_path: Path) -> None:
+    sources = (["a = 1\n", "b = 2\n", "x.cuda()"], ["c = 3\n", "x.cuda()"], ["x.cuda()"])
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    places = [finding.location for finding in report(tmp_path, {"a.ipynb": notebook}).findings]
+    assert [(place.cell, place.line) for place in places if place.cell] == [(1, 3), (2, 2), (3, 1)]
 
 
 def test_a_cpp_application_is_seen_and_counted(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
         target_title=setting.target.title,
         root=setting.name,
         files=len(planned.analysis.examined),
-        findings=tuple(sorted(found, key=lambda finding: finding.location)),
+        findings=tuple(sorted(found, key=lambda finding: finding.location.order)),
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
         remarks=(

@@ -45,6 +45,11 @@ class Location(NamedTuple):
     end_column: int
     cell: int = 0
 
+    @property
+    def order(self) -> tuple[str, int, int, int, int, int]:
+        """What locations are sorted by: the cells of a notebook come one behind the other."""
+        return self.path, self.cell, self.line, self.column, self.end_line, self.end_column
+
     def __str__(self) -> str:
         cell = f":cell {self.cell}" if self.cell else ""
         return f"{self.path}{cell}:{self.line}:{self.column}"

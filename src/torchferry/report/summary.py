@@ -47,7 +47,7 @@ def summary(
     if written.way == "nothing" and fixed:
         yield ""
         yield say("What would change: {count}", count=len(fixed)).render(lang)
-        yield from _listed(sorted(fixed, key=lambda finding: finding.location), lang)
+        yield from _listed(sorted(fixed, key=lambda finding: finding.location.order), lang)
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     notes = len(report.findings) - len(work)
     yield ""

@@ -207,7 +207,7 @@ def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Ex
         return item
     finding = rule.at(item.path, document.source, edit, request.target)
     finding = finding._replace(location=document.placed(finding.location))
-    findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location))
+    findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location.order))
     if not request.rewrite:
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document

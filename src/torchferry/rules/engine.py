@@ -11,7 +11,7 @@ from pathlib import Path
 from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
-from torchferry.core.finding import Edit, Finding, Location
+from torchferry.core.finding import Edit, Finding
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Examined, Failure, Selection
@@ -331,8 +331,8 @@ def _is_of_run(comment: Suppression) -> bool:
     return bool(comment.codes) and all(code.startswith("RUN") for code in comment.codes)
 
 
-def _order(finding: Finding) -> tuple[Location, str]:
-    return finding.location, finding.code
+def _order(finding: Finding) -> tuple[tuple[str, int, int, int, int, int], str]:
+    return finding.location.order, finding.code
 
 
 def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:

@@ -14,8 +14,11 @@ namespace ferry {
 
 using torch::jit::Stack;
 
+// The libraries for Fourier transforms on the CPU have words of their own.
 inline bool missing_for_dtype(const c10::Error& error) {
-  return std::string(error.what_without_backtrace()).find("not implemented for '") != std::string::npos;
+  const std::string text = error.what_without_backtrace();
+  return text.find("not implemented for '") != std::string::npos ||
+         text.find("FFT doesn't support tensors of type") != std::string::npos;
 }
 
 class BoxedCall {

@@ -1,11 +1,13 @@
 """A list of requirements that has torch and not the target's plugin.
 
 The program imports the plugin after the migration. Which version belongs to which torch is in the target's table; where
-the vendor serves it elsewhere than PyPI, the finding says how to get it.
+the vendor serves it elsewhere than PyPI, the finding says how to get it. A torch that is pinned to a version older than
+every one that has a plugin is a decision: the project has to move to a later torch first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
@@ -23,6 +25,7 @@ class PluginRequirement(Rule):
     CHINESE = """依赖中有 torch 而没有目标平台的插件。
 
 迁移后程序会导入插件。哪个版本对应哪个 torch 见目标平台的表；厂商不在 PyPI 发布时，会说明如何获得。
+若固定的 torch 比所有已知有插件的版本都旧，则需人工决定：项目须先升级 torch。
 """
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
@@ -37,7 +40,17 @@ class PluginRequirement(Rule):
         version = torch.specifier.lstrip("= ").strip() if torch.specifier.startswith("=") else ""
         row = context.target.row("versions", f"torch=={version.partition('+')[0]}")
         span = (torch.start, torch.line_end)
-        if row.use:
+        older = _oldest(context) if version and not row.use else ""
+        if older and _numbers(version) < _numbers(older):
+            message = say(
+                "`torch=={version}` is older than {oldest}, the first torch that a `{plugin}` is known for: move the "
+                "project to that one or a later one",
+                version=version,
+                oldest=older,
+                plugin=context.target.backend.PLUGIN,
+            )
+            yield self.finding(context, span, message, Grade.MANUAL)
+        elif row.use:
             message = say("on {target} this torch needs `{plugin}`", target=context.target.title, plugin=row.use)
             yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)
         else:
@@ -48,3 +61,14 @@ class PluginRequirement(Rule):
                 install=context.target.install,
             )
             yield self.finding(context, span, message, Grade.NOTE)
+
+
+def _oldest(context: Context) -> str:
+    """Return the oldest torch that the target's table has a plugin for; empty where it has none."""
+    rows = (row.name.partition("==")[2] for row in context.target.backend.table("versions") if row.use)
+    return min(filter(None, rows), key=_numbers, default="")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the major and minor number of a version, as far as they are numbers."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:2])

@@ -232,8 +232,8 @@ def _with(item: Examined, new: Iterable[Finding], selection: Selection) -> Exami
         return item
     moved = _moved(item, wanted)
     return item._replace(
-        findings=tuple(sorted((*item.findings, *wanted), key=lambda found: found.location)),
-        remaining=tuple(sorted((*item.remaining, *moved), key=lambda found: found.location)),
+        findings=tuple(sorted((*item.findings, *wanted), key=lambda found: found.location.order)),
+        remaining=tuple(sorted((*item.remaining, *moved), key=lambda found: found.location.order)),
     )
 
 
