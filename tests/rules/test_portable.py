@@ -124,6 +124,23 @@ BECOMES = {
             return x.device.type == M.accelerator_type()
         """,
     ),
+    "a question whether torch was built for CUDA, which it is not for any other card": (
+        """
+        import torch
+
+        if torch.backends.cuda.is_built():
+            x = torch.ones(2).cuda()
+        torch.backends.cuda.matmul.allow_tf32 = True
+        """,
+        """
+        import torch
+        import M
+
+        if M.is_available():
+            x = torch.ones(2).to(M.this_device())
+        torch.backends.cuda.matmul.allow_tf32 = True
+        """,
+    ),
     "a choice, with what it guards": (
         """
         import torch

@@ -29,6 +29,7 @@ _BESIDE = {
     "torch.amp.autocast_mode.autocast": "autocast_on",
     "torch.amp.GradScaler": "scaler_on",
     "torch.amp.grad_scaler.GradScaler": "scaler_on",
+    "torch.backends.cuda.is_built": "is_available",
     "torch.accelerator.current_accelerator": "this_device",
     "torch.accelerator.current_device_idx": "current_device",
     "torch.accelerator.current_device_index": "current_device",

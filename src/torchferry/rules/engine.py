@@ -218,7 +218,9 @@ class Engine:
         if in_force:
             found = [covered(finding) for finding in found]
         if self.target.module:
-            found = [without_vendor(finding, isinstance(context, PythonContext)) for finding in found]
+            found = [
+                without_vendor(finding, isinstance(context, PythonContext), self.target.module) for finding in found
+            ]
             if isinstance(context, PythonContext) and isinstance(self.target, AcceleratorTarget):
                 found = by_torch_alone(found)
             elif isinstance(context, PythonContext) and self.target.needs_path(context.path):

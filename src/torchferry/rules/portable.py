@@ -19,14 +19,17 @@ _DECIDING = ("CFG", "SHL101", "LIB", "ATT", "BKD")
 """What decides on the device of a run: left as it is, the run would take CUDA."""
 
 
-def without_vendor(finding: Finding, python: bool) -> Finding:
+def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
     """Return a finding without edits that would write one vendor's words into code for every device.
 
     Args:
         finding: What a rule found.
         python: Whether the file is Python, or a notebook.
+        module: The module with the portable names.
     """
     if not finding.edits or finding.message is LINK or (python and finding.code.startswith(_SERVED)):
+        return finding
+    if python and module in finding.imports:  # a portable name stands in the place of a switch of CUDA's libraries
         return finding
     if finding.code.startswith(("PTH", "DEP106")):
         return finding
