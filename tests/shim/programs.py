@@ -804,7 +804,7 @@ torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cuda.matmul.allow_tf32 = False
 """,
         "warning at line 3",
-        {GCU: "", PTEX: ""},
+        {SDAA: "", GCU: "", PTEX: ""},
     ),
     Program(
         "cudnn's settings can stay",

@@ -19,12 +19,12 @@ AVAILABLE = "torch.cuda.is_available()"
 
 EXPLAINED = {
     "imported under a guard": (f"if {AVAILABLE}:\n    import my_kernels\n", "my_kernels", 2, 1),
-    "imported by name": (f"if {AVAILABLE}:\n    from os import my_ext_cuda\n", "os.my_ext_cuda", 2, 1),
-    "on the other branch": (f"if not {AVAILABLE}:\n    pass\nelse:\n    import my_ext\n", "my_ext", 4, 1),
+    "imported by name": (f"if {AVAILABLE}:\n    from os import unbuilt_ext_cuda\n", "os.unbuilt_ext_cuda", 2, 1),
+    "on the other branch": (f"if not {AVAILABLE}:\n    pass\nelse:\n    import unbuilt_ext\n", "unbuilt_ext", 4, 1),
     "defined where the import succeeded": (
-        "try:\n    import my_ext\nexcept ImportError:\n    pass\ndef f(x):\n    if x.is_cuda:\n"
-        "        return my_ext.forward(x)\nf(x)\n",
-        "my_ext",
+        "try:\n    import unbuilt_ext\nexcept ImportError:\n    pass\ndef f(x):\n    if x.is_cuda:\n"
+        "        return unbuilt_ext.forward(x)\nf(x)\n",
+        "unbuilt_ext",
         7,
         6,
     ),
@@ -43,14 +43,14 @@ EXPLAINED = {
     ),
     "a flag that was given the answer": (
         f"USE = {AVAILABLE}\nclass A:\n    def __init__(self):\n        self.use = USE\n    def run(self):\n"
-        "        if self.use:\n            import my_ext\nA().run()\n",
-        "my_ext",
+        "        if self.use:\n            import unbuilt_ext\nA().run()\n",
+        "unbuilt_ext",
         7,
         6,
     ),
     "an early return": (
-        f"def f():\n    if not {AVAILABLE}:\n        return\n    import my_ext_cuda\nf()\n",
-        "my_ext_cuda",
+        f"def f():\n    if not {AVAILABLE}:\n        return\n    import unbuilt_ext_cuda\nf()\n",
+        "unbuilt_ext_cuda",
         4,
         2,
     ),
@@ -76,8 +76,8 @@ EXPLAINED = {
 }
 
 LEFT_ALONE = {
-    "no guard": "import my_ext_cuda\n",
-    "a guard of something else": "if len('ab') == 2:\n    import my_ext_cuda\n",
+    "no guard": "import unbuilt_ext_cuda\n",
+    "a guard of something else": "if len('ab') == 2:\n    import unbuilt_ext_cuda\n",
     "a guard that leaves, before an ordinary package": f"assert {AVAILABLE}\nimport a_plain_package\n",
     "a name that is no import": f"if {AVAILABLE}:\n    undefined_name\n",
     "None that is no extension": f"result = None\nif {AVAILABLE}:\n    result.sum()\n",
