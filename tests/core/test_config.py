@@ -77,6 +77,8 @@ PATHS = {
     "begins with itself": ('"/data/" = "/data/npu/"', ""),
     "holds itself": ('"/data/" = "file:/data/"', ""),
     "kept as it is": ('"/data/" = "/mnt/"\n"/data/keep/" = "/data/keep/"', ""),
+    "a slash on one side": ('"/b/" = "/b/a"', "run into the next name"),
+    "nothing in its place": ('"/data/" = ""', ""),
     "two to one place": ('"/a/" = "/c/"\n"/b/" = "/c/"', ""),
 }
 
@@ -99,8 +101,8 @@ PREFIXES = st.builds(str.__add__, NAMES, st.sampled_from(["", "/"]))
 @given(st.dictionaries(PREFIXES, PREFIXES, min_size=1, max_size=4), NAMES)
 def test_a_text_is_mapped_once(table: dict[str, str], text: str) -> None:
     mapping = PathMap(table)
-    if mapping.unstable() is not None:
-        return
+    if mapping.unstable() is not None or any(old.endswith("/") > new.endswith("/") for old, new in table.items()):
+        return  # the settings refuse such a table
     for found in mapping.replacements(text):
         after = text[: found.start] + found.new + text[found.end :]
         shortened = [old for old in table if old.startswith(found.new.rstrip("/"))]  # the rest may complete a prefix

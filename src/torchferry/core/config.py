@@ -44,6 +44,7 @@ class Config:
     per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+_SLASHES = ("/", "\\")
 _QUOTES = frozenset("\"'`")
 
 _LONGEST_PATH = 4096
@@ -166,6 +167,16 @@ def _checked(path: Path, key: str, value: Any) -> Any:
                         limit=_LONGEST_PATH,
                         start=repr(max(old, new, key=len)[:40]),
                     )
+                )
+            if new and old.endswith(_SLASHES) and not new.endswith(_SLASHES):
+                raise UsageError(
+                    say(
+                        "{path}: `paths` maps {old} to {new}, which would run into the next name without a slash",
+                        path=path,
+                        old=repr(old),
+                        new=repr(new),
+                    ),
+                    say("end both with a slash, or neither"),
                 )
             if not (old + new).isprintable() or set(old + new) & _QUOTES:
                 raise UsageError(
