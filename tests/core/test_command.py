@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
@@ -30,16 +31,21 @@ while True:
 """
 
 
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], 60)[0], "nothing came within a minute"
+    return process.stdout.readline()
+
+
 @pytest.mark.parametrize("ignored", [(), (SIGINT,), (SIGHUP, SIGINT)], ids=str)
 def test_signals_reach_the_command_unless_we_were_started_to_ignore_them(ignored: tuple[Signals, ...]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, PROGRAM, *(number.name for number in ignored)], stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert line(process) == "ready\n"
     for number in (SIGINT, SIGHUP, SIGTERM):
         process.send_signal(number)
         if number not in ignored:
-            assert process.stdout.readline() == f"{number.name}\n"
-    assert process.wait(timeout=60) == 7
-    process.stdout.close()
+            assert line(process) == f"{number.name}\n"
+    process.communicate(timeout=60)
+    assert process.returncode == 7

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -35,8 +35,8 @@ def run(command: list[str], environment: dict[str, str]) -> int:
     program = _command(command)
     beside = str(Path(sys.executable).parent)
     environment = {**environment, "PATH": os.pathsep.join([beside, environment.get("PATH", os.defpath)])}
-    process = subprocess.Popen(program, env=environment, start_new_session=True)
-    with _forwarded(process):
+    with _forwarded() as started:
+        process = started(subprocess.Popen(program, env=environment, start_new_session=True))
         code = process.wait()
     _end_group(process.pid)
     return code if code >= 0 else 128 - code
@@ -58,12 +58,26 @@ def _command(command: list[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Send what we are sent to the command: it is in a session of its own, so that its children can be found."""
+def _forwarded() -> Iterator[Callable[[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
+    """Send what we are sent to a command: it is in a session of its own, so that its children can be found.
+
+    Yields what is to be called with the command's process; what came before it was known is sent then.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    waiting: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
+        if not processes:
+            waiting.append(number)
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.killpg(processes[0].pid, number)
+
+    def started(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        processes.append(process)
+        while waiting:
+            forward(waiting.pop(0), None)
+        return process
 
     # What we were started to ignore, under nohup or in the background of a script, is not for the command either.
     numbers = [
@@ -73,7 +87,7 @@ def _forwarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
     ]
     before = {number: signal.signal(number, forward) for number in numbers}
     try:
-        yield
+        yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
