@@ -96,13 +96,22 @@ def _values(context: PythonContext, expression: ast.expr) -> list[ast.expr]:
     return [value for value in found if value is not None] if None not in found else []
 
 
-def _dtype(context: PythonContext, expression: ast.expr) -> str:
-    """Return the dtype that a tensor evidently has, or an empty text."""
-    found = {_of_call(context, value) for value in _values(context, expression)}
+def _dtype(context: PythonContext, expression: ast.expr, above: frozenset[ast.expr] = frozenset()) -> str | None:
+    """Return the dtype that a tensor evidently has, or an empty text; None for one that is made of itself in a loop.
+
+    Args:
+        context: The file.
+        expression: The tensor.
+        above: The expressions that ask for it: `t = t.clone()` in a loop asks for itself.
+    """
+    if expression in above:
+        return None
+    above |= {expression}
+    found = {_of_call(context, value, above) for value in _values(context, expression)} - {None}
     return found.pop() if len(found) == 1 else ""
 
 
-def _of_call(context: PythonContext, value: ast.expr) -> str:
+def _of_call(context: PythonContext, value: ast.expr, above: frozenset[ast.expr]) -> str | None:
     if not isinstance(value, ast.Call):
         return ""
     given = keyword_of(value, "dtype")
@@ -118,7 +127,7 @@ def _of_call(context: PythonContext, value: ast.expr) -> str:
         if dtypes:
             return dtypes[0]
     if method in ("to", "cuda", "contiguous", "clone", "detach") and not _is_of_torch(context, value.func):
-        return _dtype(context, value.func.value)  # they keep what it was
+        return _dtype(context, value.func.value, above)  # they keep what it was
     return ""
 
 
@@ -134,19 +143,21 @@ def _is_of_torch(context: PythonContext, function: ast.expr) -> bool:
     return (context.names.qualified(function) or "").startswith("torch.")
 
 
-def _on_host(context: PythonContext, expression: ast.expr) -> bool:
+def _on_host(context: PythonContext, expression: ast.expr, above: frozenset[ast.expr] = frozenset()) -> bool:
     """Whether a tensor was evidently made on the CPU, where the library that takes it is not the card's."""
+    if expression in above:
+        return True  # made of itself in a loop: its other values decide
     values = _values(context, expression)
-    return bool(values) and all(_made_on_host(context, value) for value in values)
+    return bool(values) and all(_made_on_host(context, value, above | {expression}) for value in values)
 
 
-def _made_on_host(context: PythonContext, value: ast.expr) -> bool:
+def _made_on_host(context: PythonContext, value: ast.expr, above: frozenset[ast.expr]) -> bool:
     if not isinstance(value, ast.Call):
         return False
     if isinstance(value.func, ast.Attribute) and not _is_of_torch(context, value.func):
         method = value.func.attr
         dtype_only = method != "to" or all(_named(context, argument) for argument in value.args)
-        return method == "cpu" or (method != "cuda" and dtype_only and _on_host(context, value.func.value))
+        return method == "cpu" or (method != "cuda" and dtype_only and _on_host(context, value.func.value, above))
     device = keyword_of(value, "device")
     made_by_torch = (context.names.qualified(value.func) or "").removeprefix("torch.") in _FACTORIES
     if device is None:
