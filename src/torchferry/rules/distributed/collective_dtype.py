@@ -72,7 +72,7 @@ class CollectiveDtype(Rule):
             argument = call.args[0] if call.args else getattr(keyword_of(call, parameter), "value", None)
             if argument is None or keyword_of(call, "group") is not None:
                 continue  # a group of the program's own may be over another library
-            refusal = refused.get((operation, _dtype(context, argument)))
+            refusal = refused.get((operation, _dtype(context, argument) or ""))
             if refusal is not None and not _on_host(context, argument):
                 yield self._report(context, call, refusal)
 
