@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
-from torchferry.backends.portable import MIXED_PRECISION, PortableTarget, portable_name
+from torchferry.backends.portable import MIXED_PRECISION, PortableTarget, portable_name, without_name
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
@@ -91,22 +91,18 @@ class AcceleratorTarget(PortableTarget):
                 return row
             if not portable_name(name):
                 return row._replace(status="same", use=name, note="", note_zh="", extra={})
-            return row._replace(
-                status="missing",
-                use="",
-                note=f"on {self.name} it is `{row.use}`, and torch has no word for both; `--device-module file` has",
-                note_zh=f"在 {self.name} 上为 `{row.use}`，torch 没有通用的写法；`--device-module file` 有",
-                extra={},
+            return without_name(
+                row,
+                f"on {self.name} it is `{row.use}`, and torch has no word for both; `--device-module file` has",
+                f"在 {self.name} 上为 `{row.use}`，torch 没有通用的写法；`--device-module file` 有",
             )
         below = name[len(cuda.NAMESPACE) + 1 :].removeprefix("memory.").removeprefix("random.").removeprefix("streams.")
         use = f"{NAMESPACE}.{RENAMED.get(below, below)}"
         if (below in KEPT or below in RENAMED) and self.vendor.api(use).status in ("same", "unknown"):
             known = self.vendor.api(use).status == "same"
             return Row(name, "renamed" if known else "unknown", use if known else "", extra={"import": NAMESPACE})
-        return row._replace(
-            status="missing",
-            use="",
-            note="torch.accelerator has nothing like it; `--device-module file` has",
-            note_zh="torch.accelerator 中没有对应内容；`--device-module file` 有",
-            extra={},
+        return without_name(
+            row,
+            "torch.accelerator has nothing like it; `--device-module file` has",
+            "torch.accelerator 中没有对应内容；`--device-module file` 有",
         )

@@ -53,6 +53,11 @@ _SUBMODULES = ("memory", "random", "streams", "graphs")
 """Modules of `torch.cuda` whose names stand in `torch.cuda` as well."""
 
 
+def without_name(row: Row, note: str, note_zh: str) -> Row:
+    """Return what a vendor's row is to code that has no name for it, with the reason."""
+    return row._replace(status="missing", use="", note=note, note_zh=note_zh, extra={})
+
+
 def bound_name(module: str) -> str:
     """Return what code calls the module with the portable names: a project's own is imported from its package."""
     return module if module == INSTALLED or module.startswith("torch.") else module.rpartition(".")[2]
@@ -141,12 +146,10 @@ class PortableTarget(Target):
             return row
         if not name.startswith(cuda.NAMESPACE):
             return row._replace(status="same", use=name, note="", note_zh="", extra={})
-        return row._replace(
-            status="missing",
-            use="",
-            note=f"portable code has no name for it: on {self.name} it is `{row.use}`, call each behind its test",
-            note_zh=f"可移植代码没有对应名称；在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
-            extra={},
+        return without_name(
+            row,
+            f"portable code has no name for it: on {self.name} it is `{row.use}`, call each behind its test",
+            f"可移植代码没有对应名称；在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
         )
 
 
