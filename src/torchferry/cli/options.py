@@ -29,6 +29,7 @@ from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules, unknown_rule
 from torchferry.rules.run.sightings import read_sightings
 from torchferry.source.copied import Placement
+from torchferry.source.git import repository_of
 from torchferry.source.tree import list_files
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
@@ -91,7 +92,7 @@ class Choices(NamedTuple):
             return first if first.is_dir() else first.parent
         folders = [Path(os.path.abspath(path if path.is_dir() else path.parent)) for path in self.paths]
         around = Path(os.path.commonpath(folders))
-        if around in (Path(around.anchor), Path.home()) or len({_repository(folder) for folder in folders}) > 1:
+        if around in (Path(around.anchor), Path.home()) or len({repository_of(folder) for folder in folders}) > 1:
             raise UsageError(
                 say("{first} and {other} are not of one project", first=first, other=self.paths[-1]),
                 say("run the command once for each project"),
@@ -103,11 +104,6 @@ class Choices(NamedTuple):
         """What to look at below the root; empty for everything."""
         names = tuple(os.path.relpath(path, self.root).replace(os.sep, "/") for path in self.paths)
         return () if "." in names else names
-
-
-def _repository(folder: Path) -> Path | None:
-    """Return the folder of the git repository around a folder."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
 
 
 class Setting(NamedTuple):

@@ -22,9 +22,14 @@ SECONDS = 60
 """How long git may take: a named pipe in place of a file of its own makes it wait for ever."""
 
 
+def repository_of(folder: Path) -> Path | None:
+    """Return the nearest folder around one, or itself, that is the top of a work tree of git; None where none is."""
+    return next((place for place in (folder.absolute(), *folder.absolute().parents) if (place / ".git").exists()), None)
+
+
 def is_in_repository(root: Path) -> bool:
     """Whether a folder lies in a work tree of git."""
-    return any((folder / ".git").exists() for folder in (root.absolute(), *root.absolute().parents))
+    return repository_of(root) is not None
 
 
 def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None:
