@@ -10,17 +10,21 @@ ratios; the time on the device says nothing about a card.
 The device keeps freed memory for the next step (`csrc/memory.h`). The plain CPU is told to do the same here: by itself
 malloc gives large blocks back to the kernel or not, as they happen to lie in the heap, and each page that comes back
 is a fault. A step of the convolutions then has between 20 and 12,000 faults, which take up to as long as its work, and
-two processes that compute the same differ by that alone. The faults of a step are printed, so that this can be seen.
+two processes that compute the same differ by that alone. The faults of a step are printed, so that this can be seen,
+and its instructions where the kernel counts them, which do not depend on what else the machine does.
 `--plain-malloc` leaves the CPU its malloc, and the device what it does by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import platform
 import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -125,8 +129,20 @@ def start(target: str, devices: int = 1) -> str:
     return enable(target, devices=devices).backend.DEVICE_TYPE
 
 
+def instructions_counter() -> Callable[[], float]:
+    """Return what reads how many instructions this process ran; it answers 0 where the kernel does not count them."""
+    number = {"x86_64": 298, "aarch64": 241}.get(platform.machine())
+    if sys.platform != "linux" or number is None:
+        return lambda: 0.0
+    # struct perf_event_attr: hardware, its size, instructions; with threads, without the kernel and the hypervisor
+    attributes = struct.pack("IIQQQQQ", 0, 128, 1, 0, 0, 0, 1 << 1 | 1 << 5 | 1 << 6).ljust(128, b"\0")
+    file = ctypes.CDLL(None).syscall(number, attributes, 0, -1, -1, 0)
+    return (lambda: float(struct.unpack("Q", os.read(file, 8))[0])) if file >= 0 else lambda: 0.0
+
+
 def worker(target: str) -> None:
-    """Run rounds of steps as long as lines come in, and print their times and page faults."""
+    """Run rounds of steps as long as lines come in, and print their times, page faults and instructions."""
+    count = instructions_counter()
     steps = models(start(target))
     for run in steps.values():
         for _ in range(3):
@@ -135,14 +151,16 @@ def worker(target: str) -> None:
     for _ in sys.stdin:
         measured: dict[str, dict[str, list[float]]] = {}
         for name, run in steps.items():
-            times, faults = [], []
+            times, faults, instructions = [], [], []
             for _ in range(STEPS[name]):
                 faults_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                instructions_before = count()
                 began = time.perf_counter()
                 run()
                 times.append(time.perf_counter() - began)
+                instructions.append(count() - instructions_before)
                 faults.append(float(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults_before))
-            measured[name] = {"times": times, "faults": faults}
+            measured[name] = {"times": times, "faults": faults, "instructions": instructions}
         print(json.dumps(measured), flush=True)
 
 
@@ -211,10 +229,11 @@ def _spawn(*values: str, malloc: dict[str, str], **more: Any) -> subprocess.Pope
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a model took in one process: seconds and page faults of each."""
+    """What the steps of a model took in one process: seconds, page faults and instructions of each."""
 
     times: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
+    instructions: list[float] = field(default_factory=list)
 
 
 def _steps(target: str, rounds: int, malloc: dict[str, str]) -> dict[str, dict[str, Steps]]:
@@ -232,6 +251,7 @@ def _steps(target: str, rounds: int, malloc: dict[str, str]) -> dict[str, dict[s
             for model, values in json.loads(process.stdout.readline()).items():
                 steps[name][model].times.extend(values["times"])
                 steps[name][model].faults.extend(values["faults"])
+                steps[name][model].instructions.extend(values["instructions"])
     for process in workers.values():
         process.communicate()
     return steps
@@ -242,7 +262,9 @@ def _report_steps(steps: dict[str, dict[str, Steps]]) -> None:
     for model in STEPS:
         _print(model, target, host[model].times, device[model].times)
         faults = [statistics.median(side[model].faults) for side in (host, device)]
-        print(f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}")
+        before, after = (statistics.median(side[model].instructions) for side in (host, device))
+        counted = f"x{after / before:.3f}" if before else "not counted here"
+        print(f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}; instructions {counted}")
 
 
 def _print(what: str, target: str, host: list[float], device: list[float]) -> None:
