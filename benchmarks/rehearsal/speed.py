@@ -6,19 +6,31 @@ Steps of three models (convolutions, those in float16 by autocast against float3
 MLP of tiny layers), one thread, processes that take
 turns; then the start of a process, and a step of two ranks with DistributedDataParallel over gloo. Prints medians and
 ratios; the time on the device says nothing about a card.
+
+The device keeps freed memory for the next step (`csrc/memory.h`). The plain CPU is told to do the same here: by itself
+malloc gives large blocks back to the kernel or not, as they happen to lie in the heap, and each page that comes back
+is a fault. A step of the convolutions then has between 20 and 12,000 faults, which take up to as long as its work, and
+two processes that compute the same differ by that alone. The faults of a step are printed, so that this can be seen,
+and its instructions where the kernel counts them, which do not depend on what else the machine does.
+`--plain-malloc` leaves the CPU its malloc, and the device what it does by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import platform
+import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +41,9 @@ STEPS = {"convolution": 3, "half": 3, "transformer": 12, "mlp": 80}
 
 CPU = "cpu"
 """In place of a target: the plain CPU."""
+
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""What `csrc/memory.h` sets, for the plain CPU."""
 
 LIMITS = {"convolution": 1.05, "half": 2.00, "transformer": 1.20, "mlp": 1.25, "ddp": 1.15}
 
@@ -114,22 +129,39 @@ def start(target: str, devices: int = 1) -> str:
     return enable(target, devices=devices).backend.DEVICE_TYPE
 
 
+def instructions_counter() -> Callable[[], float]:
+    """Return what reads how many instructions this process ran; it answers 0 where the kernel does not count them."""
+    number = {"x86_64": 298, "aarch64": 241}.get(platform.machine())
+    if sys.platform != "linux" or number is None:
+        return lambda: 0.0
+    # struct perf_event_attr: hardware, its size, instructions; with threads, without the kernel and the hypervisor
+    attributes = struct.pack("IIQQQQQ", 0, 128, 1, 0, 0, 0, 1 << 1 | 1 << 5 | 1 << 6).ljust(128, b"\0")
+    file = ctypes.CDLL(None).syscall(number, attributes, 0, -1, -1, 0)
+    return (lambda: float(struct.unpack("Q", os.read(file, 8))[0])) if file >= 0 else lambda: 0.0
+
+
 def worker(target: str) -> None:
-    """Run rounds of steps as long as lines come in, and print their times."""
+    """Run rounds of steps as long as lines come in, and print their times, page faults and instructions."""
+    count = instructions_counter()
     steps = models(start(target))
     for run in steps.values():
         for _ in range(3):
             run()
     print("ready", flush=True)
     for _ in sys.stdin:
-        times: dict[str, list[float]] = {}
+        measured: dict[str, dict[str, list[float]]] = {}
         for name, run in steps.items():
-            times[name] = []
+            times, faults, instructions = [], [], []
             for _ in range(STEPS[name]):
+                faults_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                instructions_before = count()
                 began = time.perf_counter()
                 run()
-                times[name].append(time.perf_counter() - began)
-        print(json.dumps(times), flush=True)
+                times.append(time.perf_counter() - began)
+                instructions.append(count() - instructions_before)
+                faults.append(float(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults_before))
+            measured[name] = {"times": times, "faults": faults, "instructions": instructions}
+        print(json.dumps(measured), flush=True)
 
 
 def rank(target: str, number: int, store: str) -> None:
@@ -168,6 +200,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--target", default="npu")
+    parser.add_argument("--plain-malloc", action="store_true", help="leave the plain CPU the malloc that it has")
     parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker is not None:
@@ -177,23 +210,35 @@ def main() -> int:
             worker(arguments.worker[0])
         return 0
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
-    _report_steps(_steps(arguments.target, arguments.rounds))
+    malloc = {} if arguments.plain_malloc else MALLOC
+    _report_steps(_steps(arguments.target, arguments.rounds, malloc))
     _report_start(arguments.target)
-    _report_ddp(arguments.target)
+    _report_ddp(arguments.target, malloc)
     return 0
 
 
-def _spawn(*values: str, **more: Any) -> subprocess.Popen[str]:
+def _spawn(*values: str, malloc: dict[str, str], **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, "--worker", *values]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    if values[0] == CPU:
+        environment |= malloc
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, **more
     )
 
 
-def _steps(target: str, rounds: int) -> dict[str, dict[str, list[float]]]:
-    workers = {name: _spawn(name, stdin=subprocess.PIPE) for name in (CPU, target)}
-    times: dict[str, dict[str, list[float]]] = {name: {model: [] for model in STEPS} for name in workers}
+@dataclass(frozen=True)
+class Steps:
+    """What the steps of a model took in one process: seconds, page faults and instructions of each."""
+
+    times: list[float] = field(default_factory=list)
+    faults: list[float] = field(default_factory=list)
+    instructions: list[float] = field(default_factory=list)
+
+
+def _steps(target: str, rounds: int, malloc: dict[str, str]) -> dict[str, dict[str, Steps]]:
+    workers = {name: _spawn(name, malloc=malloc, stdin=subprocess.PIPE) for name in (CPU, target)}
+    steps: dict[str, dict[str, Steps]] = {name: {model: Steps() for model in STEPS} for name in workers}
     for process in workers.values():
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -204,16 +249,22 @@ def _steps(target: str, rounds: int) -> dict[str, dict[str, list[float]]]:
             process.stdin.write("go\n")
             process.stdin.flush()
             for model, values in json.loads(process.stdout.readline()).items():
-                times[name][model].extend(values)
+                steps[name][model].times.extend(values["times"])
+                steps[name][model].faults.extend(values["faults"])
+                steps[name][model].instructions.extend(values["instructions"])
     for process in workers.values():
         process.communicate()
-    return times
+    return steps
 
 
-def _report_steps(times: dict[str, dict[str, list[float]]]) -> None:
-    (_, host), (target, device) = times.items()
+def _report_steps(steps: dict[str, dict[str, Steps]]) -> None:
+    (_, host), (target, device) = steps.items()
     for model in STEPS:
-        _print(model, target, host[model], device[model])
+        _print(model, target, host[model].times, device[model].times)
+        faults = [statistics.median(side[model].faults) for side in (host, device)]
+        before, after = (statistics.median(side[model].instructions) for side in (host, device))
+        counted = f"x{after / before:.3f}" if before else "not counted here"
+        print(f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}; instructions {counted}")
 
 
 def _print(what: str, target: str, host: list[float], device: list[float]) -> None:
@@ -238,13 +289,13 @@ def _report_start(target: str) -> None:
     print(f"start        import torch {before:.2f} s   with the device {after:.2f} s   {more}")
 
 
-def _report_ddp(target: str) -> None:
+def _report_ddp(target: str, malloc: dict[str, str]) -> None:
     times: dict[str, list[float]] = {CPU: [], target: []}
     for turn in range(4):
         for name, values in times.items():
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / f"store-{turn}")
-                ranks = [_spawn(name, str(number), store) for number in range(2)]
+                ranks = [_spawn(name, str(number), store, malloc=malloc) for number in range(2)]
                 values.extend(json.loads(ranks[0].communicate()[0]))
                 ranks[1].communicate()
     _print("ddp", target, times[CPU], times[target])

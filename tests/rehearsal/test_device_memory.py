@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.rehearsal.child import run_snippet
 
 torch = pytest.importorskip("torch")
 
@@ -191,3 +195,40 @@ def test_the_hosts_memory_is_given_back_too(device: str) -> None:
     for _ in range(30):
         torch.ones(16 * MIB, device=device).add_(1)
     assert resident() - before < 128 * MIB
+
+
+_FAULTS_OF_A_STEP = """
+import resource
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def faults_of_a_step():
+    before = faults()
+    kept = [torch.ones(1 << 20, device=device) for _ in range(16)]  # 4 MiB each
+    return faults() - before
+
+print(min(faults_of_a_step() for _ in range(10)))  # the heap takes some steps to settle
+"""
+_MAPPED_ONE_BY_ONE = "import ctypes; ctypes.CDLL(None).mallopt(-3, 65536)  # M_MMAP_THRESHOLD"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+@pytest.mark.skipif("TORCHFERRY_SANITIZE" in os.environ, reason="the sanitizer has a malloc of its own")
+@pytest.mark.parametrize(
+    ("environment", "is_kept"),
+    [
+        ({}, True),
+        ({"MALLOC_ARENA_MAX": "1"}, True),
+        ({"MALLOC_MMAP_THRESHOLD_": "65536"}, False),
+        ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False),
+        ({"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536"}, False),
+        ({"GLIBC_TUNABLES": "glibc.pthread.rseq=1"}, True),
+    ],
+)
+def test_freed_memory_is_kept_for_the_next_step_unless_the_user_tuned_malloc(
+    environment: dict[str, str], is_kept: bool
+) -> None:
+    output, _ = run_snippet(_FAULTS_OF_A_STEP, before=_MAPPED_ONE_BY_ONE, environment=environment)
+    pages = 16 * 4 * MIB // os.sysconf("SC_PAGE_SIZE")
+    assert (int(output) < pages // 10) == is_kept

@@ -13,25 +13,29 @@ inline bool is_usual(std::optional<c10::MemoryFormat> format) {
   return !format.has_value() || *format == c10::MemoryFormat::Contiguous || *format == c10::MemoryFormat::Preserve;
 }
 
-inline void refuse(const char* what, std::optional<c10::MemoryFormat> format, const std::string& message) {
+// The message is put together where it is needed: these operators are called in every step.
+template <class Message>
+void refuse(const char* what, std::optional<c10::MemoryFormat> format, const Message& message) {
   if (C10_UNLIKELY(!is_usual(format))) {
     std::ostringstream subject;
     subject << what << "(memory_format=torch."
             << (*format == c10::MemoryFormat::ChannelsLast3d ? "channels_last_3d" : "channels_last") << ')';
-    emit(Event::kMissingOperator, subject.str(), message);
-    TORCH_CHECK(false, message);
+    const std::string text = message();
+    emit(Event::kMissingOperator, subject.str(), text);
+    TORCH_CHECK(false, text);
   }
 }
 
 inline at::Tensor to_copy(const at::Tensor& self, std::optional<c10::ScalarType> dtype,
                           std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                           std::optional<bool> pinned, bool non_blocking, std::optional<c10::MemoryFormat> format) {
-  refuse("to", format, "Only contiguous_format or preserve_format is supported.");
+  refuse("to", format, [] { return "Only contiguous_format or preserve_format is supported."; });
   return at::native::_to_copy(self, dtype, layout, device, pinned, non_blocking, format);
 }
 
 inline at::Tensor contiguous(const at::Tensor& self, c10::MemoryFormat format) {
-  refuse("contiguous", format, settings().title + " contiguous operator only supported contiguous memory format.");
+  refuse("contiguous", format,
+         [] { return settings().title + " contiguous operator only supported contiguous memory format."; });
   return at::native::contiguous(self, format);
 }
 
@@ -46,8 +50,9 @@ inline at::Tensor empty_like(const at::Tensor& self, std::optional<c10::ScalarTy
 inline at::Tensor empty_in_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
                                   std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                   std::optional<bool> pinned, std::optional<c10::MemoryFormat> format) {
-  refuse("empty", format,
-         "Only c10::MemoryFormat::Contiguous is supported for creating a " + settings().name + " tensor");
+  refuse("empty", format, [] {
+    return "Only c10::MemoryFormat::Contiguous is supported for creating a " + settings().name + " tensor";
+  });
   return empty(size, dtype, layout, device, pinned, format);
 }
 

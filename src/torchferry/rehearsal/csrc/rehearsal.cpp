@@ -8,9 +8,6 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/view_native.h>
 #include <pthread.h>
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
 #include "attention.h"
 #include "autocast.h"
@@ -243,10 +240,7 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
     s.machine_devices = static_cast<c10::DeviceIndex>(devices);
     ferry::look_for_devices();
     s.keeps_identity = keeps_identity != 0;
-#if defined(__GLIBC__)
-    // Backward runs on a device thread, whose second malloc arena would map every large gradient anew.
-    mallopt(M_ARENA_MAX, 1);
-#endif
+    ferry::keep_freed_memory();
     c10::SetAllocator(s.type, ferry::allocator(), 100);
     static c10::impl::DeviceGuardImplRegistrar guard(s.type, new ferry::Guard);
     if (!xla) {
