@@ -136,7 +136,7 @@ def test_a_quiet_migration_says_what_is_not_ready(tmp_path: Path) -> None:
     assert "Blocked on Huawei Ascend" in done.stderr
 
 
-UNKNOWN_WHOLE = {
+UNKNOWN_WHOLE: dict[str, tuple[dict[str, bytes | str | None], str]] = {
     "the only file cannot be read": ({"gone.py": None}, "one file could not be examined."),
     "no file can be examined": (
         {"a.py": b"x.cuda()  # \xff", "b.py": b"def (x.cuda()"},
