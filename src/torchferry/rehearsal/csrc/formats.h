@@ -18,7 +18,7 @@ inline void refuse(const char* what, std::optional<c10::MemoryFormat> format, co
     std::ostringstream subject;
     subject << what << "(memory_format=torch."
             << (*format == c10::MemoryFormat::ChannelsLast3d ? "channels_last_3d" : "channels_last") << ')';
-    emit(Event::kMissingOperator, subject.str(), message);
+    emit(Event::kMemoryFormat, subject.str(), message);
     TORCH_CHECK(false, message);
   }
 }
