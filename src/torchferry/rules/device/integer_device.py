@@ -49,7 +49,7 @@ class IntegerDevice(Rule):
             return
         for argument in self._arguments(context):
             literal = isinstance(argument, ast.Constant) and type(argument.value) is int and argument.value >= 0
-            if (literal or _is_index(context, argument)) and reason_to_keep(context, argument) is None:
+            if (literal or is_device_index(context, argument)) and reason_to_keep(context, argument) is None:
                 yield self._report(context, argument, literal)
 
     def _arguments(self, context: PythonContext) -> Iterator[ast.expr]:
@@ -85,7 +85,7 @@ class IntegerDevice(Rule):
         return self.finding(context, span, message, grade, [Edit(*span, device)], imports=portable_imports(context))
 
 
-def _is_index(context: PythonContext, node: ast.expr) -> bool:
+def is_device_index(context: PythonContext, node: ast.expr) -> bool:
     """Whether a variable holds an index, by its name, unless a device was assigned to it."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _INDEX_NAME.search(last_name(node)):
         return False
