@@ -182,3 +182,10 @@ def test_a_file_that_is_broken_is_work_beside_others(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def (x.cuda()")
     (tmp_path / "b.py").write_text("x = 1")
     assert _run(scan.command, tmp_path).stdout.startswith("Ready for Huawei Ascend after one decision.")
+
+
+def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch_npu").mkdir()
+    (tmp_path / "a.py").write_text("import torch\nx = torch.ones(2).cuda()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "torch_npu is not installed here" in _run(migrate.command, tmp_path, "--check").stdout
