@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.source.names import assigned_value
 
 _LOADERS = {
@@ -49,26 +49,23 @@ safetensors、Lightning 的 `load_from_checkpoint` 和 torchvision 发布的权�
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a note for each call."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if not isinstance(call, ast.Call) or call.func is not reference.node:
-                continue
-            if reference.name == _EXPORTED:
+        for name, call in calls_to(context):
+            if name == _EXPORTED:
                 message = say(
                     "`{name}` fails on a program that was exported on a CUDA machine, and takes no `map_location`; "
                     "export such a program again on the CPU",
-                    name=reference.name,
+                    name=name,
                 )
                 yield self.finding(context, context.file.span(call), message, Grade.NOTE)
-            position = _LOADERS.get(reference.name)
+            position = _LOADERS.get(name)
             if position is None or not _may_be_none(call, position):
                 continue
-            if reference.name in _OF_URLS and _is_saved_on_cpu(context, call):
+            if name in _OF_URLS and _is_saved_on_cpu(context, call):
                 continue
             message = say(
                 "`{name}` without `map_location` fails on a checkpoint from a CUDA machine; "
                 'for such a file pass `map_location="cpu"`',
-                name=reference.name,
+                name=name,
             )
             yield self.finding(context, context.file.span(call), message, Grade.NOTE)
 

@@ -15,7 +15,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import HOST, dtype_of, place_of
 
 _OPERATIONS = {
@@ -49,11 +49,10 @@ class CollectiveDtype(Rule):
         """Yield a finding for each call of which both the operation and the dtype are evident."""
         found = refusals(context.target.backend)
         refused = {} if isinstance(found, Unknown) else {(each.operation, each.dtype): each for each in found}
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name not in _OPERATIONS or not isinstance(call, ast.Call) or call.func is not reference.node:
+        for name, call in calls_to(context):
+            if name not in _OPERATIONS:
                 continue
-            operation, parameter = _OPERATIONS[reference.name]
+            operation, parameter = _OPERATIONS[name]
             argument = call.args[0] if call.args else getattr(keyword_of(call, parameter), "value", None)
             if argument is None or keyword_of(call, "group") is not None:
                 continue  # a group of the program's own may be over another library

@@ -16,7 +16,7 @@ from torchferry.backends.base import Backend
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import CARD, moved_to_card, place_of, values
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
@@ -96,11 +96,8 @@ class GlooOnCard(Rule):
 
 def _calls_of_torch(context: PythonContext) -> Iterator[tuple[str, ast.Call]]:
     """Yield the calls of functions of `torch.distributed`, and of DistributedDataParallel, with what is called."""
-    for reference in context.names.references("torch"):
-        call = context.file.parents.get(reference.node)
-        if not isinstance(call, ast.Call) or call.func is not reference.node:
-            continue
-        owner, _, name = reference.name.rpartition(".")
+    for full_name, call in calls_to(context):
+        owner, _, name = full_name.rpartition(".")
         if owner == "torch.distributed" or name == "DistributedDataParallel":
             yield name, call
 
