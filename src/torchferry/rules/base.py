@@ -263,3 +263,13 @@ def calls_to(context: PythonContext, package: str = "torch") -> Iterator[tuple[s
         call = context.file.parents.get(reference.node)
         if isinstance(call, ast.Call) and call.func is reference.node:
             yield reference.name, call
+
+
+def told_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a file that do not say again what an earlier one says: they are one decision."""
+    told: set[tuple[Message, Grade, bool]] = set()
+    for finding in findings:
+        said = finding.message, finding.grade, finding.blocker
+        if said not in told:
+            told.add(said)
+            yield finding
