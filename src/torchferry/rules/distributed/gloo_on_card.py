@@ -30,7 +30,7 @@ _COLLECTIVES = frozenset(
 )  # fmt: skip
 """Functions of `torch.distributed` whose first arguments are tensors, or lists of them."""
 
-_TELLS = re.compile(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator|platform|os\.name", re.IGNORECASE)
+_TELLS = re.compile(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator", re.IGNORECASE)
 """Words of a condition that chooses between backends."""
 
 
