@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 from tests.cli.process import torchferry
 from tests.migration.trees import snapshot
 from torchferry.cli import migrate, scan
+from torchferry.core.files import read_regular
+from torchferry.rules import engine
 from torchferry.rules.engine import Engine
 from torchferry.rules.examined import Examined
 from torchferry.source.tree import Entry
@@ -132,3 +134,58 @@ def test_a_quiet_migration_says_what_is_not_ready(tmp_path: Path) -> None:
     done = torchferry("migrate", tmp_path, "-t", "npu", "--check", "-q")
     assert (done.returncode, done.stdout.count("\n")) == (1, 1)
     assert "Blocked on Huawei Ascend" in done.stderr
+
+
+UNKNOWN_WHOLE: dict[str, tuple[dict[str, bytes | str | None], str]] = {
+    "the only file cannot be read": ({"gone.py": None}, "one file could not be examined."),
+    "no file can be examined": (
+        {"a.py": b"x.cuda()  # \xff", "b.py": b"def (x.cuda()"},
+        "2 files could not be examined.",
+    ),
+    "one of two cannot be read": ({"gone.py": None, "a.py": b"x = 1"}, "one file could not be read; the rest needs no"),
+    "one of three": (
+        {"gone.py": None, "a.py": b"x = 1", "b.py": b"def (x.cuda()"},
+        "one file could not be read; the rest needs one decision.",
+    ),
+    "a link alone": ({"a.py": "/dev/null"}, "there is no file here that torchferry reads."),
+}
+"""Files by their bytes, None for one that nobody may read, a text for a link; and the end of the verdict."""
+
+
+@pytest.mark.parametrize("title", UNKNOWN_WHOLE)
+@pytest.mark.parametrize("command", [scan.command, migrate.command], ids=["scan", "migrate"])
+def test_a_project_is_not_known_where_files_were_not_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: object, title: str
+) -> None:
+    files, end = UNKNOWN_WHOLE[title]
+    for name, data in files.items():
+        if isinstance(data, str):
+            (tmp_path / name).symlink_to(data)
+        else:
+            (tmp_path / name).write_bytes(data or b"")
+
+    def read(path: Path) -> bytes:  # the tests may run as root, who may read everything
+        if path.name == "gone.py":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_regular(path)
+
+    monkeypatch.setattr(engine, "read_regular", read)
+    arguments = (tmp_path, "--check") if command is migrate.command else (tmp_path,)
+    done = _run(command, *arguments, "-j", 1)
+    assert done.exit_code == 1
+    assert f"Not known for Huawei Ascend: {end}" in done.stdout
+    assert "Ready for" not in done.stdout
+    assert json.loads(_run(command, *arguments, "-j", 1, "-f", "json").stdout)["verdict"] == "incomplete"
+
+
+def test_a_file_that_is_broken_is_work_beside_others(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def (x.cuda()")
+    (tmp_path / "b.py").write_text("x = 1")
+    assert _run(scan.command, tmp_path).stdout.startswith("Ready for Huawei Ascend after one decision.")
+
+
+def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch_npu").mkdir()
+    (tmp_path / "a.py").write_text("import torch\nx = torch.ones(2).cuda()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "torch_npu is not installed here" in _run(migrate.command, tmp_path, "--check").stdout

@@ -513,3 +513,48 @@ def test_a_fault_in_a_collective_of_one_rank() -> None:
         statuses=(0, 3),
     )
     assert out == ["", "True\n"]
+
+
+@pytest.mark.parametrize("target", ["npu", "ptex"])
+def test_a_group_that_does_not_serve_the_device_is_noted_at_the_line(target: str) -> None:
+    (out,) = run_ranks(
+        """
+        import torchferry.rehearsal.events as events
+
+        def noted():
+            return sum(count.times for key, count in events.recorder.counts().items() if key.kind == "backend")
+
+        dist.init_process_group("gloo", rank=rank, world_size=world)
+        dist.barrier()
+        dist.all_reduce(torch.ones(2))
+        dist.broadcast_object_list([1], 0)
+        print(noted())
+        for attempt in (
+            lambda: dist.all_reduce(torch.ones(2, device=device)),
+            lambda: dist.all_gather([torch.ones(2, device=device)], torch.ones(2, device=device)),
+            lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to(device)),
+        ):
+            try:
+                attempt()
+            except RuntimeError as error:
+                print("No backend type associated with device type" in str(error), noted())
+        told = {(key.subject, key.detail) for key in events.recorder.counts() if key.kind == "backend"}
+        print(*sorted(told), sep="\\n")
+        dist.all_reduce(torch.ones(2, device=device), group=dist.new_group(backend=collective))
+        print(noted())
+        """,
+        target,
+        world=1,
+        group=False,
+    )
+    name = "xla" if target == "ptex" else target
+    why = f"the group is over gloo, which serves no tensors on {name}"
+    assert out.splitlines() == [
+        "0",
+        "True 1",
+        "True 2",
+        "True 3",
+        str(("c10d::allgather_", why)),
+        str(("c10d::allreduce_", why)),
+        "3",
+    ]

@@ -282,6 +282,8 @@ def test_memory_formats_that_the_plugin_refuses() -> None:
         z = x.permute(0, 2, 3, 1).requires_grad_()
         z.contiguous().sum().backward()
         assert z.grad is not None
+        from torchferry.rehearsal import events
+        print(sorted((key.kind, key.subject) for key, _ in events.recorder.counts().items() if "format" in key.subject))
         """,
         "npu",
     )
@@ -291,6 +293,12 @@ def test_memory_formats_that_the_plugin_refuses() -> None:
         refused,
         "NPU contiguous operator only supported contiguous memory format.",
         "Only c10::MemoryFormat::Contiguous is supported for creating a npu tensor",
+        str(
+            [
+                ("memory-format", f"{name}(memory_format=torch.channels_last)")
+                for name in ("contiguous", "empty", "to", "to")
+            ]
+        ),
     ]
     out, _ = run_snippet(
         "print(torch.ones(1, 2, 3, 3, device=device).to(memory_format=torch.channels_last).stride())", "musa"

@@ -85,14 +85,14 @@ LEFT_ALONE = {
 }
 
 
-def explained(code: str, folder: Path) -> str | None:
+def explained(code: str, folder: Path, torch: SimpleNamespace = SimpleNamespace(cuda=CUDA)) -> str | None:  # noqa: B008
     """Return what is said of the error that ends a program, which sees a CUDA device."""
     from torchferry.shim import failures
 
     script = folder / "script.py"
     script.write_text(code, encoding="utf-8")
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each program has its own
-        runpy.run_path(str(script), {"torch": SimpleNamespace(cuda=CUDA), "x": TENSOR})
+        runpy.run_path(str(script), {"torch": torch, "x": TENSOR})
     return failures.explain(raised.value, Target.named("npu"))
 
 
@@ -115,6 +115,64 @@ def test_the_guard_and_the_extension_are_named(
 @pytest.mark.parametrize("code", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_other_failures_are_left_alone(code: str, tmp_path: Path) -> None:
     assert explained(code, tmp_path) is None
+
+
+PROPERTIES = SimpleNamespace(name="card", major=None)
+OF_DEVICE = "torch.cuda.get_device_properties(0)"
+CALCULATED = {
+    "a field": (f"x = {OF_DEVICE}.major >= 8\n", "major", 1),
+    "a field that is asked for with a default": (
+        f"p = {OF_DEVICE}\nx = 1\nx = getattr(p, 'minor', None) + 1\n",
+        "minor",
+        3,
+    ),
+    "by a name": (f"major = getattr({OF_DEVICE}, 'major', None)\ndef f():\n    return major * 10\nf()\n", "major", 3),
+    "kept in an object": (
+        f"class A:\n    def __init__(self):\n        self.n = {OF_DEVICE}.major\n    def f(self):\n"
+        "        return self.n > 7\nA().f()\n",
+        "major",
+        5,
+    ),
+    "unpacked": (
+        "try:\n    capability = torch.cuda.get_device_capability()\nexcept ValueError:\n    pass\n"
+        "major, minor = capability\n",
+        "get_device_capability",
+        5,
+    ),
+    "in a condition over lines": (
+        f"p = {OF_DEVICE}\nif (\n    p.name\n    and p.major > 7\n):\n    pass\n",
+        "major",
+        4,
+    ),
+}
+NOT_OF_THE_DEVICE = {
+    "None of the program's own": f"p = {OF_DEVICE}\nx = None\nx > 1\n",
+    "a field that the card says": f"p = {OF_DEVICE}\nn = None\nn + len(p.name)\n",
+    "a version": "v = torch.version\nv.major > 1\n",
+    "another error": f"p = {OF_DEVICE}\n'a' + 1\n",
+}
+
+
+def answering() -> SimpleNamespace:
+    cuda = SimpleNamespace(get_device_properties=lambda _: PROPERTIES, get_device_capability=lambda: None)
+    return SimpleNamespace(cuda=cuda, version=SimpleNamespace(major=None))
+
+
+@pytest.mark.parametrize(("code", "field", "line"), CALCULATED.values(), ids=CALCULATED)
+def test_what_the_card_does_not_say_is_named_where_it_is_calculated_with(
+    code: str, field: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = explained(code, tmp_path, answering())
+    assert text is not None
+    assert text.startswith(
+        f"script.py:{line} calculates with `{field}`, which Huawei Ascend does not say of its device"
+    )
+
+
+@pytest.mark.parametrize("code", NOT_OF_THE_DEVICE.values(), ids=NOT_OF_THE_DEVICE)
+def test_other_calculations_with_none_are_left_alone(code: str, tmp_path: Path) -> None:
+    assert explained(code, tmp_path, answering()) is None
 
 
 def test_the_guard_of_an_import_that_fails_further_down_is_found(

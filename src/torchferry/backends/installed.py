@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 
 from torchferry.backends.base import Backend
 from torchferry.backends.registry import load, names
+from torchferry.core.importable import is_importable
 
 
 def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
@@ -17,16 +17,7 @@ def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
     Args:
         has: Whether a top-level module can be imported; None asks Python.
     """
-    has = has or _has
+    has = has or is_importable
     found = [backend for backend in map(load, names()) if has(backend.PLUGIN)]
     hidden = {name for backend in found for name in backend.SHADOWS}
     return [backend for backend in found if backend.NAME not in hidden]
-
-
-def _has(module: str) -> bool:
-    """Whether a module can be imported; a folder of its name beside a program, which holds no package, is none."""
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None

@@ -9,9 +9,11 @@ from typing import NamedTuple, NoReturn
 
 import click
 
+from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, placement_remarks, with_module_files
-from torchferry.cli.options import Choices, Setting, output_options, selection_options, settings_lines, settle
+from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
+from torchferry.cli.settings import Setting, settings_lines, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade

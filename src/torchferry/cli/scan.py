@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.options import Choices, output_options, selection_options, settings_lines, settle
+from torchferry.cli.choices import Choices
+from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
+from torchferry.cli.settings import settings_lines, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say

@@ -44,6 +44,7 @@ FROM_CORE = {
     "messages": ("Bilingual", "Message", "Value", "say", "_in_singular"),
     "errors": ("TorchferryError",),
     "ranges": ("Ranges",),
+    "importable": ("is_importable",),
 }
 """What they use of `core`."""
 

@@ -8,12 +8,12 @@ not there need not be emptied. A figure that the device does not tell is 0, with
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import sys
 from functools import lru_cache
 from typing import Any
 
+from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
 from torchferry.device.dtypes import judge
@@ -142,9 +142,7 @@ def visible_devices_variable() -> str:
     asked = os.environ.get(PREFERRED, "").strip().lower().partition(":")[0]
     for kind in vendors():
         named = asked in (kind.name, kind.device_type, *kind.aliases)
-        spec = importlib.util.find_spec(kind.plugin) if kind.plugin else None
-        installed = spec is not None and spec.origin is not None
-        if named or (installed and asked in ("", "auto")):
+        if named or (asked in ("", "auto") and kind.plugin and is_importable(kind.plugin)):
             if kind.visible_devices is None:
                 raise NotOnThisDeviceError(
                     say("which variable chooses the cards of {title} is not known", title=kind.title),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 
+from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
@@ -37,8 +37,7 @@ def absence(facts: Facts) -> tuple[str, Message] | None:
         Exception: whatever the plugin raises.
     """
     if facts.plugin and facts.plugin not in sys.modules:
-        spec = importlib.util.find_spec(facts.plugin)
-        if spec is None or spec.origin is None:  # a folder of its name beside the program is no plugin
+        if not is_importable(facts.plugin):
             return (NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
         if facts.plugin_before_torch:
             told = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)

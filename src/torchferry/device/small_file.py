@@ -29,6 +29,7 @@ _HERE = Path(__file__).parent
 _MODULES = (
     "english",
     "../core/ranges",
+    "../core/importable",
     "facts",
     "names",
     "presence",

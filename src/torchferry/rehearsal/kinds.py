@@ -19,6 +19,8 @@ NATIVE = {
     14: "sharing",
     15: "missing-api",
     16: "host-work",
+    17: "backend",
+    18: "memory-format",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -50,7 +52,6 @@ KINDS = (
     "autoload",
     "identity",
     "rank",
-    "backend",
     "warning",
 )
 """All kinds."""
@@ -59,6 +60,7 @@ FAILS_ON_CARD = frozenset(
     {
         "missing-operator",
         "missing-dtype",
+        "memory-format",
         "out-of-memory",
         "mixed-devices",
         "fork",

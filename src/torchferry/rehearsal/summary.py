@@ -31,6 +31,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("dtypes that the card or its collective library lacks"),
         say("use float32, or the dtype that the card has"),
     ),
+    "memory-format": (
+        say("memory formats that the plugin refuses"),
+        say("use `torch.contiguous_format`: results stay the same, and the plugin orders images in memory by itself"),
+    ),
     "missing-api": (
         say("names that the plugin lacks"),
         say("`torchferry api`, given the name that it has on CUDA, says what to use"),
@@ -46,7 +50,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("move the module first, then tie weights and make the optimizer"),
     ),
     "rank": (say("more ranks than devices"), say("start as many processes as there are devices")),
-    "backend": (say("a collective backend that the card does not use"), say("use the target's own")),
+    "backend": (
+        say("a collective backend that the card does not use"),
+        say("use the target's own, or one for each device type where tensors on the CPU are sent as well"),
+    ),
     "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
     "sharing": (
         say("tensors between processes, where the card has them not or no longer"),

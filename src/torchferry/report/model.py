@@ -13,9 +13,19 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
+from torchferry.rules.file.invalid_notebook import InvalidNotebook
+from torchferry.rules.file.oversized_file import OversizedFile
+from torchferry.rules.file.undecodable_file import UndecodableFile
+from torchferry.rules.file.unparsable_file import UnparsableFile
+from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.kept import Kept, Why
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
+
+_NOT_EXAMINED = frozenset(
+    rule.CODE for rule in (UnreadableFile, UndecodableFile, OversizedFile, UnparsableFile, InvalidNotebook)
+)
+"""Rules that say of a file that nothing is known of what it holds."""
 
 
 class Verdict(str, Enum):
@@ -34,7 +44,7 @@ class Verdict(str, Enum):
     """Something the project needs does not exist on the target."""
 
     INCOMPLETE = "incomplete"
-    """Nothing that was examined blocks, but torchferry failed on a file or found none, so that nobody knows."""
+    """Nothing that was examined blocks, but a file was not examined, or there was none, so that nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class Report:
         """Whether the project can run on the target."""
         if self.blockers:
             return Verdict.BLOCKED
-        if self.failures or not (self.files or self.findings):
+        if self._why_incomplete is not None:
             return Verdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings):
             return Verdict.AFTER_WORK
@@ -111,10 +121,8 @@ class Report:
     def verdict_message(self) -> Message:
         """The verdict as a sentence."""
         target, work = self.target_title, self._work_by_grade()
-        if self.failures:
-            return self._incomplete(work)
-        if self.verdict is Verdict.INCOMPLETE:
-            return say("Not known for {target}: there is no file here that torchferry reads.", target=target)
+        if self._why_incomplete is not None:
+            return self._incomplete(self._why_incomplete, work)
         if self.verdict is Verdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
         if self.verdict is Verdict.BLOCKED and work is None:
@@ -129,29 +137,45 @@ class Report:
         assert work is not None
         return say("Ready for {target} after {work}.", target=target, work=work)
 
-    def _incomplete(self, work: Message | None) -> Message:
-        """Return the verdict where torchferry failed on a file: what is known of the rest, and that it is not all."""
-        target, count = self.target_title, len(self.failures)
-        failed = say("one file") if count == 1 else say("{count} files", count=count)
+    @property
+    def _why_incomplete(self) -> Message | None:
+        """Why the project is not known whole; None where it is.
+
+        A file that cannot be read says nothing of itself, and may hold anything. One that can be read and is broken is
+        work that is named, and leaves the verdict to the others, where there are any.
+        """
+        unread = {finding.location.path for finding in self.findings if finding.code == UnreadableFile.CODE}
+        if self.failures:
+            return say("torchferry failed on {files}", files=_files(len(self.failures)))
+        if self.files == 0:
+            return say("there is no file here that torchferry reads")
+        if self._all_unexamined:
+            return say("{files} could not be examined", files=_files(self.files))
+        if unread:
+            return say("{files} could not be read", files=_files(len(unread)))
+        return None
+
+    @property
+    def _all_unexamined(self) -> bool:
+        """Whether nothing is known of any file."""
+        paths = {finding.location.path for finding in self.findings if finding.code in _NOT_EXAMINED}
+        return len(paths | {failure.path for failure in self.failures}) >= self.files
+
+    def _incomplete(self, why: Message, work: Message | None) -> Message:
+        """Return the verdict where a file was not examined: what is known of the rest, and that it is not all."""
+        target = self.target_title
         if self.blockers:
             return say(
-                "Blocked on {target} by {blockers}; torchferry failed on {failed}, where there may be more.",
+                "Blocked on {target} by {blockers}; {why}, where there may be more.",
                 target=target,
                 blockers=self._blockers(),
-                failed=failed,
+                why=why,
             )
+        if self._all_unexamined:
+            return say("Not known for {target}: {why}.", target=target, why=why)
         if work is None:
-            return say(
-                "Not known for {target}: torchferry failed on {failed}; the rest needs no change.",
-                target=target,
-                failed=failed,
-            )
-        return say(
-            "Not known for {target}: torchferry failed on {failed}; the rest needs {work}.",
-            target=target,
-            failed=failed,
-            work=work,
-        )
+            return say("Not known for {target}: {why}; the rest needs no change.", target=target, why=why)
+        return say("Not known for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
 
     def _blockers(self) -> Message:
         count = len(self.blockers)
@@ -163,7 +187,11 @@ class Report:
 
     def _work_by_grade(self) -> Message | None:
         """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
-        grades = Counter(finding.grade for finding in self.findings if not finding.blocker)
+        grades = Counter(
+            finding.grade
+            for finding in self.findings
+            if not finding.blocker and finding.code != UnreadableFile.CODE  # it is said by itself
+        )
         safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL]
         parts = []
         if safe:
@@ -198,6 +226,10 @@ class Report:
         for finding in self.findings:
             counts.setdefault(family(finding.code), Counter())[finding.grade] += 1
         return dict(sorted(counts.items()))
+
+
+def _files(count: int) -> Message:
+    return say("one file") if count == 1 else say("{count} files", count=count)
 
 
 def family(code: str) -> str:

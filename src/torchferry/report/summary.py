@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say
 from torchferry.migration.transaction import Write
 from torchferry.report.model import Report, Verdict
@@ -108,7 +108,7 @@ def _table(fixed: list[Finding], writes: list[Write], target: Target, written: W
     plugin = target.backend.PLUGIN
     counts = Counter(finding.code[:3] for finding in fixed)
     python = sum(write.path.endswith(".py") for write in writes)
-    installed = find_spec(plugin) is not None
+    installed = is_importable(plugin)
     environment = (
         say("{plugin} can be imported here", plugin=plugin)
         if installed

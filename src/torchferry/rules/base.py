@@ -255,3 +255,21 @@ def calls_of(context: PythonContext, method: str) -> Iterator[ast.Call]:
         parent = context.file.parents.get(attribute)
         if isinstance(parent, ast.Call) and parent.func is attribute:
             yield parent
+
+
+def calls_to(context: PythonContext, package: str = "torch") -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls of what a package has, however it is imported, each with the full name of what is called."""
+    for reference in context.names.references(package):
+        call = context.file.parents.get(reference.node)
+        if isinstance(call, ast.Call) and call.func is reference.node:
+            yield reference.name, call
+
+
+def told_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a file that do not say again what an earlier one says: they are one decision."""
+    told: set[tuple[Message, Grade, bool]] = set()
+    for finding in findings:
+        said = finding.message, finding.grade, finding.blocker
+        if said not in told:
+            told.add(said)
+            yield finding

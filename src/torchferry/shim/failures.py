@@ -1,12 +1,12 @@
-"""Why a program ended whose own guard asked for CUDA, heard True, and then used an extension built for CUDA.
+"""Why a program ended under the redirect, told behind its own traceback.
 
-Such a program ends in an ImportError or a NameError that says nothing of either. The traceback leads to the line; its
-source, which is parsed and never run, leads to the guard and to where the extension is imported or loaded.
+A program whose own guard asked for CUDA, heard True, and then used an extension built for CUDA ends in an ImportError
+or a NameError that says nothing of either. The traceback leads to the line; its source, which is parsed and never run,
+leads to the guard and to where the extension is imported or loaded. What `unsaid.py` explains is told in the same way.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import itertools
@@ -16,14 +16,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple
 
-from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim import refusing
+from torchferry.shim import refusing, unsaid
 from torchferry.shim.patches import Patches
+from torchferry.shim.sources import Frame, Program, frames_of_program, read, shown
 
 _SUFFIX = "-failed-"
 
@@ -33,16 +33,8 @@ _NVCC = "nvcc"
 _EXTENSION = "CUDAExtension"
 """The compiler and the builder of CUDA's extensions, of which the tables say what a target has instead."""
 
-_LONGEST = 2_000_000
-"""Characters of a source that are looked at."""
-
 _MOST = 20
 """Explanations of one command that are shown."""
-
-_NOT_THE_PROGRAMS = frozenset({"torch", "torchferry", *sys.stdlib_module_names})
-
-_LOADERS = frozenset({"load", "load_inline", "load_library", "import_module", "CDLL", "LoadLibrary"})
-"""Functions that load an extension."""
 
 _OF_CUDA = re.compile(r"lib(?:cuda|cudart|cublas|cudnn|cufft|cusparse|nvrtc|nccl|c10_cuda|torch_cuda)\w*\.so")
 """Libraries that an extension built for CUDA is linked to."""
@@ -55,8 +47,6 @@ _OF_NONE = "'NoneType' object"
 
 _BUILT = re.compile(r"cuda|kernel|(?:^|[._])(?:_?c|_?ext|_?ops)(?:$|[._])|_ext|_ops", re.IGNORECASE)
 
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
 
 class _Place(NamedTuple):
     """An extension, where it was needed, and the guard that led there."""
@@ -65,12 +55,6 @@ class _Place(NamedTuple):
     file: str
     line: int
     guard: int
-
-
-class _Frame(NamedTuple):
-    file: str
-    line: int
-    frame: FrameType
 
 
 def patch(patches: Patches, target: Target) -> None:
@@ -116,16 +100,22 @@ def _reporting(original: Callable[..., Any], report: Callable[[BaseException], N
 
 
 def explain(error: BaseException, target: Target) -> str | None:
-    """Return why an error ended a program that asked for CUDA; None where nothing leads to an extension."""
+    """Return why an error ended a program that asked for CUDA; None where nothing is known of it."""
+    calculated = unsaid.explain(error, target)
+    return str(calculated) if calculated is not None else _missed_extension(error, target)
+
+
+def _missed_extension(error: BaseException, target: Target) -> str | None:
+    """Return the extension that an error leads to, and the guard; None where it leads to none."""
     if not isinstance(error, (ImportError, NameError, AttributeError, TypeError, OSError)):
         return None
     found = _place(error)
     if found is None:
         return None
-    shown = os.path.relpath(found.file) if found.file.startswith(os.getcwd() + os.sep) else found.file
+    file = shown(found.file)
     text = say(
         "{file}:{line} needs the extension `{extension}`, which this environment does not have",
-        file=shown,
+        file=file,
         line=found.line,
         extension=found.extension,
     )
@@ -135,7 +125,7 @@ def explain(error: BaseException, target: Target) -> str | None:
         lines.append(
             say(
                 "the guard at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
-                file=shown,
+                file=file,
                 guard=found.guard,
                 source=source,
             )
@@ -189,11 +179,11 @@ def _tell(text: str) -> None:
 
 
 def _place(error: BaseException) -> _Place | None:
-    frames = _frames_of_program(error)
+    frames = frames_of_program(error)
     if not frames:
         return None
     file, line = frames[0].file, frames[0].line
-    program = _read(file)
+    program = read(file)
     if program is None:
         return None
     if isinstance(error, (ImportError, OSError)):
@@ -221,25 +211,7 @@ def _place(error: BaseException) -> _Place | None:
     return None
 
 
-def _read(file: str) -> _Program | None:
-    source = "".join(linecache.getlines(file))
-    return _Program(ast.parse(source)) if 0 < len(source) <= _LONGEST else None
-
-
-def _frames_of_program(error: BaseException) -> list[_Frame]:
-    """Return the frames that are neither torch's, nor Python's, nor ours, the innermost first."""
-    frames: list[_Frame] = []
-    at = error.__traceback__
-    while at is not None:
-        frame = at.tb_frame
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in _NOT_THE_PROGRAMS and not frame.f_code.co_filename.startswith("<"):
-            frames.insert(0, _Frame(frame.f_code.co_filename, at.tb_lineno, frame))
-        at = at.tb_next
-    return frames
-
-
-def _missing(error: BaseException, program: _Program, line: int) -> str:
+def _missing(error: BaseException, program: Program, line: int) -> str:
     """Return the extension that could not be imported or loaded at a line; empty where it is none."""
     if isinstance(error, ModuleNotFoundError):
         return error.name or ""
@@ -248,19 +220,19 @@ def _missing(error: BaseException, program: _Program, line: int) -> str:
     return program.loaded_at(line)
 
 
-def _import_guard(frames: list[_Frame]) -> tuple[str, int, int] | None:
+def _import_guard(frames: list[Frame]) -> tuple[str, int, int] | None:
     """Return file, line and guard of the import that led to the modules which were being imported."""
     for inner, outer in itertools.pairwise(frames):
         if inner.frame.f_code.co_name != "<module>":
             return None
-        program = _read(outer.file)
+        program = read(outer.file)
         guard = 0 if program is None else program.guard_of(outer.line)
         if guard:
             return outer.file, outer.line, guard
     return None
 
 
-def _names_in_question(error: BaseException, program: _Program, frame: _Frame) -> Iterator[str]:
+def _names_in_question(error: BaseException, program: Program, frame: Frame) -> Iterator[str]:
     if isinstance(error, NameError):
         yield error.name or ""
     elif _OF_NONE in str(error):
@@ -271,138 +243,3 @@ def _names_in_question(error: BaseException, program: _Program, frame: _Frame) -
 def _looks_built(name: str) -> bool:
     """Whether a name is one that people give to what they compile."""
     return _BUILT.search(name) is not None
-
-
-class _Program:
-    """The source of a file."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self._tree = tree
-        self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-
-    def guard_of(self, line: int, leaving: bool = False) -> int:
-        """Return the line of the guard that asks for CUDA and led to `line`; 0 for none.
-
-        Args:
-            line: Where the program ended.
-            leaving: Whether a guard counts that would have left the block before it, as `assert` does.
-        """
-        node: ast.AST | None = self._statement_at(line)
-        while node is not None:
-            parent = self._parents.get(node)
-            if isinstance(parent, (ast.If, ast.IfExp)) and node is not parent.test and self._asks(parent.test):
-                return parent.lineno
-            for before in _before(parent, node) if leaving else ():
-                test = before.test if isinstance(before, (ast.If, ast.Assert)) else None
-                leaves = isinstance(before, ast.Assert) or (isinstance(before, ast.If) and _leaves(before))
-                if test is not None and leaves and self._asks(test):
-                    return before.lineno
-            node = parent
-        return 0
-
-    def extension_of(self, name: str) -> tuple[str, int] | None:
-        """Return the extension that `name` stands for where it was imported or loaded, and the line."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for alias in node.names:
-                    if (alias.asname or alias.name.partition(".")[0]) == name:
-                        module = getattr(node, "module", None)
-                        return (alias.name if module is None else f"{module}.{alias.name}"), node.lineno
-            elif isinstance(node, ast.Assign) and any(_is_name(target, name) for target in node.targets):
-                loaded = _loaded(node.value)
-                if loaded is not None:
-                    return loaded or name, node.lineno
-        return None
-
-    def imported_at(self, line: int) -> str:
-        """Return what the statement at `line` imports; empty where it imports nothing."""
-        node = self._statement_at(line)
-        if isinstance(node, ast.Import):
-            return node.names[0].name
-        if isinstance(node, ast.ImportFrom):
-            return f"{node.module}.{node.names[0].name}" if node.module else node.names[0].name
-        return ""
-
-    def loaded_at(self, line: int) -> str:
-        """Return the extension that the statement at `line` loads; empty for none."""
-        for node in ast.walk(self._statement_at(line) or ast.Pass()):
-            loaded = _loaded(node)
-            if loaded:
-                return loaded
-        return ""
-
-    def used_at(self, line: int) -> Iterator[str]:
-        """Yield the names whose attribute the statement at `line` takes, or that it calls."""
-        for node in ast.walk(self._statement_at(line) or ast.Pass()):
-            owner = node.value if isinstance(node, ast.Attribute) else node.func if isinstance(node, ast.Call) else None
-            if isinstance(owner, ast.Name):
-                yield owner.id
-
-    def _statement_at(self, line: int) -> ast.stmt | None:
-        """Return the innermost statement that stands at `line`."""
-        found = None
-        for node in ast.walk(self._tree):  # outer ones come first
-            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-                found = node
-        return found
-
-    def _asks(self, test: ast.expr, depth: int = 2) -> bool:
-        """Whether a condition asks for CUDA, by itself or by a name that was given such a question."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Attribute) and (
-                _path(node).startswith(f"{cuda.NAMESPACE}.") or node.attr == "is_cuda"
-            ):
-                return True
-            if (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and node.value.startswith(cuda.DEVICE_TYPE)
-            ):
-                return True
-            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            if name and (cuda.DEVICE_TYPE in name.lower() or (depth and self._given(name, depth - 1))):
-                return True
-        return False
-
-    def _given(self, name: str, depth: int) -> bool:
-        return any(
-            isinstance(node, ast.Assign)
-            and any(_path(target).rpartition(".")[2] == name for target in node.targets)
-            and self._asks(node.value, depth)
-            for node in ast.walk(self._tree)
-        )
-
-
-def _before(parent: ast.AST | None, node: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements before `node` in its block."""
-    for _, block in ast.iter_fields(parent) if parent is not None else ():
-        if isinstance(block, list) and node in block:
-            yield from (one for one in block[: block.index(node)] if isinstance(one, ast.stmt))
-
-
-def _leaves(guard: ast.If) -> bool:
-    last = guard.body[-1]
-    return isinstance(last, _ENDS) or (isinstance(last, ast.Expr) and _path_of_call(last.value).endswith("exit"))
-
-
-def _loaded(node: ast.AST) -> str | None:
-    """Return the name of the extension that a call loads, or empty where it is computed; None for another node."""
-    if not isinstance(node, ast.Call) or _path_of_call(node).rpartition(".")[2] not in _LOADERS:
-        return None
-    given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
-    names = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    return names[0] if names else ""
-
-
-def _path_of_call(node: ast.AST) -> str:
-    return _path(node.func) if isinstance(node, ast.Call) else ""
-
-
-def _path(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return f"{_path(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

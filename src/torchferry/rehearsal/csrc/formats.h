@@ -21,7 +21,7 @@ void refuse(const char* what, std::optional<c10::MemoryFormat> format, const Mes
     subject << what << "(memory_format=torch."
             << (*format == c10::MemoryFormat::ChannelsLast3d ? "channels_last_3d" : "channels_last") << ')';
     const std::string text = message();
-    emit(Event::kMissingOperator, subject.str(), text);
+    emit(Event::kMemoryFormat, subject.str(), text);
     TORCH_CHECK(false, text);
   }
 }

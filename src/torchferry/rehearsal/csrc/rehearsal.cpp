@@ -15,6 +15,7 @@
 #include "composed.h"
 #include "factories.h"
 #include "formats.h"
+#include "groups.h"
 #include "guard.h"
 #include "hot_operators.h"
 #include "layouts.h"
@@ -158,6 +159,13 @@ int64_t register_operators() {
           handle->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
         c10d.impl(full_name(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&as_private_use>());
       }
+    }
+  }
+  auto& every_collective = library("c10d", c10::DispatchKey::BackendSelect);
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("c10d::", 0) == 0) {
+      every_collective.impl(full_name(name).substr(6).c_str(),
+                            torch::CppFunction::makeFromBoxedFunction<&groups::look>());
     }
   }
   if (settings().keeps_identity) {

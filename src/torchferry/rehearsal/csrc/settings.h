@@ -60,6 +60,8 @@ enum class Event : int {
   kShared = 14,
   kMissingApi = 15,
   kHostWork = 16,
+  kBackend = 17,
+  kMemoryFormat = 18,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);

@@ -6,12 +6,11 @@ and scales nothing, and training in float16 loses its small gradients. The devic
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 
@@ -30,9 +29,8 @@ class ScalerWithoutDevice(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name not in _SCALERS or not isinstance(call, ast.Call) or call.func is not reference.node:
+        for name, call in calls_to(context):
+            if name not in _SCALERS:
                 continue
             if call.args or any(keyword.arg in ("device", None) for keyword in call.keywords):
                 continue
@@ -43,7 +41,7 @@ class ScalerWithoutDevice(Rule):
             device = device_type(context)
             message = say(
                 "`{found}` without a device is made for CUDA; on {target} say `{device}`",
-                found=reference.name,
+                found=name,
                 target=context.target.title,
                 device=device,
             )

@@ -7,12 +7,11 @@ that does not have it under that name the call raises "No available kernel". All
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.keeping import reason_to_keep
 
 
@@ -29,11 +28,8 @@ class AttentionKernelForced(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name != "torch.nn.attention.sdpa_kernel" or not isinstance(call, ast.Call):
-                continue
-            if call.func is not reference.node or reason_to_keep(context, call) is not None:
+        for name, call in calls_to(context):
+            if name != "torch.nn.attention.sdpa_kernel" or reason_to_keep(context, call) is not None:
                 continue
             text = context.file.text(call)
             if "MATH" in text or ("FLASH" not in text.upper() and "EFFICIENT" not in text.upper()):

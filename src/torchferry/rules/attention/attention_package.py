@@ -11,11 +11,11 @@ goes on without it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import reason_to_keep
 
@@ -44,16 +44,17 @@ class AttentionPackage(Rule):
     MODULES = tuple(_PACKAGES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each import statement."""
+        """Yield a finding for each package, at its first import; another one where an import is guarded."""
+        yield from told_once(self._imports(context))
+
+    def _imports(self, context: PythonContext) -> Iterator[Finding]:
         for module, package in _PACKAGES.items():
-            seen: set[ast.AST] = set()
             for reference in context.names.references(module):
                 if not isinstance(reference.node, ast.alias):
                     continue
                 statement = context.file.parents[reference.node]
-                if statement in seen or reason_to_keep(context, statement) is not None:
+                if reason_to_keep(context, statement) is not None:
                     continue
-                seen.add(statement)
                 row = context.target.row("packages", package)
                 if row.status == "same":
                     continue

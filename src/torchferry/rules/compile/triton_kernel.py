@@ -7,12 +7,12 @@ limits of its own; without one the kernels must be replaced by torch operators o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import reason_to_keep
 
@@ -29,17 +29,18 @@ Triton 面向 NVIDIA 与 AMD 的卡。有些厂商为自己的卡发布 Triton�
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each import statement."""
+        """Yield a finding for the first import; another one where an import is guarded."""
+        yield from told_once(self._imports(context))
+
+    def _imports(self, context: PythonContext) -> Iterator[Finding]:
         triton = context.target.backend.TRITON
         note = context.target.row("packages", "triton").remark
-        seen: set[ast.AST] = set()
         for reference in context.names.references("triton"):
             if not isinstance(reference.node, ast.alias):
                 continue
             statement = context.file.parents[reference.node]
-            if statement in seen or reason_to_keep(context, statement) is not None:
+            if reason_to_keep(context, statement) is not None:
                 continue
-            seen.add(statement)
             span = context.file.span(statement)
             if isinstance(triton, str):
                 message = say(

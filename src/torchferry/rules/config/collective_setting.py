@@ -13,6 +13,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
+from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
 _DISTRIBUTED = re.compile(r"dist|collective|nccl", re.IGNORECASE)
@@ -49,12 +50,9 @@ class CollectiveSetting(Rule):
                 use=value.replace(old, new),
             )
             if old == "cuda:nccl" and backend.COMPOSITE_COLLECTIVE is False:
-                message = say(
-                    "{target} takes no backend for each device type; use `{use}` alone",
-                    target=context.target.title,
-                    use=backend.COLLECTIVE,
+                yield self.finding(
+                    context, (setting.start, setting.end), one_backend_alone(context.target), Grade.MANUAL
                 )
-                yield self.finding(context, (setting.start, setting.end), message, Grade.MANUAL)
                 continue
             at = setting.start + value.index(old)
             sure = lexicon("collective").names(setting.key) or _DISTRIBUTED.search(setting.key) is not None

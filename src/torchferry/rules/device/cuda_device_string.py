@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import device_shown, portable_imports
-from torchferry.rules.device.strings import device_edits, literal_span
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.library.refused_device import is_refused
 from torchferry.source.flow import Trace, Verdict
@@ -50,23 +50,21 @@ class CudaDeviceString(Rule):
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        device = device_shown(context)
         kept = reason_to_keep(context, node)
         if kept is not None:
             message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
             return self.finding(context, span, message, Grade.NOTE)
+        written = written_device(context, node)
         message = say(
             "device string `{text}` ({reason}); on {target} it is `{device}`",
             text=node.value,
             reason=trace.reason,
             target=context.target.title,
-            device=device,
+            device=written.shown,
         )
-        try:
-            edits = device_edits(context, node)
-        except ValueError:
+        if not written.edits:
             return self.finding(context, span, message, Grade.MANUAL)
-        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
+        return self.finding(context, span, message, Grade.SAFE, written.edits, imports=portable_imports(context))
 
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:

@@ -14,8 +14,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
-from torchferry.rules.device.expressions import device_shown, portable_imports
-from torchferry.rules.device.strings import device_edits, literal_span
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow import Verdict
 
@@ -33,22 +33,20 @@ class CudaStringUntraced(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is open."""
-        device = device_shown(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
             if trace.verdict is not Verdict.OPEN or reason_to_keep(context, node) is not None:
                 continue
+            written = written_device(context, node)
             message = say(
                 "`{text}` may be a device ({reason}); if it is, it must be `{device}` on {target}",
                 text=node.value,
                 reason=trace.reason,
-                device=device,
+                device=written.shown,
                 target=context.target.title,
             )
             span = literal_span(context, node)
-            try:
-                edits = device_edits(context, node)
-            except ValueError:
+            if not written.edits:
                 yield self.finding(context, span, message, Grade.MANUAL)
                 continue
-            yield self.finding(context, span, message, Grade.UNSAFE, edits, imports=portable_imports(context))
+            yield self.finding(context, span, message, Grade.UNSAFE, written.edits, imports=portable_imports(context))

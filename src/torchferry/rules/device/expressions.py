@@ -43,12 +43,6 @@ def device_type(context: PythonContext) -> str:
     return f"{module}.accelerator_type()" if module else f'"{context.target.backend.DEVICE_TYPE}"'
 
 
-def device_shown(context: PythonContext) -> str:
-    """Return how messages name what a device string becomes."""
-    module = context.target.module
-    return f"{module}.device_string()" if module else context.target.backend.DEVICE_TYPE
-
-
 def portable_imports(context: PythonContext) -> tuple[str, ...]:
     """Return the module that portable expressions need imported; none where the vendor's own names are written."""
     return (context.target.module,) if context.target.module else ()

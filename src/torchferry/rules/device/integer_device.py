@@ -17,7 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule, calls_of
+from torchferry.rules.base import Options, PythonContext, Rule, calls_of, calls_to
 from torchferry.rules.device.expressions import indexed_device, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
@@ -49,7 +49,7 @@ class IntegerDevice(Rule):
             return
         for argument in self._arguments(context):
             literal = isinstance(argument, ast.Constant) and type(argument.value) is int and argument.value >= 0
-            if (literal or _is_index(context, argument)) and reason_to_keep(context, argument) is None:
+            if (literal or is_device_index(context, argument)) and reason_to_keep(context, argument) is None:
                 yield self._report(context, argument, literal)
 
     def _arguments(self, context: PythonContext) -> Iterator[ast.expr]:
@@ -57,14 +57,11 @@ class IntegerDevice(Rule):
         for call in calls_of(context, "to"):
             if call.args and len(call.args) <= 2:
                 yield call.args[0]
-        for reference in context.names.references("torch"):
-            call_of = context.file.parents.get(reference.node)
-            if not isinstance(call_of, ast.Call) or call_of.func is not reference.node:
-                continue
-            if reference.name == "torch.device" and len(call_of.args) == 1:
-                yield call_of.args[0]
-            for keyword in call_of.keywords:
-                if keyword.arg in ("device", "map_location") and not reference.name.startswith("torch.cuda"):
+        for name, call in calls_to(context):
+            if name == "torch.device" and len(call.args) == 1:
+                yield call.args[0]
+            for keyword in call.keywords:
+                if keyword.arg in ("device", "map_location") and not name.startswith("torch.cuda"):
                     yield keyword.value
 
     def _report(self, context: PythonContext, argument: ast.expr, literal: bool) -> Finding:
@@ -85,7 +82,7 @@ class IntegerDevice(Rule):
         return self.finding(context, span, message, grade, [Edit(*span, device)], imports=portable_imports(context))
 
 
-def _is_index(context: PythonContext, node: ast.expr) -> bool:
+def is_device_index(context: PythonContext, node: ast.expr) -> bool:
     """Whether a variable holds an index, by its name, unless a device was assigned to it."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _INDEX_NAME.search(last_name(node)):
         return False

@@ -1,43 +1,106 @@
-"""A call of `torch.load` that does not say where tensors go.
+"""A checkpoint that is loaded without saying where its tensors go.
 
-A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location` torch tries to put its tensors
-there, and raises on the target; no word in the source gives that away. A checkpoint that the migrated program
-itself wrote loads as it is.
+A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location`, or with None, torch tries to put its
+tensors there, and raises on the target; no word in the source gives that away. `torch.load`, `torch.jit.load` and what
+loads from a URL do so. `torch.export.load` takes no `map_location`: a program that was exported on CUDA names its
+device in its graph, and is exported again. A checkpoint that the migrated program itself wrote loads as it is, and so
+do safetensors, Lightning's `load_from_checkpoint`, and the weights that torchvision publishes.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
+from torchferry.source.names import assigned_value
+
+_LOADERS = {
+    "torch.load": 1,
+    "torch.serialization.load": 1,
+    "torch.jit.load": 1,
+    "torch.hub.load_state_dict_from_url": 2,
+    "torch.utils.model_zoo.load_url": 2,
+}
+"""Functions that load a checkpoint, with the position of `map_location`."""
+
+_OF_URLS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
+
+_EXPORTED = "torch.export.load"
+
+_SAVED_ON_CPU = "https://download.pytorch.org/"
+"""Where torchvision's weights are, which its models load without `map_location` on any machine."""
 
 
 class LoadWithoutMapLocation(Rule):
-    """Finds `torch.load` without `map_location`."""
+    """Finds checkpoints that are loaded to where they were saved."""
 
     CODE = "DEV107"
-    CHINESE = """不指明位置而加载检查点。
+    CHINESE = """加载检查点而不指明张量放到哪里。
 
-`torch.load(path)` 把张量放回保存时的设备；CUDA 机器保存的文件在目标平台上加载会失败。请传入 `map_location="cpu"`
-再搬到设备。
+CUDA 机器写出的检查点内部写着 `cuda`。不给 `map_location` 或给 None 时，torch 会把张量放回那里，在目标平台上报错；
+源码中看不出这一点。`torch.load`、`torch.jit.load` 以及从 URL 加载的函数都是如此。`torch.export.load` 没有
+`map_location`：在 CUDA 上导出的程序在其图中写明了设备，需要重新导出。迁移后的程序自己写出的检查点可以照常加载；
+safetensors、Lightning 的 `load_from_checkpoint` 和 torchvision 发布的权重也是。
 """
-    WORDS = ("torch.load", "import load")
+    WORDS = ("torch.load", "import load", "jit.load", "load_state_dict_from_url", "load_url", "export", "serialization")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a note for each call."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name not in ("torch.load", "torch.jit.load") or not isinstance(call, ast.Call):
+        for name, call in calls_to(context):
+            if name == _EXPORTED:
+                message = say(
+                    "`{name}` fails on a program that was exported on a CUDA machine, and takes no `map_location`; "
+                    "export such a program again on the CPU",
+                    name=name,
+                )
+                yield self.finding(context, context.file.span(call), message, Grade.NOTE)
+            position = _LOADERS.get(name)
+            if position is None or not _may_be_none(call, position):
                 continue
-            named = any(keyword.arg in ("map_location", None) for keyword in call.keywords)
-            if call.func is not reference.node or len(call.args) > 1 or named:
+            if name in _OF_URLS and _is_saved_on_cpu(context, call):
                 continue
             message = say(
                 "`{name}` without `map_location` fails on a checkpoint from a CUDA machine; "
                 'for such a file pass `map_location="cpu"`',
-                name=reference.name,
+                name=name,
             )
             yield self.finding(context, context.file.span(call), message, Grade.NOTE)
+
+
+def _may_be_none(call: ast.Call, position: int) -> bool:
+    """Whether `map_location` is absent, None, or None under a condition."""
+    if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        return False  # what they hold is not known
+    keyword = keyword_of(call, "map_location")
+    given = keyword.value if keyword is not None else call.args[position] if len(call.args) > position else None
+    branches = (given.body, given.orelse) if isinstance(given, ast.IfExp) else (given,)
+    return any(branch is None or (isinstance(branch, ast.Constant) and branch.value is None) for branch in branches)
+
+
+def _is_saved_on_cpu(context: PythonContext, call: ast.Call) -> bool:
+    """Whether all that a URL may be is evidently one of torchvision's."""
+    keyword = keyword_of(call, "url")
+    given = call.args[0] if call.args else keyword.value if keyword is not None else None
+    urls = [] if given is None else list(_texts(context, given, 3))
+    return bool(urls) and all(url is not None and url.startswith(_SAVED_ON_CPU) for url in urls)
+
+
+def _texts(context: PythonContext, expression: ast.expr, depth: int) -> Iterator[str | None]:
+    """Yield the strings that an expression may be, followed through names and a dictionary; None for another one."""
+    if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+        yield expression.value
+    elif isinstance(expression, ast.Subscript) and depth:
+        yield from _texts(context, expression.value, depth - 1)
+    elif isinstance(expression, ast.Dict):
+        for value in expression.values:
+            yield from _texts(context, value, depth - 1) if depth else (None,)
+    elif isinstance(expression, ast.Name) and depth:
+        bindings = context.names.bindings(expression)
+        values = [assigned_value(context.file, binding) for binding in bindings]
+        for given in values or [None]:
+            yield from (None,) if given is None else _texts(context, given, depth - 1)
+    else:
+        yield None

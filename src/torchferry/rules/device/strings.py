@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
@@ -35,31 +36,51 @@ def word_edits(context: PythonContext, node: ast.Constant, word: str, replacemen
     return [Edit(start + at, start + at + len(word), replacement) for at in found]
 
 
-def device_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
-    """Return edits that make a device string one of the target, or of every device in portable code.
+class WrittenDevice(NamedTuple):
+    """What a device string becomes: how messages show it, and the edits; none where it is to be changed by hand."""
+
+    shown: str
+    edits: list[Edit]
+
+
+def written_device(context: PythonContext, node: ast.Constant) -> WrittenDevice:
+    """Return the device of the target that a device string becomes, or that of every device in portable code."""
+    if not context.target.module:
+        word, own = cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE
+        shown = str(node.value).replace(word, own)
+        try:
+            return WrittenDevice(shown, word_edits(context, node, word, own))
+        except ValueError:
+            return WrittenDevice(shown, [])
+    text = f"{context.target.module}.device_string()"
+    try:
+        whole, text = _portable_device(context, node)
+        return WrittenDevice(text, call_edits(context, whole, text))
+    except ValueError:
+        return WrittenDevice(text, [])
+
+
+def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
+    """Return the whole expression that a device string begins, and what takes its place in portable code.
 
     Raises:
-        ValueError: the literal stands, or is written, where that cannot be.
+        ValueError: it is put together in a way that has no portable form.
     """
-    if not context.target.module:
-        return word_edits(context, node, cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE)
     asked = f"{context.target.module}.accelerator_type()"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None
         and not _is_added_to(context, node)
     ):
-        return call_edits(context, node, f'f"{{{asked}}}:"')  # looked for in a text, or cut off it
+        return node, f'f"{{{asked}}}:"'  # looked for in a text, or cut off it
     whole, index = _with_index(context, node)
     if is_load_location(context, whole):
-        text = f"{context.target.module}.load_location({index})"
-    elif not is_question(context, whole):
-        text = f"{context.target.module}.device_string({index})"
-    elif index:
-        text = f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
-    else:
-        text = asked
-    return call_edits(context, whole, text)
+        return whole, f"{context.target.module}.load_location({index})"
+    if not is_question(context, whole):
+        return whole, f"{context.target.module}.device_string({index})"
+    if index:
+        return whole, f'f"{{{asked}}}:{index if index.isdigit() else "{" + index + "}"}"'
+    return whole, asked
 
 
 def call_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edit]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
@@ -50,13 +50,11 @@ device_id=...)` 以及 FSDP 的 `device_id` 只接受加速器的卡：模型在
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each such argument."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if not isinstance(call, ast.Call) or call.func is not reference.node:
-                continue
-            for value in _values(call, _ARGUMENTS.get(reference.name.rpartition(".")[2], {})):
+        for name, call in calls_to(context):
+            last = name.rpartition(".")[2]
+            for value in _values(call, _ARGUMENTS.get(last, {})):
                 if not _is_served(context, value) and reason_to_keep(context, call) is None:
-                    yield self._report(context, reference.name.rpartition(".")[2], value)
+                    yield self._report(context, last, value)
 
     def _report(self, context: PythonContext, name: str, value: ast.expr) -> Finding:
         span = context.file.span(value)

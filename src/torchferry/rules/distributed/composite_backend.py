@@ -9,9 +9,10 @@ import ast
 import re
 from collections.abc import Iterable
 
+from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
@@ -45,12 +46,7 @@ CUDA 的部分（设备与库）整体修改，其余部分不变。
                 yield self._portable(context, node)
                 continue
             if backend.COMPOSITE_COLLECTIVE is False:
-                message = say(
-                    "{target} takes no backend for each device type; use `{use}` alone",
-                    target=context.target.title,
-                    use=backend.COLLECTIVE,
-                )
-                yield self.finding(context, span, message, Grade.MANUAL)
+                yield self.finding(context, span, one_backend_alone(context.target), Grade.MANUAL)
                 continue
             whole = re.sub(r"\bcuda:nccl\b", use, node.value)
             message = say("`{found}` is `{use}` on {target}", found=node.value, use=whole, target=context.target.title)
@@ -67,3 +63,12 @@ CUDA 的部分（设备与库）整体修改，其余部分不变。
         if node.value not in _WHOLE:
             return self.finding(context, literal_span(context, node), message, Grade.MANUAL)
         return asked_when_run(self, context, node, use, message)
+
+
+def one_backend_alone(target: Target) -> Message:
+    """Say that a target takes no backend for each device type."""
+    return say(
+        "{target} takes no backend for each device type; use `{use}` alone",
+        target=target.title,
+        use=target.backend.COLLECTIVE,
+    )

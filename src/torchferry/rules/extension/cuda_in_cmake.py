@@ -7,17 +7,13 @@ otherwise port the sources first, and then let CMake call the maker's own compil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
-from torchferry.rules.base import Context, Options, Rule
-from torchferry.rules.extension.uses import uses, words
+from torchferry.core.messages import Message, say
+from torchferry.rules.extension.uses import NativeRule, Uses
 from torchferry.source.kinds import Kind
 
 
-class CudaInCmake(Rule):
+class CudaInCmake(NativeRule):
     """Finds CMake files that ask for CUDA."""
 
     CODE = "EXT105"
@@ -27,25 +23,17 @@ class CudaInCmake(Rule):
 编译器。位于 `if(USE_CUDA)` 等开关之下的部分仅作说明：请不要打开该开关。
 """
     KINDS = (Kind.CMAKE,)
+    ROLE = "build"
 
-    def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """What every use holds."""
-        return words("build")
+    def under_switch(self, used: Uses, target: Target) -> Message:
+        """Say that the switch stays off."""
+        return say("asks for CUDA only under a switch: leave the switch off on {target}", target=target.title)
 
-    def check(self, context: Context) -> Iterable[Finding]:
-        """Yield at most one finding a file, at the first use."""
-        found = uses(context, "build")
-        if found is None:
-            return
-        target = context.target.title
-        if found.optional:
-            message = say("asks for CUDA only under a switch: leave the switch off on {target}", target=target)
-            yield self.finding(context, found.first, message, Grade.NOTE)
-            return
-        message = say(
+    def needed(self, used: Uses, target: Target) -> Message:
+        """Say what is asked for, and what to do."""
+        return say(
             "asks CMake for CUDA, which {target} does not have: configure without it, or port the sources and compile "
             "them with the vendor's compiler (lines: {lines})",
-            target=target,
-            lines=found.lines,
+            target=target.title,
+            lines=used.lines,
         )
-        yield self.finding(context, found.first, message, Grade.MANUAL)

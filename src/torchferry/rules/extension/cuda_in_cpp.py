@@ -7,17 +7,13 @@ without them. What is compiled only under a switch such as `#ifdef WITH_CUDA` is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
-from torchferry.rules.base import Context, Options, Rule
-from torchferry.rules.extension.uses import uses, words
+from torchferry.core.messages import Message, say
+from torchferry.rules.extension.uses import NativeRule, Uses
 from torchferry.source.kinds import Kind
 
 
-class CudaInCpp(Rule):
+class CudaInCpp(NativeRule):
     """Finds C and C++ files that call CUDA itself."""
 
     CODE = "EXT103"
@@ -27,30 +23,22 @@ class CudaInCpp(Rule):
 或在构建时不包含它们。只在 `#ifdef WITH_CUDA` 等开关下编译的部分仅作说明：请不要打开该开关。
 """
     KINDS = (Kind.CPP,)
+    ROLE = "device"
 
-    def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """What every use holds."""
-        return words("device")
+    def under_switch(self, used: Uses, target: Target) -> Message:
+        """Say that the switch stays off."""
+        return say(
+            "uses CUDA's own API ({parts}) only where a switch asks for it: leave the switch off on {target}",
+            parts=used.parts,
+            target=target.title,
+        )
 
-    def check(self, context: Context) -> Iterable[Finding]:
-        """Yield at most one finding a file, at the first use."""
-        found = uses(context, "device")
-        if found is None:
-            return
-        target = context.target.title
-        if found.optional:
-            message = say(
-                "uses CUDA's own API ({parts}) only where a switch asks for it: leave the switch off on {target}",
-                parts=found.parts,
-                target=target,
-            )
-            yield self.finding(context, found.first, message, Grade.NOTE)
-            return
-        message = say(
+    def needed(self, used: Uses, target: Target) -> Message:
+        """Say what is asked for, and what to do."""
+        return say(
             "uses CUDA's own API ({parts}), which {target} does not have: port the calls to the vendor's own runtime, "
             "or build the project without this file (lines: {lines})",
-            parts=found.parts,
-            target=target,
-            lines=found.lines,
+            parts=used.parts,
+            target=target.title,
+            lines=used.lines,
         )
-        yield self.finding(context, found.first, message, Grade.MANUAL)

@@ -7,17 +7,13 @@ kernels. What is compiled only under a switch such as `#ifdef WITH_CUDA` is a no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
-from torchferry.rules.base import Context, Options, Rule
-from torchferry.rules.extension.uses import uses, words
+from torchferry.core.messages import Message, say
+from torchferry.rules.extension.uses import NativeRule, Uses
 from torchferry.source.kinds import Kind
 
 
-class LibtorchCuda(Rule):
+class LibtorchCuda(NativeRule):
     """Finds C++ files that ask libtorch for CUDA."""
 
     CODE = "EXT104"
@@ -28,33 +24,24 @@ class LibtorchCuda(Rule):
 请不要打开该开关。
 """
     KINDS = (Kind.CPP,)
+    ROLE = "torch"
 
-    def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """What every use holds."""
-        return words("torch")
+    def under_switch(self, used: Uses, target: Target) -> Message:
+        """Say that the switch stays off."""
+        return say(
+            "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
+            count=used.total,
+            target=target.title,
+        )
 
-    def check(self, context: Context) -> Iterable[Finding]:
-        """Yield at most one finding a file, at the first use."""
-        found = uses(context, "torch")
-        if found is None:
-            return
-        backend = context.target.backend
-        if found.optional:
-            message = say(
-                "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on "
-                "{target}",
-                count=found.total,
-                target=context.target.title,
-            )
-            yield self.finding(context, found.first, message, Grade.NOTE)
-            return
-        message = say(
+    def needed(self, used: Uses, target: Target) -> Message:
+        """Say what is asked for, and what to do."""
+        return say(
             "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what "
             "uses CUDA's streams and kernels (uses: {count}; lines: {lines})",
-            count=found.total,
-            target=context.target.title,
-            device=backend.DEVICE_TYPE,
-            key=context.target.dispatch_key or "UNKNOWN",
-            lines=found.lines,
+            count=used.total,
+            target=target.title,
+            device=target.backend.DEVICE_TYPE,
+            key=target.dispatch_key or "UNKNOWN",
+            lines=used.lines,
         )
-        yield self.finding(context, found.first, message, Grade.MANUAL)

@@ -1,15 +1,19 @@
-"""Where a C, C++ or CMake file uses CUDA, and which parts of it."""
+"""Where a C, C++ or CMake file uses CUDA, and which parts of it; what the rules about such files share."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.rules.base import Context
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message
+from torchferry.rules.base import Context, Options, Rule
 from torchferry.source.kinds import Kind
 from torchferry.source.native import OptionalParts, code_of
 
@@ -35,12 +39,41 @@ class Uses(NamedTuple):
     optional: bool
 
 
-def words(role: str) -> tuple[str, ...]:
+class NativeRule(Rule):
+    """Finds files that use the parts of CUDA which have one role: at most one finding a file, at the first use.
+
+    What is compiled only where a switch asks for it is a note.
+    """
+
+    ROLE: ClassVar[str]
+    """The role of the parts, in `cuda/native.toml`."""
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """What every use holds."""
+        return _words(self.ROLE)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield at most one finding."""
+        used = _uses(context, self.ROLE)
+        if used is not None:
+            message = self.under_switch(used, context.target) if used.optional else self.needed(used, context.target)
+            yield self.finding(context, used.first, message, Grade.NOTE if used.optional else Grade.MANUAL)
+
+    def under_switch(self, used: Uses, target: Target) -> Message:
+        """Say what a file uses only where a switch asks for CUDA."""
+        raise NotImplementedError
+
+    def needed(self, used: Uses, target: Target) -> Message:
+        """Say what a file uses, and what to do."""
+        raise NotImplementedError
+
+
+def _words(role: str) -> tuple[str, ...]:
     """Return the texts without which a file uses nothing of the parts of CUDA that have a role."""
     return tuple(dict.fromkeys(word for part in cuda.native() if part.role == role for word in part.words))
 
 
-def uses(context: Context, role: str) -> Uses | None:
+def _uses(context: Context, role: str) -> Uses | None:
     """Return what a file uses of the parts of CUDA that have a role, comments left out; None when nothing."""
     code = code_of(context.kind, context.text)
     parts, pattern = _pattern()
@@ -71,7 +104,7 @@ def _candidates(context: Context, code: str, role: str) -> list[tuple[int, int]]
         return [(0, len(code))]
     starts = context.source.starts
     lines = set()
-    for word in words(role):
+    for word in _words(role):
         at = code.find(word)
         while at >= 0:
             line = bisect_right(starts, at)

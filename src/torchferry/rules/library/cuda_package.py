@@ -16,7 +16,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import kept
 
@@ -52,14 +52,12 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
         )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield one finding for each import statement of such a package."""
+        """Yield one finding for each such package, at its first import; another one where an import is guarded."""
         for package in _packages():
             row = context.target.row("packages", package.name)
-            if row.status == "same":
-                continue
-            for place in self._places(context, package):
-                if self._is_reported(context, place):
-                    yield self._report(context, place, package, row)
+            if row.status != "same":
+                places = (place for place in self._places(context, package) if self._is_reported(context, place))
+                yield from told_once(self._report(context, place, package, row) for place in places)
 
     def _is_reported(self, context: PythonContext, place: ast.AST) -> bool:
         """Whether a place is reported: not where another branch is the target's, nor in a build script.

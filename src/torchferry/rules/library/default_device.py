@@ -19,7 +19,7 @@ from torchferry.backends.target import Target
 from torchferry.core.files import read_text
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.keeping import reason_to_keep
 
 _PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "setup.py", "Dockerfile")
@@ -56,12 +56,8 @@ class DefaultDeviceRule(Rule):
 
 
 def _calls(context: PythonContext, entry: DefaultDevice) -> Iterator[tuple[str, ast.Call]]:
-    references = context.names.references(entry.library)
-    for reference in references:
-        call = context.file.parents.get(reference.node)
-        if reference.name in entry.names and isinstance(call, ast.Call) and call.func is reference.node:
-            yield reference.name, call
-    for name in entry.names if references else ():
+    yield from ((name, call) for name, call in calls_to(context, entry.library) if name in entry.names)
+    for name in entry.names if context.names.references(entry.library) else ():
         for node in context.file.attributes.get(name[1:], ()) if name.startswith(".") else ():
             call = context.file.parents.get(node)
             if isinstance(call, ast.Call) and call.func is node:

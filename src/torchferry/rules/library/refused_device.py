@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
-from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.keeping import reason_to_keep
 
 
@@ -45,16 +45,15 @@ def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
     """Yield the devices of calls that refuse the target's, each with the function's name."""
     functions = context.target.refusing_functions
     for package in sorted({name.partition(".")[0] for name in functions}):
-        for reference in context.names.references(package):
-            call = context.file.parents.get(reference.node)
-            position = functions.get(reference.name)
-            if position is None or not isinstance(call, ast.Call) or call.func is not reference.node:
+        for name, call in calls_to(context, package):
+            position = functions.get(name)
+            if position is None:
                 continue
             keyword = keyword_of(call, "device")
             argument = keyword.value if keyword is not None else call.args[position : position + 1]
             for given in argument if isinstance(argument, list) else [argument]:
                 if not (isinstance(given, ast.Constant) and given.value in (None, "cpu")):
-                    yield reference.name, given
+                    yield name, given
 
 
 def is_refused(context: PythonContext, node: ast.AST) -> bool:

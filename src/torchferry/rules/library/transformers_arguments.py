@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.keeping import reason_to_keep
@@ -35,13 +35,10 @@ class TransformersArguments(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for reference in context.names.references("transformers"):
-            call = context.file.parents.get(reference.node)
-            if not isinstance(call, ast.Call) or call.func is not reference.node:
-                continue
+        for name, call in calls_to(context, "transformers"):
             if reason_to_keep(context, call) is not None:
                 continue
-            last = reference.name.rpartition(".")[2]
+            last = name.rpartition(".")[2]
             if last == "pipeline":
                 yield from self._pipeline(context, call)
             elif last.endswith("TrainingArguments"):

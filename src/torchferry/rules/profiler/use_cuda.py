@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, argument_removal, keyword_of
+from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 
@@ -33,17 +33,14 @@ class UseCuda(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name not in (_OLD, _NEW):
-                continue
-            if not isinstance(call, ast.Call) or call.func is not reference.node:
+        for name, call in calls_to(context):
+            if name not in (_OLD, _NEW):
                 continue
             keyword = keyword_of(call, "use_cuda")
             if keyword is None or (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
                 continue
             if reason_to_keep(context, call) is None:
-                yield self._old(context, keyword) if reference.name == _OLD else self._new(context, call, keyword)
+                yield self._old(context, keyword) if name == _OLD else self._new(context, call, keyword)
 
     def _old(self, context: PythonContext, keyword: ast.keyword) -> Finding:
         span = context.file.span(keyword)

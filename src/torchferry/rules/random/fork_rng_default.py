@@ -6,12 +6,11 @@ generator alone, so what is drawn inside changes what is drawn after. The device
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.keeping import reason_to_keep
 
@@ -29,11 +28,8 @@ class ForkRngDefault(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name != "torch.random.fork_rng" or not isinstance(call, ast.Call):
-                continue
-            if call.func is not reference.node or len(call.args) > 4 or reason_to_keep(context, call) is not None:
+        for name, call in calls_to(context):
+            if name != "torch.random.fork_rng" or len(call.args) > 4 or reason_to_keep(context, call) is not None:
                 continue
             if any(keyword.arg in ("device_type", None) for keyword in call.keywords):
                 continue

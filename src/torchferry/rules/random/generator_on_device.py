@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 
 
 class GeneratorOnDevice(Rule):
@@ -32,9 +32,8 @@ class GeneratorOnDevice(Rule):
         has_generator = context.target.backend.DEVICE_GENERATOR
         if has_generator is True:
             return
-        for reference in context.names.references("torch"):
-            call = context.file.parents.get(reference.node)
-            if reference.name != "torch.Generator" or not isinstance(call, ast.Call) or call.func is not reference.node:
+        for name, call in calls_to(context):
+            if name != "torch.Generator":
                 continue
             keyword = keyword_of(call, "device")
             device = call.args[0] if call.args else keyword.value if keyword is not None else None

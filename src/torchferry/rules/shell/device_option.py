@@ -15,6 +15,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
+from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.shell.places import COMPARED, OPTION, Place, places
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
@@ -67,12 +68,7 @@ class DeviceOption(Rule):
             return
         if COMPOSITE_SPELLING.match(place.value):
             if backend.COMPOSITE_COLLECTIVE is False:
-                message = say(
-                    "{target} takes no backend for each device type; use `{use}` alone",
-                    target=context.target.title,
-                    use=backend.COLLECTIVE,
-                )
-                yield self.finding(context, span, message, Grade.MANUAL)
+                yield self.finding(context, span, one_backend_alone(context.target), Grade.MANUAL)
                 return
             grade = Grade.SAFE if backend.COMPOSITE_COLLECTIVE is True else Grade.UNSAFE
         else:

@@ -10,6 +10,8 @@ from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _DEPTH = 8
+_SOUGHT = ("cuda", "nccl")
+"""What the strings begin with that are followed."""
 
 
 class Values:
@@ -86,21 +88,32 @@ class Values:
         return self._any_peer(dictionary, [key for key in dictionary.keys if key is not None])
 
     def _any_peer(self, container: ast.AST, items: list[ast.expr]) -> bool:
-        # Each item of a container asks, and a container can be long: it is looked through once.
+        """Whether items are such literals, and not fewer than other words: `{"cuda": False, "cpu": True, "lr": ...}`.
+
+        Each item of a container asks, and a container can be long: it is looked through once.
+        """
         if container not in self._peers:
-            self._peers[container] = any(self.has_peer(item) for item in items)
+            peers = sum(self.has_peer(item) for item in items)
+            others = [text for text in map(string_value, items) if text and not self.lexicon.is_peer(text)]
+            sought = sum(text.startswith(_SOUGHT) for text in others)
+            self._peers[container] = peers > 0 and len(others) - sought <= peers + sought
         return self._peers[container]
 
     def stranger(self, node: ast.AST) -> str:
         """Return a string beside others in a container that is no value of the kind; empty if there is none.
 
-        Only asked of a container without a value of the kind: in `["ref", "cuda"]` it is `ref`.
+        Only asked of a container that is none of such values: in `["ref", "cuda"]` it is `ref`.
         """
         if not isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             return ""
         if node not in self._strangers:
             texts = (string_value(item) or "" for item in node.elts)
             self._strangers[node] = next(
-                (text for text in texts if text and not text.startswith(("cuda", "nccl", "gpu"))), ""
+                (
+                    text
+                    for text in texts
+                    if text and not text.startswith((*_SOUGHT, "gpu")) and not self.lexicon.is_peer(text)
+                ),
+                "",
             )
         return self._strangers[node]

@@ -1,0 +1,80 @@
+"""What the user asked for on the command line, and which project and files that means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.source.git import repository_of
+
+
+class Choices(NamedTuple):
+    """What the user asked for on the command line, before the settings file is read.
+
+    Attributes:
+        paths: Files and folders to look at; `-` alone for standard input.
+        target: Target, as `NAME` or `NAME@VERSION`; empty for that of the settings file.
+        select: Codes or families of rules to apply.
+        ignore: Codes or families of rules to leave out.
+        exclude: Patterns of paths to leave out.
+        lang: Language of the output.
+        jobs: How many processes may read files.
+        seen: The report of a run.
+        config_file: The settings file; None for the nearest one.
+        isolated: Whether no settings file is read.
+        stdin_filename: What standard input is called, where it is to be read.
+        unsafe_fixes: Whether unsafe fixes are applied.
+        rewrite_documents: Whether commands in README files are rewritten.
+        style: `native`, `portable` or `shim`.
+        device_module: What portable code imports.
+        home: The project's folder, where the file that is read is a copy of standard input.
+        copied_to: The folder that holds this copy.
+    """
+
+    paths: tuple[Path, ...]
+    target: str
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    exclude: tuple[str, ...]
+    lang: str
+    jobs: int
+    seen: Path | None
+    config_file: Path | None
+    isolated: bool
+    stdin_filename: Path | None
+    unsafe_fixes: bool = False
+    rewrite_documents: bool = False
+    style: str = "native"
+    device_module: str = "file"
+    home: Path | None = None
+    copied_to: Path | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder that paths are counted from: the one folder that is named, else the one around what is named.
+
+        Raises:
+            UsageError: the paths belong to different projects.
+        """
+        if self.copied_to is not None:
+            return self.copied_to
+        first = self.paths[0]
+        if len(self.paths) == 1:
+            return first if first.is_dir() else first.parent
+        folders = [Path(os.path.abspath(path if path.is_dir() else path.parent)) for path in self.paths]
+        around = Path(os.path.commonpath(folders))
+        if around in (Path(around.anchor), Path.home()) or len({repository_of(folder) for folder in folders}) > 1:
+            raise UsageError(
+                say("{first} and {other} are not of one project", first=first, other=self.paths[-1]),
+                say("run the command once for each project"),
+            )
+        return Path(os.path.relpath(around))
+
+    @property
+    def only(self) -> tuple[str, ...]:
+        """What to look at below the root; empty for everything."""
+        names = tuple(os.path.relpath(path, self.root).replace(os.sep, "/") for path in self.paths)
+        return () if "." in names else names

@@ -1,0 +1,159 @@
+"""The settings of a run: the settings file and the command line, which wins, put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.cli.choices import Choices
+from torchferry.cli.device_module import portable_target
+from torchferry.core.config import Config, load, read
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.rules.analysis import Request
+from torchferry.rules.base import Options
+from torchferry.rules.examined import Selection
+from torchferry.rules.registry import rules, unknown_rule
+from torchferry.rules.run.sightings import read_sightings
+from torchferry.source.copied import Placement
+from torchferry.source.tree import list_files
+
+
+class Setting(NamedTuple):
+    """A run as it is to be: the project, its name, the target, and the request for the analysis."""
+
+    root: Path
+    name: str
+    config: Config
+    target: Target
+    request: Request
+    style: str = "native"
+    placement: Placement | None = None
+    device_module: str = ""
+
+
+def codes(text: str) -> tuple[str, ...]:
+    """Split a list of codes or families, and check that each is one.
+
+    Raises:
+        UsageError: one is neither a rule nor a family.
+    """
+    given = tuple(code.strip().upper() for code in text.split(",") if code.strip())
+    known = [rule.CODE for rule in rules()]
+    for code in given:
+        if not any(name.startswith(code) for name in known):
+            raise unknown_rule(code)
+    return given
+
+
+def read_settings(choices: Choices) -> Config:
+    """Return the settings of the file that is named, of none, or of the nearest.
+
+    Raises:
+        UsageError: the file cannot be read, or says what cannot be.
+    """
+    if choices.isolated:
+        return Config()
+    return load(choices.home or choices.root) if choices.config_file is None else read(choices.config_file)
+
+
+def settings_lines(config: Config, choices: Choices) -> Iterator[str]:
+    """Yield the settings that apply, those of the command line included, as TOML."""
+    applied = _with_choices(config, choices)
+    source = say("no settings file") if config.source is None else say("settings of {path}", path=config.source)
+    yield f"# {source.render(choices.lang)}"
+    tables = []
+    for item in fields(Config):
+        if item.name == "source":
+            continue
+        key, value = item.name.replace("_", "-"), getattr(applied, item.name)
+        if isinstance(value, dict):
+            tables.append((key, value))
+        else:
+            yield f"{key} = {_as_toml(value)}"
+    for key, table in tables:
+        if table:
+            yield f"[{key}]"
+            yield from (f"{_as_toml(name)} = {_as_toml(value)}" for name, value in table.items())
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)  # the same for strings, numbers and booleans
+
+
+def _with_choices(config: Config, choices: Choices) -> Config:
+    """Return the settings with those of the command line, which win, or are added to them."""
+    return replace(
+        config,
+        target=choices.target or config.target,
+        select=choices.select or config.select,
+        ignore=(*choices.ignore, *config.ignore),
+        exclude=(*choices.exclude, *config.exclude),
+        unsafe_fixes=choices.unsafe_fixes or config.unsafe_fixes,
+        rewrite_documents=choices.rewrite_documents or config.rewrite_documents,
+    )
+
+
+def settle(choices: Choices, rewrite: bool) -> Setting:
+    """Read the settings file and put it together with the command line, which wins.
+
+    Raises:
+        UsageError: no target is named, or something named does not exist.
+        TorchferryError: the report of a run cannot be read, or is none.
+    """
+    root, only = choices.root, choices.only
+    config = _with_choices(read_settings(choices), choices)
+    if not config.target:
+        raise UsageError(
+            say("no target is named"),
+            say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+        )
+    for pattern in ((), *config.per_file_ignores.values()):
+        codes(",".join((*config.select, *config.ignore, *pattern)))
+    target = Target.named(config.target)
+    selection = Selection(
+        select=config.select,
+        ignore=config.ignore,
+        unsafe=config.unsafe_fixes,
+        per_file=tuple(config.per_file_ignores.items()),
+    )
+    options = Options(
+        paths=config.paths,
+        rewrite_documents=config.rewrite_documents,
+        max_file_size=config.max_file_size,
+    )
+    listing = list_files(root, config.exclude, only)
+    placement = None
+    if choices.style == "portable":
+        target, placement = portable_target(target, root, listing, choices.device_module)
+    seen = None
+    if choices.seen is not None:
+        seen = read_sightings(choices.seen, root, only)
+    request = Request(
+        root,
+        listing,
+        target,
+        rules(),
+        options,
+        selection,
+        rewrite,
+        config.entry_points,
+        choices.jobs,
+        seen=seen,
+        redirected=choices.style == "shim",
+    )
+    unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
+    name = project_name(choices.home or root)
+    return Setting(root, name, config, target, request, choices.style, placement, unusual)
+
+
+def project_name(root: Path) -> str:
+    """Return the name of the project's folder."""
+    return root.resolve().name or str(root)
