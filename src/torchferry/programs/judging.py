@@ -1,0 +1,381 @@
+"""The verdict of each program: what it comes to that the target does not have, what must change, what nobody knows."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.files import LARGEST_SETTINGS, read_regular
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import Message, say
+from torchferry.programs.conditions import Conditions, around
+from torchferry.programs.discovery import ASIDE, programs_of
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Verdict, Way
+from torchferry.programs.modules import Edge, External, Modules
+from torchferry.programs.reach import Reach
+from torchferry.programs.sources import Sources
+from torchferry.programs.switches import Switches, said, settings_of
+from torchferry.programs.uses import Uses
+from torchferry.rules.analysis import Analysis
+from torchferry.source.kinds import Kind
+from torchferry.source.names import Names, bound_name
+from torchferry.source.outline import Outline, outline
+from torchferry.source.project import Project, extension_names
+from torchferry.source.python import PythonFile
+
+MOST_PROGRAMS = 400
+"""Programs that are judged; a folder of examples may hold thousands, and the rest is counted."""
+
+_MOST_DECISIONS = 80
+"""Findings of one program whose way is looked for; the rest counts as reached."""
+
+_BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension")
+_CUDA_BUILD = ("CUDAExtension", ".cu'", '.cu"', "nvcc", "create_extension")
+
+
+class _Lack(NamedTuple):
+    """Something that the target does not have, where a file needs it."""
+
+    what: str
+    code: str
+    place: Location
+    message: Message
+
+
+def judge(analysis: Analysis, project: Project, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
+    """Return the programs of a project and the verdict of each, those that documents start first.
+
+    Args:
+        analysis: The project, examined.
+        project: Its Python files.
+        target: Where it is to run.
+        named: Files that the user says are programs.
+    """
+    return _Judge(analysis, project, target).judged(named)
+
+
+class _Judge:
+    def __init__(self, analysis: Analysis, project: Project, target: Target) -> None:
+        self.examined = analysis.examined
+        self.target = target
+        self.project = project
+        notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
+        self.sources = Sources(project, notebooks)
+        self.modules = Modules(project, self._outlines())
+        self.uses = Uses(self.sources, self.modules)
+        self.by_path = {item.path: item for item in self.examined}
+        self.compiled = self._compiled_modules()
+        self._settings: dict[str, set[str]] | None = None
+        self._lacks: dict[str, list[_Lack]] = {}
+
+    def _outlines(self) -> Iterator[Outline]:
+        for number, item in enumerate(self.examined):
+            if item.kind is Kind.NOTEBOOK:
+                read = outline(item.path, self.sources.text(item.path).encode("utf-8", "replace"))
+                self.examined[number] = item._replace(outline=read)
+                yield read
+            elif item.outline is not None:
+                yield item.outline
+
+    def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
+        found = []
+        for program in programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]:
+            closure = self._closure(program)
+            if self._concerns(program, closure):
+                found.append(self._judge(program, closure))
+        return tuple(found)
+
+    def _closure(self, program: Program) -> dict[str, Edge | None]:
+        also = []
+        for start in program.starts[:1]:
+            for argument in start.arguments:
+                path = argument.removeprefix("./")
+                if path.endswith(".py") and path in self.project.paths:
+                    also.append(path)
+        return self.modules.closure(program.path, also)
+
+    def _concerns(self, program: Program, closure: dict[str, Edge | None]) -> bool:
+        """Whether a program has to do with the card at all: it comes to torch, or to something that is reported."""
+        for path in closure:
+            item = self.by_path.get(path)
+            if item is not None and (item.failure is not None or any(f.grade is not Grade.NOTE for f in item.findings)):
+                return True
+            if any(external.module.partition(".")[0] == "torch" for external in self.modules.externals.get(path, ())):
+                return True
+        return False
+
+    def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
+        arguments = program.starts[0].arguments if program.starts and program.form is not Form.CONSOLE else ()
+        switches = Switches(self.sources, closure, self._all_settings)
+        conditions = Conditions(self.sources, tuple(closure), switches, said(arguments))
+        reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
+        blockers: list[Obstacle] = []
+        optional: list[Obstacle] = []
+        for path in closure:
+            for lack in self._lacks_of(path):
+                obstacle = self._obstacle(reach, lack)
+                if obstacle is not None:
+                    (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        decisions = tuple(self._decisions(reach, closure))
+        fixes = sum(
+            finding.grade in (Grade.SAFE, Grade.UNSAFE)
+            for path in closure
+            for finding in (self.by_path[path].findings if path in self.by_path else ())
+        )
+        unread = tuple(self._unread(closure))
+        unfollowed = tuple(
+            (f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
+            for path in closure
+            for inner in self.modules.unfollowed.get(path, ())
+        )
+        blockers, optional = _sorted(blockers), _sorted(optional)
+        optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
+        if blockers:
+            verdict = Verdict.BLOCKED
+        elif unread:
+            verdict = Verdict.NOT_JUDGED
+        elif decisions or unfollowed or any(item.way.need is Need.CHOSEN for item in optional):
+            verdict = Verdict.DECISIONS
+        elif optional:
+            verdict = Verdict.WITHOUT
+        else:
+            verdict = Verdict.FIXES if fixes else Verdict.READY
+        return Judged(
+            program,
+            verdict,
+            tuple(blockers),
+            tuple(optional),
+            fixes,
+            decisions,
+            tuple(self._unverified(closure)),
+            (*unread, *unfollowed),
+            len(closure),
+        )
+
+    # --- what the target does not have ---
+
+    def _lacks_of(self, path: str) -> list[_Lack]:
+        if path not in self._lacks:
+            item = self.by_path.get(path)
+            found = [
+                _Lack(finding.lacks, finding.code, finding.location, finding.message)
+                for finding in (item.findings if item is not None else ())
+                if finding.lacks
+            ]
+            found += self._compiled_imports(path)
+            self._lacks[path] = found
+        return self._lacks[path]
+
+    def _lacking_lines(self, path: str) -> set[int]:
+        """Return the lines of a file where something is imported that the target does not have."""
+        return {lack.place.line for lack in self._lacks_of(path)}
+
+    def _compiled_modules(self) -> dict[str, tuple[str, bool]]:
+        """Return the compiled modules that need CUDA, by their last name: the build script, and whether it is forced."""
+        found: dict[str, tuple[str, bool]] = {}
+        for path in sorted(self.project.paths):
+            text = self.sources.text(path) if _may_build(path) else ""
+            if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
+                for name in extension_names(text):
+                    found.setdefault(name, (path, True))
+        return found
+
+    def _compiled_imports(self, path: str) -> Iterator[_Lack]:
+        for external in self.modules.externals.get(path, ()):
+            for name in (external.module.rpartition(".")[2], *external.names):
+                built = self.compiled.get(name)
+                if built is None or (external.module.partition(".")[0] == "torch"):
+                    continue
+                loaded = self.sources.file(path)
+                statement = _import_at(loaded[0], external) if loaded is not None else None
+                if loaded is None or statement is None:
+                    continue
+                place = loaded[0].location(*loaded[0].span(statement))
+                message = say(
+                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
+                    "what computes the same in torch",
+                    name=name,
+                    script=built[0],
+                    target=self.target.title,
+                )
+                yield _Lack(name, "EXT101", place, message)
+                break
+
+    def _obstacle(self, reach: Reach, lack: _Lack) -> Obstacle | None:
+        loaded = self.sources.file(lack.place.path)
+        if loaded is None:
+            return None
+        file, names = loaded
+        node = _node_of(file, lack.place, self.sources)
+        if node is None:
+            return None
+        way = reach.way(lack.place.path, node)
+        if way is None:
+            return None
+        if way.need is Need.GUARDED:
+            used = self._used_unguarded(reach, file, names, node)
+            if used is not None:
+                way = used
+        return Obstacle(lack.what, lack.code, lack.place, lack.message, way)
+
+    def _used_unguarded(self, reach: Reach, file: PythonFile, names: Names, node: ast.AST) -> Way | None:
+        """Return the way to a use that is made of an import although it may have failed, or None."""
+        statement = node if isinstance(node, ast.stmt) else file.statement(node)
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or not around(file, statement).copes:
+            return None
+        for alias in statement.names:
+            if alias.name == "*":
+                continue
+            name = bound_name(alias)
+            scope = file.scope(alias)
+            if _bound_by_handler(file, names, name, statement):
+                continue
+            for use in names.uses(name, scope)[:40]:
+                if _asks(file, use) or around(file, use).copes:
+                    continue
+                way = reach.way(file.path, use)
+                if way is not None and way.need is Need.ALWAYS:
+                    return way
+        return None
+
+    # --- what a person must decide ---
+
+    def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
+        looked = 0
+        for path in closure:
+            item = self.by_path.get(path)
+            if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
+                continue
+            for finding in item.findings:
+                if finding.grade is not Grade.MANUAL or finding.lacks or finding.code.startswith("FIL"):
+                    continue
+                looked += 1
+                if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
+                    yield finding.location
+
+    def _comes_to(self, reach: Reach, finding: Finding) -> bool:
+        loaded = self.sources.file(finding.location.path)
+        if loaded is None:
+            return True
+        node = _node_of(loaded[0], finding.location, self.sources)
+        if node is None:
+            return True
+        way = reach.way(finding.location.path, node)
+        return way is not None and way.need in (Need.ALWAYS, Need.CHOSEN)
+
+    # --- what nobody knows ---
+
+    def _unread(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, Message]]:
+        for path in closure:
+            item = self.by_path.get(path)
+            if item is None:
+                continue
+            if item.failure is not None:
+                yield path, say("torchferry failed on it")
+            for finding in item.findings:
+                if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
+                    yield path, finding.message
+
+    def _unverified(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, str]]:
+        seen: set[str] = set()
+        for path in closure:
+            for external in self.modules.externals.get(path, ()):
+                top = external.module.partition(".")[0]
+                if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:
+                    continue
+                seen.add(top)
+                package = _package_of(top)
+                if package is None or self.target.row("packages", package).status == "unknown":
+                    yield package or top, f"{path}:{external.line}"
+
+    def _all_settings(self) -> dict[str, set[str]]:
+        if self._settings is None:
+            self._settings = settings_of(self._setting_texts())
+        return self._settings
+
+    def _setting_texts(self) -> Iterator[str]:
+        for item in self.examined:
+            if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path):
+                try:
+                    data = read_regular(self.project.root / item.path, LARGEST_SETTINGS)
+                except OSError:
+                    continue
+                yield data.decode("utf-8", "replace")
+
+
+def _may_build(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith(("setup", "build", "make", "install", "compile")) or "ext" in name
+
+
+def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
+    """Return obstacles, one for each thing, the surest way first, then the shortest."""
+    best: dict[str, Obstacle] = {}
+    for obstacle in obstacles:
+        known = best.get(obstacle.what)
+        if known is None or (obstacle.way.need, len(obstacle.way.steps)) < (known.way.need, len(known.way.steps)):
+            best[obstacle.what] = obstacle
+    return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
+
+
+def _import_at(file: PythonFile, external: External) -> ast.stmt | None:
+    return next((statement for statement in file.imports if statement.lineno == external.line), None)
+
+
+def _node_of(file: PythonFile, place: Location, sources: Sources) -> ast.AST | None:
+    """Return the statement or expression at the place of a finding."""
+    line = place.line
+    if place.cell:
+        return None
+    starts = file.source.starts
+    if not 0 < line <= len(starts):
+        return None
+    start = starts[line - 1] + place.column - 1
+    end = starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
+    return file.node_at(start, max(end, start))
+
+
+def _asks(file: PythonFile, use: ast.Name) -> bool:
+    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
+    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
+        isinstance(parent, ast.IfExp) and use is parent.test
+    )
+
+
+def _bound_by_handler(file: PythonFile, names: Names, name: str, statement: ast.stmt) -> bool:
+    """Whether the handler beside an import binds the same name to something else that can be used."""
+    parent = file.parents.get(statement)
+    while parent is not None and not isinstance(parent, ast.Try):
+        parent = file.parents.get(parent)
+    if parent is None:
+        return False
+    for handler in parent.handlers:
+        for node in (inner for part in handler.body for inner in ast.walk(part)):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                value = getattr(file.parents.get(node), "value", None)
+                if not (isinstance(value, ast.Constant) and value.value is None):
+                    return True
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                return True
+            if isinstance(node, ast.alias) and bound_name(node) == name:
+                return True
+    return False
+
+
+_PACKAGES: dict[str, str] = {}
+
+
+def _package_of(top: str) -> str | None:
+    """Return the distribution of the table that has a top-level module, or None."""
+    if not _PACKAGES:
+        for package in cuda.packages().values():
+            for module in package.modules:
+                _PACKAGES.setdefault(module.partition(".")[0], package.name)
+    return _PACKAGES.get(top)
