@@ -18,7 +18,7 @@ from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Ver
 from torchferry.programs.modules import Edge, External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
-from torchferry.programs.switches import Switches, said, settings_of
+from torchferry.programs.switches import Switchboard, Switches, said, settings_of
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind
@@ -69,7 +69,7 @@ class _Judge:
         self.uses = Uses(self.sources, self.modules)
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
-        self._settings: dict[str, set[str]] | None = None
+        self.switchboard = Switchboard(self.sources, lambda: settings_of(self._setting_texts()))
         self._lacks: dict[str, list[_Lack]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
@@ -110,7 +110,7 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         arguments = program.starts[0].arguments if program.starts and program.form is not Form.CONSOLE else ()
-        switches = Switches(self.sources, closure, self._all_settings)
+        switches = Switches(self.switchboard, closure)
         conditions = Conditions(self.sources, tuple(closure), switches, said(arguments))
         reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
         blockers: list[Obstacle] = []
@@ -138,7 +138,7 @@ class _Judge:
             verdict = Verdict.BLOCKED
         elif unread:
             verdict = Verdict.NOT_JUDGED
-        elif decisions or unfollowed or any(item.way.need is Need.CHOSEN for item in optional):
+        elif decisions or unfollowed:
             verdict = Verdict.DECISIONS
         elif optional:
             verdict = Verdict.WITHOUT
@@ -291,11 +291,6 @@ class _Judge:
                 package = _package_of(top)
                 if package is None or self.target.row("packages", package).status == "unknown":
                     yield package or top, f"{path}:{external.line}"
-
-    def _all_settings(self) -> dict[str, set[str]]:
-        if self._settings is None:
-            self._settings = settings_of(self._setting_texts())
-        return self._settings
 
     def _setting_texts(self) -> Iterator[str]:
         for item in self.examined:

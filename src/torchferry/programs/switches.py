@@ -37,119 +37,136 @@ class Switch(NamedTuple):
         name: Its name in the code, such as `use_flash`.
         value: Its value when nothing is said; `UNSAID` where it must be said.
         flag: How it is said, such as `--use-flash`; the name itself for a setting.
-        place: Where it stands, as `file:line`.
+        path: The file that defines it; empty for a setting.
+        line: The line.
     """
 
     name: str
     value: Value
     flag: str
-    place: str
+    path: str
+    line: int
 
 
-class Switches:
-    """The switches in some files, by name.
+class Switchboard:
+    """The switches of a project's files, read once for all programs.
 
     Args:
         sources: The project's files.
-        paths: The files that a program reaches, its own first.
         settings: Returns what the project's settings files say: for each key the values that it has.
     """
 
-    def __init__(self, sources: Sources, paths: Iterable[str], settings: Callable[[], dict[str, set[str]]]) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sources, settings: Callable[[], dict[str, set[str]]]) -> None:
+        self.sources = sources
+        self._read_settings = settings
+        self._settings: dict[str, set[str]] | None = None
+        self._by_path: dict[str, dict[str, list[Switch]]] = {}
+
+    @property
+    def settings(self) -> dict[str, set[str]]:
+        """What the settings files say."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+        return self._settings
+
+    def of(self, path: str) -> dict[str, list[Switch]]:
+        """Return the switches that a file defines, by their names."""
+        if path not in self._by_path:
+            text = self.sources.text(path)
+            loaded = self.sources.file(path) if any(word in text for word in _WORDS) else None
+            found: dict[str, list[Switch]] = {}
+            for switch in _switches_of(loaded[0]) if loaded is not None else ():
+                found.setdefault(switch.name, []).append(switch)
+            self._by_path[path] = found
+        return self._by_path[path]
+
+
+class Switches:
+    """The switches that one program reaches, by name.
+
+    Args:
+        board: The switches of the project.
+        paths: The files that the program reaches, its own first.
+    """
+
+    def __init__(self, board: Switchboard, paths: Iterable[str]) -> None:
+        self._board = board
         self._paths = tuple(paths)
-        self._settings = settings
-        self._by_name: dict[str, Switch | None] = {}
+        self._by_name: dict[str, list[Switch]] | None = None
 
     def get(self, name: str) -> Switch | None:
-        """Return the switch of a name, or None when there is none, or several that say different things."""
-        if name not in self._by_name:
-            self._by_name[name] = self._find(name)
-        return self._by_name[name]
-
-    def _find(self, name: str) -> Switch | None:
-        found: list[Switch] = []
-        for path in self._paths:
-            text = self._sources.text(path)
-            if (name not in text and name.replace("_", "-") not in text) or not any(word in text for word in _WORDS):
-                continue
-            found += _switches_of(self._sources, path, name)
-            if found and path == self._paths[0]:
-                break  # the program's own
-        values = self._settings().get(name)
+        """Return the switch of a name, or None when there is none; `UNSAID` when several say different things."""
+        if self._by_name is None:
+            self._by_name = {}
+            for path in self._paths:
+                for own, switches in self._board.of(path).items():
+                    if own not in self._by_name or self._by_name[own][0].path != self._paths[0]:
+                        self._by_name.setdefault(own, []).extend(switches)  # the program's own win
+        found = self._by_name.get(name, [])
+        values = self._board.settings.get(name) if found or name not in _COMMON else None
         if values is not None:
             value = _read(next(iter(values))) if len(values) == 1 else UNSAID
-            if not found or found[0].value is UNSAID:
-                return Switch(name, value, name, "")
-            if value is UNSAID or value != found[0].value:
-                return found[0]._replace(value=UNSAID)
-        if not found or any(type(other.value) is not type(found[0].value) or other.value != found[0].value
-                            for other in found):  # fmt: skip
-            return found[0]._replace(value=UNSAID) if found else None
-        return found[0]
+            if not found:
+                return Switch(name, value, name, "", 0)
+            if found[0].value is UNSAID:
+                return found[0]._replace(value=value)
+            return found[0] if value is not UNSAID and value == found[0].value else found[0]._replace(value=UNSAID)
+        if not found:
+            return None
+        alike = all(type(other.value) is type(found[0].value) and other.value == found[0].value for other in found)
+        return found[0] if alike else found[0]._replace(value=UNSAID)
 
 
-_CACHE_KEY = "switches"
+_COMMON = frozenset({"name", "type", "path", "size", "shape", "model", "data", "value", "key", "mode", "id"})
+"""Keys that settings files use for many things: what one says is nothing about an attribute of that name."""
 
 
-def _switches_of(sources: Sources, path: str, name: str) -> list[Switch]:
-    """Return the switches of a name that a file defines."""
-    loaded = sources.file(path)
-    if loaded is None:
-        return []
-    file, _ = loaded
-    found = []
+def _switches_of(file: PythonFile) -> Iterator[Switch]:
+    """Yield the switches that a file defines."""
+    seen: set[ast.AST] = set()
     for constant in file.strings:
-        if _as_name(str(constant.value)) != name:
-            continue
         call = file.parents.get(constant)
-        if isinstance(call, ast.Call) and last_name(call.func) in _OPTION_CALLS and constant in call.args:
-            switch = _of_call(file, call, name)
-            if switch is not None:
-                found.append(switch)
-    for binding in file.names.get(name, ()):
-        statement = file.parents.get(binding)
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and statement.target is binding
-            and isinstance(file.parents.get(statement), ast.ClassDef)
-        ):
-            value = _literal(statement.value)
-            found.append(Switch(name, value, f"--{name}", f"{path}:{statement.lineno}"))
-    for keyword in file.keywords.get("dest", ()):
-        if string_value(keyword.value) == name:
-            call = file.parents.get(keyword)
-            if isinstance(call, ast.Call):
-                switch = _of_call(file, call, name)
-                if switch is not None:
-                    found.append(switch)
-    return found
+        if isinstance(call, ast.keyword) and call.arg == "dest":
+            call = file.parents.get(call)
+        if not isinstance(call, ast.Call) or call in seen or last_name(call.func) not in _OPTION_CALLS:
+            continue
+        seen.add(call)
+        yield from _of_call(file, call)
+    for owner in file.classes:
+        for statement in owner.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                yield Switch(name, _literal(statement.value), f"--{name}", file.path, statement.lineno)
 
 
 def _as_name(flag: str) -> str:
     return flag.partition("/")[0].lstrip("-").replace("-", "_")
 
 
-def _of_call(file: PythonFile, call: ast.Call, name: str) -> Switch | None:
-    flags = [value for argument in call.args for value in [string_value(argument)] if value]
-    flag = max((flag.partition("/")[0] for flag in flags if flag.startswith("-")), key=len, default=f"--{name}")
+def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
+    """Yield the option that a call declares, by each of its long names."""
+    flags = [value.partition("/")[0] for argument in call.args for value in [string_value(argument)] if value]
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    place = f"{file.path}:{call.lineno}"
+    kind = last_name(call.func)
+    if kind.startswith("DEFINE_"):
+        flags = flags[:1]
+    said_as = string_value(keywords.get("dest"))
+    names = [said_as] if said_as else [_as_name(flag) for flag in flags if not re.match(r"-[^-]\Z", flag)]
+    flag = max((flag for flag in flags if flag.startswith("-")), key=len, default=f"--{names[0]}" if names else "")
+    value: Value = UNSAID
     action = string_value(keywords.get("action")) or ""
-    if action == "store_true":
-        return Switch(name, False, flag, place)
-    if action == "store_false":
-        return Switch(name, True, flag, place)
-    default: Value = UNSAID
-    if "default" in keywords:
-        default = _literal(keywords["default"])
-    elif last_name(call.func).startswith("DEFINE_") and len(call.args) > 1:
-        default = _literal(call.args[1])
-    elif last_name(call.func) == "option" and "is_flag" in keywords:
-        default = False
+    if action in ("store_true", "store_false"):
+        value = action == "store_false"
+    elif "default" in keywords:
+        value = _literal(keywords["default"])
+    elif kind.startswith("DEFINE_") and len(call.args) > 1:
+        value = _literal(call.args[1])
+    elif kind == "option" and "is_flag" in keywords:
+        value = False
     elif flag.startswith("-") and "required" not in keywords:
-        default = None
-    return Switch(name, default, flag, place)
+        value = None
+    for name in dict.fromkeys(names):
+        yield Switch(name, value, flag, file.path, call.lineno)
 
 
 def _literal(node: ast.expr | None) -> Value:
@@ -211,10 +228,3 @@ def said(arguments: Iterable[str]) -> dict[str, str]:
 def said_value(text: str) -> Value:
     """Return the value that a word of the command line means."""
     return _read(text)
-
-
-def iter_names(node: ast.expr) -> Iterator[str]:
-    """Yield the names that an expression reads: of attributes the last, of items the key."""
-    for inner in ast.walk(node):
-        if isinstance(inner, (ast.Name, ast.Attribute)):
-            yield last_name(inner)
