@@ -29,14 +29,17 @@ ASIDE = re.compile(
 
 _READ = (*COMMAND_KINDS, Kind.MARKDOWN, Kind.COMPOSE)
 _NOT_STARTED = frozenset(
-    {"black", "cat", "chmod", "cp", "curl", "echo", "flake8", "git", "grep", "isort", "less", "ls", "mv", "mypy", "nano", "pip",
-     "pylint", "pytest", "rm", "ruff", "sed", "touch", "vi", "vim", "wget", "@echo", "ADD", "COPY", "diff", "tail", "head",
-     "yapf", "autopep8", "find", "coverage", "pre-commit"}
-)  # fmt: skip
+    "@echo ADD COPY autopep8 black cat chmod coverage cp curl diff echo find flake8 git grep head isort less ls mv mypy nano "
+    "pip pre-commit pylint pytest rm ruff sed tail touch vi vim wget yapf".split()
+)
+"""Programs that read or write a file and do not start it."""
+
 _LAUNCHERS = frozenset(
-    {"torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch", "accelerate.commands.accelerate_cli",
-     "torch.distributed.elastic", "deepspeed.launcher.runner", "pdb", "cProfile", "coverage", "debugpy", "trace", "kernprof"}
-)  # fmt: skip
+    "accelerate.commands.accelerate_cli accelerate.commands.launch cProfile coverage debugpy deepspeed.launcher.runner "
+    "kernprof pdb torch.distributed.launch torch.distributed.run trace".split()
+)
+"""Modules that start the program that is named behind them."""
+
 _LARGEST = 1_000_000
 """Bytes of a document that commands are looked for in."""
 

@@ -46,16 +46,33 @@ class _Lack(NamedTuple):
     message: Message
 
 
-def judge(analysis: Analysis, project: Project, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
+def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
     Args:
         analysis: The project, examined.
-        project: Its Python files.
         target: Where it is to run.
         named: Files that the user says are programs.
     """
-    return _Judge(analysis, project, target).judged(named)
+    assert analysis.project is not None
+    return _Judge(analysis, analysis.project, target).judged(named)
+
+
+def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
+    """Yield findings that block only where a program comes to them.
+
+    What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
+    """
+    places = {obstacle.place for judged in programs for obstacle in judged.blockers}
+    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
+    for finding in findings:
+        needed = finding.location in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
+        if finding.lacks and finding.location in places:
+            yield finding._replace(blocker=True)
+        elif finding.blocker and programs and not needed:
+            yield finding._replace(blocker=False)
+        else:
+            yield finding
 
 
 class _Judge:
@@ -174,14 +191,14 @@ class _Judge:
         """Return the lines of a file where something is imported that the target does not have."""
         return {lack.place.line for lack in self._lacks_of(path)}
 
-    def _compiled_modules(self) -> dict[str, tuple[str, bool]]:
-        """Return the compiled modules that need CUDA, by their last name: the build script, and whether it is forced."""
-        found: dict[str, tuple[str, bool]] = {}
+    def _compiled_modules(self) -> dict[str, str]:
+        """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
+        found: dict[str, str] = {}
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
                 for name in extension_names(text):
-                    found.setdefault(name, (path, True))
+                    found.setdefault(name, path)
         return found
 
     def _compiled_imports(self, path: str) -> Iterator[_Lack]:
@@ -199,7 +216,7 @@ class _Judge:
                     "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
                     "what computes the same in torch",
                     name=name,
-                    script=built[0],
+                    script=built,
                     target=self.target.title,
                 )
                 yield _Lack(name, "EXT101", place, message)

@@ -163,7 +163,7 @@ class Modules:
         loaded = self.project.file(path)
         if loaded is None:
             return
-        file, names = loaded
+        file, _ = loaded
         for attribute in ("import_module", "__import__"):
             calls = [
                 call

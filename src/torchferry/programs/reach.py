@@ -1,9 +1,10 @@
 """The way from a program to a place in its code: which imports and calls lead there, and what must hold on the way.
 
 It is looked for backwards, from the place to the program, the surest way first. What runs when a file is imported is
-reached by who imports it; what stands in a function by who speaks of the function's name, in the files that the program
-reaches. A method is reached by who calls one of its name, or, where Python or torch calls it (`__init__`, `forward`), by
-who makes an object of its class. This says too much rather than too little: a name that is spoken of counts as called.
+reached by who imports it; what stands in a function by who speaks of the function's name, in the files that the
+program reaches. A method is reached by who calls one of its name, or, where Python or torch calls it (`__init__`,
+`forward`), by who makes an object of its class. This says too much rather than too little: a name that is spoken of
+counts as called.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What decides a condition when nothing is said: options of the command line, settings and constants, by their name.
 
 `parser.add_argument("--use-flash", action="store_true")` makes `args.use_flash` false until somebody says
-`--use-flash`; a field `use_flash: bool = False` of a configuration class, or `use_flash: false` in the YAML files of the
-project, says the same. Names are taken as they stand: who reads `args.use_flash` means the option of that name in the
-files that the program reaches.
+`--use-flash`; a field `use_flash: bool = False` of a configuration class, or `use_flash: false` in the YAML files of
+the project, says the same. Names are taken as they stand: who reads `args.use_flash` means the option of that name in
+the files that the program reaches.
 """
 
 from __future__ import annotations

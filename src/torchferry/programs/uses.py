@@ -17,10 +17,6 @@ from torchferry.source.python import PythonFile
 _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 """Methods that torch calls, beside those with two underscores."""
 
-_NEUTRAL = frozenset({"staticmethod", "classmethod", "property", "cached_property", "lru_cache", "cache", "wraps", "no_grad",
-                      "inference_mode", "contextmanager", "script", "compile", "autocast", "dataclass", "abstractmethod",
-                      "overload", "setter", "getter", "deprecated", "record", "total_ordering", "custom_fwd", "custom_bwd",
-                      "jit", "njit", "override", "final", "torch_required"})  # fmt: skip
 _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)

@@ -79,6 +79,7 @@ def suppresses(expression: ast.expr) -> bool:
 
 
 def is_main(test: ast.expr) -> bool:
+    """Whether a test is `__name__ == "__main__"`."""
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
