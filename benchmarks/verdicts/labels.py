@@ -1,14 +1,14 @@
 """The labels: what a person who read a program's code says about it, one file for each kind of repository.
 
-They were written before torchferry ran on these repositories, and hold no code of theirs. A program's verdict is for the
-command beside it:
+They were written before torchferry ran on these repositories, and hold no code of theirs. A program's verdict is for
+the command beside it:
 
 - `ready`: nothing has to change.
 - `fixes`: names of CUDA must change, and nobody has to think about any of them.
 - `without`: it runs without something that has no form for the card: the import or the use is guarded, an option is
   off by default, or nothing on the path calls it.
 - `decisions`: a person must decide something that does not stop the program for good. Another build that is
-  imported under the same name is one; so is code that every torch of the card refuses.
+  imported under the same name is one; so is code that newer torch refuses whatever the device.
 - `blocked`: as it is started it comes to something that the card does not have and that other code must replace.
 - `not_judged`: its code is not all there, or it computes in another framework.
 

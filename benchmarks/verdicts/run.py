@@ -69,7 +69,7 @@ def compare(program: Program, target: str, said: Said | None) -> Outcome:
     """Lay a label beside what was said of its program; None is a program that the report does not have."""
     blockers = program.blockers(target)
     reasons = said.reasons if said is not None else ()
-    named = tuple(need for need in blockers if any(_names(reason, need) for reason in reasons))
+    named = tuple(need for need in blockers if any(_means(reason, need) for reason in reasons))
     chained = tuple(need for need in named if any(_leads(reason, need) for reason in reasons))
     return Outcome(_word(program, target, said), named, chained, blockers)
 
@@ -93,7 +93,10 @@ def _option(text: str) -> str:
     return words[0] if words else ""
 
 
-def _names(reason: dict[str, Any], need: Need) -> bool:
+def _means(reason: dict[str, Any], need: Need) -> bool:
+    """Whether a reason speaks of it: by its name, as an import or as a distribution, or by its place."""
+    if reason.get("place") == need.chain[-1]:
+        return True
     told, meant = _plain(str(reason.get("what", ""))), _plain(need.what)
     return bool(told) and (told == meant or told.startswith(f"{meant}.") or meant.startswith(f"{told}."))
 
@@ -107,7 +110,7 @@ def _leads(reason: dict[str, Any], need: Need) -> bool:
     files = [str(place).rsplit(":", 1)[0] for place in (*reason.get("chain", ()), reason.get("place") or "")]
     files = [file for file in files if file]
     ends = [place.rsplit(":", 1)[0] for place in (need.chain[0], need.chain[-1])]
-    return _names(reason, need) and len(files) > 0 and files[0] == ends[0] and ends[1] in files
+    return _means(reason, need) and len(files) > 0 and files[0] == ends[0] and ends[1] in files
 
 
 def scan(tree: Path, target: str) -> dict[str, Any]:
