@@ -60,7 +60,7 @@ def read(report: dict[str, Any]) -> dict[str, Said]:
     """Take the programs from a report in JSON, by their path; all knowledge of its form is here."""
     programs: dict[str, Said] = {}
     for program in report.get("programs", ()):
-        reasons = tuple(program.get("reasons") or program.get("chains") or ())
+        reasons = tuple(program["reasons"])
         programs.setdefault(program["path"], Said(program["verdict"].replace(" ", "_"), reasons))
     return programs
 
@@ -78,7 +78,7 @@ def _word(program: Program, target: str, said: Said | None) -> str:
     if said is None:
         return "wrong"
     if program.started_with:
-        offered = (str(reason.get("option", "")) for reason in said.reasons)
+        offered = (str(option) for reason in said.reasons for option in reason["options"])
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
     if said.verdict == program.verdicts[target]:
         return "right"

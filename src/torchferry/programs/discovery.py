@@ -29,14 +29,61 @@ ASIDE = re.compile(
 
 _READ = (*COMMAND_KINDS, Kind.MARKDOWN, Kind.COMPOSE)
 _NOT_STARTED = frozenset(
-    "@echo ADD COPY autopep8 black cat chmod coverage cp curl diff echo find flake8 git grep head isort less ls mv mypy nano "
-    "pip pre-commit pylint pytest rm ruff sed tail touch vi vim wget yapf".split()
+    [
+        "@echo",
+        "ADD",
+        "COPY",
+        "autopep8",
+        "black",
+        "cat",
+        "chmod",
+        "coverage",
+        "cp",
+        "curl",
+        "diff",
+        "echo",
+        "find",
+        "flake8",
+        "git",
+        "grep",
+        "head",
+        "isort",
+        "less",
+        "ls",
+        "mv",
+        "mypy",
+        "nano",
+        "pip",
+        "pre-commit",
+        "pylint",
+        "pytest",
+        "rm",
+        "ruff",
+        "sed",
+        "tail",
+        "touch",
+        "vi",
+        "vim",
+        "wget",
+        "yapf",
+    ]
 )
 """Programs that read or write a file and do not start it."""
 
 _LAUNCHERS = frozenset(
-    "accelerate.commands.accelerate_cli accelerate.commands.launch cProfile coverage debugpy deepspeed.launcher.runner "
-    "kernprof pdb torch.distributed.launch torch.distributed.run trace".split()
+    [
+        "accelerate.commands.accelerate_cli",
+        "accelerate.commands.launch",
+        "cProfile",
+        "coverage",
+        "debugpy",
+        "deepspeed.launcher.runner",
+        "kernprof",
+        "pdb",
+        "torch.distributed.launch",
+        "torch.distributed.run",
+        "trace",
+    ]
 )
 """Modules that start the program that is named behind them."""
 

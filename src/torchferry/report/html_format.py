@@ -141,17 +141,15 @@ def _programs(report: Report, lang: str) -> Iterator[str]:
     for judged in report.programs:
         told = [text(message.render(lang)) for message in lines_of(judged)]
         verdict = text(verdict_of(judged).render(lang))
-        head = f'<code>{text(judged.program.title)}</code> <span class="{_PROGRAM_CLASSES[judged.verdict]}">{verdict}</span>'
-        starts = "".join(
-            f"<li><code>{text(start.command)}</code> {text(start.place)}</li>" for start in judged.program.starts
-        )
-        inner = "".join(f"<li>{line}</li>" for line in told) + starts
+        mark = f'<span class="{_PROGRAM_CLASSES[judged.verdict]}">{verdict}</span>'
+        head = f"<code>{text(judged.program.title)}</code> {mark}"
+        told += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
+        if not told:
+            yield f"<li>{head}</li>"
+            continue
         is_open = " open" if judged.verdict is ProgramVerdict.BLOCKED else ""
-        yield (
-            f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
-            if inner
-            else f"<li>{head}</li>"
-        )
+        inner = "".join(f"<li>{line}</li>" for line in told)
+        yield f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     yield "</ul></section>"
 
 

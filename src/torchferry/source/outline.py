@@ -9,7 +9,8 @@ import re
 from typing import NamedTuple
 
 _IMPORT = re.compile(
-    rb"^(?P<indent>[ \t]*)(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
+    rb"^(?P<indent>[ \t]*)(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+"
+    rb"(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
     rb"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )
