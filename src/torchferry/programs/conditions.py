@@ -31,16 +31,23 @@ class Around(NamedTuple):
     Attributes:
         unit: The function whose body holds the place; None for the file itself.
         tests: Conditions that must hold, with the value that they must have.
-        copes: Whether an error at the place is caught by code that goes on without it.
+        attempts: The `try` statements around it whose handlers go on without what failed.
+        suppressed: Whether it stands in a `with suppress(ImportError)`.
         fallback: The `try` that must fail for the place to be run; None where there is none.
         main: Whether it stands under `if __name__ == "__main__"`.
     """
 
     unit: FunctionNode | None
     tests: tuple[tuple[ast.expr, bool], ...]
-    copes: bool
+    attempts: tuple[ast.Try, ...]
+    suppressed: bool
     fallback: ast.Try | None
     main: bool
+
+    @property
+    def copes(self) -> bool:
+        """Whether an error at the place is caught by code that goes on without it."""
+        return bool(self.attempts) or self.suppressed
 
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -49,20 +56,21 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 def around(file: PythonFile, node: ast.AST) -> Around:
     """Return what stands around a place."""
     tests: list[tuple[ast.expr, bool]] = []
-    caught = main = False
+    suppressed = main = False
+    attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
     child: ast.AST = node
     parent = file.parents.get(child)
     while parent is not None:
         if isinstance(parent, ast.Try):
             if child in parent.body and any(map(copes, parent.handlers)):
-                caught = True
+                attempts.append(parent)
         elif isinstance(parent, ast.ExceptHandler):
             attempt = file.parents.get(parent)
             if isinstance(attempt, ast.Try) and copes(parent):
                 fallback = attempt
         elif isinstance(parent, ast.With):
-            caught = caught or (child in parent.body and any(suppresses(item.context_expr) for item in parent.items))
+            suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
         elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
             if is_main(parent.test):
                 main = True
@@ -79,9 +87,9 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
-            return Around(parent, tuple(tests), caught, fallback, main)
+            return Around(parent, tuple(tests), tuple(attempts), suppressed, fallback, main)
         child, parent = parent, file.parents.get(parent)
-    return Around(None, tuple(tests), caught, fallback, main)
+    return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
 
 
 def _matched(file: PythonFile, case: ast.match_case) -> ast.expr | None:

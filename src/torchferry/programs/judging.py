@@ -14,8 +14,8 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.programs.conditions import Conditions, around
 from torchferry.programs.discovery import ASIDE, programs_of
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Verdict, Way
-from torchferry.programs.modules import Edge, External, Modules
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import Switchboard, Switches, said, settings_of
@@ -23,8 +23,8 @@ from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
-from torchferry.source.outline import Outline, outline
-from torchferry.source.project import Project, extension_names
+from torchferry.source.outline import Import, Outline, outline
+from torchferry.source.project import Project, absolute_module, extension_names
 from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
@@ -101,9 +101,7 @@ class _Judge:
     def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
         found = []
         for program in programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]:
-            closure = self._closure(program)
-            if self._concerns(program, closure):
-                found.append(self._judge(program, closure))
+            found.append(self._judge(program, self._closure(program)))
         return tuple(found)
 
     def _closure(self, program: Program) -> dict[str, Edge | None]:
@@ -114,16 +112,6 @@ class _Judge:
                 if path.endswith(".py") and path in self.project.paths:
                     also.append(path)
         return self.modules.closure(program.path, also)
-
-    def _concerns(self, program: Program, closure: dict[str, Edge | None]) -> bool:
-        """Whether a program has to do with the card at all: it comes to torch, or to something that is reported."""
-        for path in closure:
-            item = self.by_path.get(path)
-            if item is not None and (item.failure is not None or any(f.grade is not Grade.NOTE for f in item.findings)):
-                return True
-            if any(external.module.partition(".")[0] == "torch" for external in self.modules.externals.get(path, ())):
-                return True
-        return False
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         arguments = program.starts[0].arguments if program.starts and program.form is not Form.CONSOLE else ()
@@ -149,13 +137,15 @@ class _Judge:
             for path in closure
             for inner in self.modules.unfollowed.get(path, ())
         )
+        if unfollowed:
+            optional += self._behind_computed(closure, unfollowed[0][0])
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
             verdict = Verdict.NOT_JUDGED
-        elif decisions or unfollowed:
+        elif decisions:
             verdict = Verdict.DECISIONS
         elif optional:
             verdict = Verdict.WITHOUT
@@ -202,25 +192,33 @@ class _Judge:
         return found
 
     def _compiled_imports(self, path: str) -> Iterator[_Lack]:
-        for external in self.modules.externals.get(path, ()):
-            for name in (external.module.rpartition(".")[2], *external.names):
-                built = self.compiled.get(name)
-                if built is None or (external.module.partition(".")[0] == "torch"):
-                    continue
-                loaded = self.sources.file(path)
-                statement = _import_at(loaded[0], external) if loaded is not None else None
-                if loaded is None or statement is None:
-                    continue
-                place = loaded[0].location(*loaded[0].span(statement))
-                message = say(
-                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
-                    "what computes the same in torch",
-                    name=name,
-                    script=built,
-                    target=self.target.title,
-                )
-                yield _Lack(name, "EXT101", place, message)
-                break
+        """Yield the imports of a file that need a module which is compiled from CUDA."""
+        for imported in self.modules.imports.get(path, ()) if self.compiled else ():
+            names = [imported.module.rpartition(".")[2], *imported.names]
+            name = next((name for name in names if name in self.compiled), None)
+            if name is None or self._is_written(imported, name, path):
+                continue
+            loaded = self.sources.file(path)
+            statement = _import_at(loaded[0], imported.line) if loaded is not None else None
+            if loaded is None or statement is None:
+                continue
+            place = loaded[0].location(*loaded[0].span(statement))
+            message = say(
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
+                "what computes the same in torch",
+                name=name,
+                script=self.compiled[name],
+                target=self.target.title,
+            )
+            yield _Lack(name, "EXT101", place, message)
+
+    def _is_written(self, imported: Import, name: str, path: str) -> bool:
+        """Whether a name that is imported is a file of Python all the same, or is torch's."""
+        module = absolute_module(imported.module, path)
+        if module.partition(".")[0] == "torch":
+            return True
+        whole = module if module.rpartition(".")[2] == name else f"{module}.{name}"
+        return self.modules.find(whole, path) is not None
 
     def _obstacle(self, reach: Reach, lack: _Lack) -> Obstacle | None:
         loaded = self.sources.file(lack.place.path)
@@ -258,6 +256,15 @@ class _Judge:
                 if way is not None and way.need is Need.ALWAYS:
                     return way
         return None
+
+    def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
+        """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
+        for item in self.examined:
+            if item.path in closure or item.kind is not Kind.PYTHON or ASIDE.search(item.path):
+                continue
+            for lack in self._lacks_of(item.path):
+                way = Way(Need.CHOSEN, (Step(lack.place.path, lack.place.line),), (f"import ({place})",))
+                yield Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
     # --- what a person must decide ---
 
@@ -334,8 +341,8 @@ def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
 
 
-def _import_at(file: PythonFile, external: External) -> ast.stmt | None:
-    return next((statement for statement in file.imports if statement.lineno == external.line), None)
+def _import_at(file: PythonFile, line: int) -> ast.stmt | None:
+    return next((statement for statement in file.imports if statement.lineno == line), None)
 
 
 def _node_of(file: PythonFile, place: Location, sources: Sources) -> ast.AST | None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project, absolute_module
 
@@ -70,10 +71,12 @@ class Modules:
         self.importers: dict[str, list[Edge]] = {}
         self.externals: dict[str, list[External]] = {}
         self.unfollowed: dict[str, list[Unfollowed]] = {}
+        self.imports: dict[str, tuple[Import, ...]] = {}
         self._dynamic: set[str] = set()
         self._by_last: dict[str, list[str]] | None = None
         self._elsewhere: dict[str, str | None] = {}
         for outline in outlines:
+            self.imports[outline.path] = outline.imports
             for imported in outline.imports:
                 self._add(outline.path, imported)
             if outline.is_dynamic:
@@ -92,6 +95,17 @@ class Modules:
         if not paths:
             external = External(importer, module, imported.line, imported.indented, imported.names)
             self.externals.setdefault(importer, []).append(external)
+
+    def imported_by(self, statement: ast.Import | ast.ImportFrom, names: Names) -> set[str]:
+        """Return the files that an import statement means, the packages around them left out."""
+        importer = names.file.path
+        if isinstance(statement, ast.Import):
+            found = {self.find(alias.name, importer) for alias in statement.names}
+        else:
+            module = names.imported_module(statement)
+            found = {self.find(f"{module}.{alias.name}", importer) for alias in statement.names}
+            found.add(self.find(module, importer))
+        return {path for path in found if path is not None}
 
     def _connect(self, edge: Edge) -> None:
         self.edges.setdefault(edge.importer, []).append(edge)

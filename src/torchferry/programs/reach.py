@@ -154,18 +154,19 @@ class Reach:
             return
         file, names = loaded
         stands = around(file, node)
-        here = self._settled(arrival, file, node, stands)
+        here = self._settled(arrival, file, names, node, stands)
         if stands.unit is not None:
             yield from self._callers(file, names, stands.unit, here, seen, visited)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
             yield from self._importers(path, here._replace(steps=(self._step(here.place), *here.steps)), seen)
 
-    def _settled(self, arrival: _Arrival, file: PythonFile, node: ast.AST, stands: Around) -> _Arrival:
+    def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         need, options, choices = arrival.need, arrival.options, arrival.choices
-        if stands.copes:
+        if stands.suppressed or any(not self._tries_twice(names, attempt) for attempt in stands.attempts):
             need = max(need, Need.GUARDED)
-        if stands.fallback is not None and not self._fails(file, stands.fallback):
+        attempt = stands.fallback
+        if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
         around_import = around(file, arrival.place.through).tests if arrival.place.through is not None else ()
@@ -212,6 +213,18 @@ class Reach:
         """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
         lines = self.lacking(file.path)
         return any(getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement))
+
+    def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
+        """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
+        first = self._imported_in(names, attempt.body)
+        return any(first & self._imported_in(names, handler.body) for handler in attempt.handlers)
+
+    def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
+        found: set[str] = set()
+        for statement in (inner for part in block for inner in ast.walk(part)):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                found |= self.modules.imported_by(statement, names)
+        return found
 
     def _text(self, test: _Test) -> str:
         """Return a condition as people read it, with its place."""

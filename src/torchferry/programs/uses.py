@@ -160,7 +160,11 @@ class Uses:
             other, other_names = loaded
             for use in self._name_uses(file, unit, other, other_names):
                 assert use.node is not None
+                key = _key_of(other, use.node)
                 derived = _derived(other, use.node)
+                if key is not None:
+                    yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
+                    continue
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
                 else:
@@ -281,6 +285,15 @@ def _inner_names(decorator: ast.AST) -> bool:
         for node in ast.walk(decorator)
         if isinstance(node, (ast.Attribute, ast.Name))
     )
+
+
+def _key_of(file: PythonFile, use: ast.AST) -> str | None:
+    """Return the key under which a dictionary holds a name, from which it is chosen; None where there is none."""
+    parent = file.parents.get(use)
+    if not isinstance(parent, ast.Dict) or use not in parent.values:
+        return None
+    key = parent.keys[parent.values.index(use)]
+    return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
 
 
 def _derived(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
