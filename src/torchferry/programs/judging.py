@@ -12,7 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
-from torchferry.programs.conditions import Conditions, around
+from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
@@ -22,7 +22,6 @@ from torchferry.programs.switches import Switchboard, Switches, said, settings_o
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind
-from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Import, Outline, outline
 from torchferry.source.project import Project, absolute_module, extension_names
 from torchferry.source.python import PythonFile
@@ -99,10 +98,8 @@ class _Judge:
                 yield item.outline
 
     def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
-        found = []
-        for program in programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]:
-            found.append(self._judge(program, self._closure(program)))
-        return tuple(found)
+        programs = programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]
+        return tuple(self._judge(program, self._closure(program)) for program in programs)
 
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         also = []
@@ -224,38 +221,13 @@ class _Judge:
         loaded = self.sources.file(lack.place.path)
         if loaded is None:
             return None
-        file, names = loaded
-        node = _node_of(file, lack.place, self.sources)
+        node = _node_of(loaded[0], lack.place)
         if node is None:
             return None
         way = reach.way(lack.place.path, node)
         if way is None:
             return None
-        if way.need is Need.GUARDED:
-            used = self._used_unguarded(reach, file, names, node)
-            if used is not None:
-                way = used
         return Obstacle(lack.what, lack.code, lack.place, lack.message, way)
-
-    def _used_unguarded(self, reach: Reach, file: PythonFile, names: Names, node: ast.AST) -> Way | None:
-        """Return the way to a use that is made of an import although it may have failed, or None."""
-        statement = node if isinstance(node, ast.stmt) else file.statement(node)
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or not around(file, statement).copes:
-            return None
-        for alias in statement.names:
-            if alias.name == "*":
-                continue
-            name = bound_name(alias)
-            scope = file.scope(alias)
-            if _bound_by_handler(file, names, name, statement):
-                continue
-            for use in names.uses(name, scope)[:40]:
-                if _asks(file, use) or around(file, use).copes:
-                    continue
-                way = reach.way(file.path, use)
-                if way is not None and way.need is Need.ALWAYS:
-                    return way
-        return None
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
@@ -285,7 +257,7 @@ class _Judge:
         loaded = self.sources.file(finding.location.path)
         if loaded is None:
             return True
-        node = _node_of(loaded[0], finding.location, self.sources)
+        node = _node_of(loaded[0], finding.location)
         if node is None:
             return True
         way = reach.way(finding.location.path, node)
@@ -345,7 +317,7 @@ def _import_at(file: PythonFile, line: int) -> ast.stmt | None:
     return next((statement for statement in file.imports if statement.lineno == line), None)
 
 
-def _node_of(file: PythonFile, place: Location, sources: Sources) -> ast.AST | None:
+def _node_of(file: PythonFile, place: Location) -> ast.AST | None:
     """Return the statement or expression at the place of a finding."""
     line = place.line
     if place.cell:
@@ -356,36 +328,6 @@ def _node_of(file: PythonFile, place: Location, sources: Sources) -> ast.AST | N
     start = starts[line - 1] + place.column - 1
     end = starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
     return file.node_at(start, max(end, start))
-
-
-def _asks(file: PythonFile, use: ast.Name) -> bool:
-    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
-    parent = file.parents.get(use)
-    if isinstance(parent, ast.Compare):
-        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
-    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
-        isinstance(parent, ast.IfExp) and use is parent.test
-    )
-
-
-def _bound_by_handler(file: PythonFile, names: Names, name: str, statement: ast.stmt) -> bool:
-    """Whether the handler beside an import binds the same name to something else that can be used."""
-    parent = file.parents.get(statement)
-    while parent is not None and not isinstance(parent, ast.Try):
-        parent = file.parents.get(parent)
-    if parent is None:
-        return False
-    for handler in parent.handlers:
-        for node in (inner for part in handler.body for inner in ast.walk(part)):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                value = getattr(file.parents.get(node), "value", None)
-                if not (isinstance(value, ast.Constant) and value.value is None):
-                    return True
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                return True
-            if isinstance(node, ast.alias) and bound_name(node) == name:
-                return True
-    return False
 
 
 _PACKAGES: dict[str, str] = {}

@@ -30,11 +30,14 @@ from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.sources import Sources, statement_at
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
+from torchferry.source.names import Names, bound_name
 from torchferry.source.python import PythonFile
 
 _MOST_TESTS = 6
 """Conditions that are carried on to the calls that decide them; further ones depend on a choice."""
+
+_MOST_USES = 40
+"""Uses of one name that are looked at."""
 
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
@@ -155,10 +158,24 @@ class Reach:
         file, names = loaded
         stands = around(file, node)
         here = self._settled(arrival, file, names, node, stands)
+        if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from self._uses_of_attempt(arrival, file, names, node)
         if stands.unit is not None:
             yield from self._callers(file, names, stands.unit, here, seen, visited)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
             yield from self._importers(path, here._replace(steps=(self._step(here.place), *here.steps)), seen)
+
+    def _uses_of_attempt(
+        self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
+    ) -> Iterator[_Arrival]:
+        """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
+        steps = (self._step(arrival.place), *arrival.steps)
+        for alias in statement.names:
+            if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
+                continue
+            for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
+                if not _asks(file, use) and not around(file, use).copes:
+                    yield arrival._replace(place=Place(file.path, use), steps=steps)
 
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
@@ -355,6 +372,36 @@ class Reach:
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
+
+
+def _asks(file: PythonFile, use: ast.Name) -> bool:
+    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
+    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
+        isinstance(parent, ast.IfExp) and use is parent.test
+    )
+
+
+def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
+    """Whether the handler beside an import binds the same name to something else that can be used."""
+    parent = file.parents.get(statement)
+    while parent is not None and not isinstance(parent, ast.Try):
+        parent = file.parents.get(parent)
+    if parent is None:
+        return False
+    for handler in parent.handlers:
+        for node in (inner for part in handler.body for inner in ast.walk(part)):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                value = getattr(file.parents.get(node), "value", None)
+                if not (isinstance(value, ast.Constant) and value.value is None):
+                    return True
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                return True
+            if isinstance(node, ast.alias) and bound_name(node) == name:
+                return True
+    return False
 
 
 def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
