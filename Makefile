@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test lint format generated check-generated bench realworld sanitize clean
+.PHONY: demo test lint format generated check-generated bench realworld verdicts sanitize clean
 
 demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -33,12 +33,15 @@ generated: $(VENV)/.ready-dev
 check-generated: $(VENV)/.ready-dev
 	$(BIN)/python tools/generate_docs.py --check
 
-# These two need repositories that are not part of this one; they say so and skip what is not there.
+# These three need repositories that are not part of this one; they say so and skip what is not there.
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/run.py
 
 realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py
+
+verdicts: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/verdicts/run.py --target $(TARGET)
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

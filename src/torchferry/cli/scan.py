@@ -17,6 +17,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
+from torchferry.programs.judging import judge
 from torchferry.report.model import report_of
 from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
@@ -51,7 +52,8 @@ def command(
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     known = tuple(remarks(setting.root, setting.target, analysis))
-    report = report_of(analysis, setting.target, setting.name, remarks=known)
+    programs = judge(analysis, setting.target, setting.config.entry_points)
+    report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
     if output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):

@@ -69,6 +69,7 @@ class Finding(NamedTuple):
         needs: Groups that must change for this finding to change; they do not need this one.
         blocker: The project cannot run on the target before this is settled.
         snippet: The source text at the location, at most one line.
+        lacks: What the target does not have and the place cannot run without, such as a package; empty for none.
     """
 
     code: str
@@ -81,6 +82,7 @@ class Finding(NamedTuple):
     needs: tuple[str, ...] = ()
     blocker: bool = False
     snippet: str = ""
+    lacks: str = ""
 
 
 LINK = Message("")

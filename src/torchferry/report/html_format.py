@@ -16,12 +16,14 @@ from pathlib import Path
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Bilingual, say
+from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
 from torchferry.report.families import TITLES
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, Report, Verdict, family
 from torchferry.report.pages import page
+from torchferry.report.programs import lines_of, verdict_of
 from torchferry.report.side_by_side import Row, rows
 from torchferry.report.text_format import GRADE_TITLES
 
@@ -31,7 +33,16 @@ _CLASSES = {
     Verdict.AFTER_FIXES: "safe",
     Verdict.AFTER_WORK: "unsafe",
     Verdict.BLOCKED: "manual",
+    Verdict.PARTLY_BLOCKED: "manual",
     Verdict.INCOMPLETE: "manual",
+}
+_PROGRAM_CLASSES = {
+    ProgramVerdict.READY: "safe",
+    ProgramVerdict.FIXES: "safe",
+    ProgramVerdict.WITHOUT: "safe",
+    ProgramVerdict.DECISIONS: "unsafe",
+    ProgramVerdict.BLOCKED: "manual",
+    ProgramVerdict.NOT_JUDGED: "manual",
 }
 _MESSAGES = 4
 """Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""
@@ -86,6 +97,7 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str)
     yield f' data-light="{light}" hidden>{dark}</button></header>'
     yield "<main>"
     yield from _verdict(report, lang)
+    yield from _programs(report, lang)
     yield from _failures(report, lang)
     yield from _blockers(report.blockers, lang)
     yield from _counts(report, lang)
@@ -112,12 +124,33 @@ def _verdict(report: Report, lang: str) -> Iterator[str]:
         yield '<ul class="remarks">'
         yield from (f"<li>{marked(remark.render(lang))}</li>" for remark in report.remarks)
         yield "</ul>"
-    if report.entry_points:
+    if report.entry_points and not report.programs:
         yield f"<details><summary>{_word(words.PROGRAMS, lang)}{len(report.entry_points)}</summary>"
         yield '<ul class="paths">'
         yield from (f"<li>{text(path)}</li>" for path in report.entry_points)
         yield "</ul></details>"
     yield "</section>"
+
+
+def _programs(report: Report, lang: str) -> Iterator[str]:
+    """Yield the programs with their verdicts and the ways to what stands in them."""
+    if not report.programs:
+        return
+    yield '<section class="programs" aria-labelledby="programs">'
+    yield f'<h2 id="programs">{_word(words.PROGRAMS_TITLE, lang)}</h2><ul>'
+    for judged in report.programs:
+        told = [text(message.render(lang)) for message in lines_of(judged)]
+        verdict = text(verdict_of(judged).render(lang))
+        mark = f'<span class="{_PROGRAM_CLASSES[judged.verdict]}">{verdict}</span>'
+        head = f"<code>{text(judged.program.title)}</code> {mark}"
+        told += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
+        if not told:
+            yield f"<li>{head}</li>"
+            continue
+        is_open = " open" if judged.verdict is ProgramVerdict.BLOCKED else ""
+        inner = "".join(f"<li>{line}</li>" for line in told)
+        yield f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
+    yield "</ul></section>"
 
 
 def _failures(report: Report, lang: str) -> Iterator[str]:

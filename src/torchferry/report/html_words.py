@@ -15,6 +15,7 @@ GRADES = {
 
 TARGET = Bilingual("Target: ", "目标：")
 PROGRAMS = Bilingual("Programs that use the device: ", "使用设备的程序：")
+PROGRAMS_TITLE = Bilingual("Programs", "程序")
 FILES_CHANGE = Bilingual("Files that change: ", "有改动的文件：")
 SKIP = Bilingual("Skip to the findings", "跳到各处发现")
 COUNTS = Bilingual("Counts by family and grade", "按规则族与级别统计")

@@ -7,10 +7,12 @@ import re
 from typing import Any
 
 from torchferry.core.finding import Finding
+from torchferry.programs.model import Judged, Need, Obstacle
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
+from torchferry.report.programs import verdict_of
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "2.0"
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -46,11 +48,48 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         },
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
+        "programs": [program_object(judged, lang) for judged in report.programs],
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
         "ignored": list(report.ignored),
         "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
+    }
+
+
+def program_object(judged: Judged, lang: str) -> dict[str, Any]:
+    """Return one program as JSON holds it."""
+    program = judged.program
+    return {
+        "path": program.path,
+        "name": program.title,
+        "form": program.form.value,
+        "function": program.function,
+        "starts": [{"command": start.command, "place": start.place} for start in program.starts],
+        "verdict": judged.verdict.value,
+        "summary": verdict_of(judged).render(lang),
+        "fixes": judged.fixes,
+        "decisions": [str(place) for place in judged.decisions],
+        "reasons": [_reason_object(obstacle, lang) for obstacle in (*judged.blockers, *judged.optional)],
+        "unverified": [{"package": name, "place": place} for name, place in judged.unverified],
+        "unread": [{"place": place, "reason": reason.render(lang)} for place, reason in judged.unread],
+        "files": judged.files,
+    }
+
+
+def _reason_object(obstacle: Obstacle, lang: str) -> dict[str, Any]:
+    """Return one thing that the target does not have as JSON holds it."""
+    way = obstacle.way
+    return {
+        "what": obstacle.what,
+        "code": obstacle.code,
+        "place": f"{obstacle.place.path}:{obstacle.place.line}",
+        "message": obstacle.message.render(lang),
+        "need": way.need.name.lower(),
+        "optional": way.need is not Need.ALWAYS,
+        "chain": [str(step) for step in way.steps],
+        "conditions": list(way.conditions),
+        "options": list(way.options),
     }
 
 

@@ -11,6 +11,9 @@ from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.programs.judging import blocking
+from torchferry.programs.model import Judged
+from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -27,6 +30,9 @@ _NOT_EXAMINED = frozenset(
 )
 """Rules that say of a file that nothing is known of what it holds."""
 
+_MOST_NAMES = 3
+"""Things that block which the verdict names; more are counted."""
+
 
 class Verdict(str, Enum):
     """Whether a project can run on the target."""
@@ -42,6 +48,9 @@ class Verdict(str, Enum):
 
     BLOCKED = "blocked"
     """Something the project needs does not exist on the target."""
+
+    PARTLY_BLOCKED = "partly blocked"
+    """Some of its programs are blocked, others are not."""
 
     INCOMPLETE = "incomplete"
     """Nothing that was examined blocks, but a file was not examined, or there was none, so that nobody knows."""
@@ -79,6 +88,7 @@ class Report:
         kept: Words of CUDA that no finding speaks of.
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
+        programs: The project's programs and their verdicts; empty where none was looked for.
         torchferry: The version that made the report.
     """
 
@@ -94,6 +104,7 @@ class Report:
     kept: tuple[Kept, ...] = ()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    programs: tuple[Judged, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -108,10 +119,15 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the project can run on the target."""
+        """Whether the project can run on the target; where programs are known, what holds for them."""
+        blocked = sum(judged.verdict is ProgramVerdict.BLOCKED for judged in self.programs)
+        if blocked:
+            return Verdict.BLOCKED if blocked == len(self.programs) else Verdict.PARTLY_BLOCKED
         if self.blockers:
             return Verdict.BLOCKED
-        if self._why_incomplete is not None:
+        if self._why_incomplete is not None or any(
+            judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
+        ):
             return Verdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings):
             return Verdict.AFTER_WORK
@@ -123,6 +139,16 @@ class Report:
         target, work = self.target_title, self._work_by_grade()
         if self._why_incomplete is not None:
             return self._incomplete(self._why_incomplete, work)
+        if self.verdict is Verdict.PARTLY_BLOCKED:
+            return self._partly_blocked(work)
+        if self.verdict is Verdict.INCOMPLETE:
+            unknown = [judged for judged in self.programs if judged.verdict is ProgramVerdict.NOT_JUDGED]
+            return say(
+                "Not known for {target}: of {count} programs, {unknown} reach what was not read.",
+                target=target,
+                count=len(self.programs),
+                unknown=len(unknown),
+            )
         if self.verdict is Verdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
         if self.verdict is Verdict.BLOCKED and work is None:
@@ -177,8 +203,31 @@ class Report:
             return say("Not known for {target}: {why}; the rest needs no change.", target=target, why=why)
         return say("Not known for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
 
+    def _partly_blocked(self, work: Message | None) -> Message:
+        """Return the verdict where some programs are blocked."""
+        blocked = [judged for judged in self.programs if judged.verdict is ProgramVerdict.BLOCKED]
+        values = {
+            "target": self.target_title,
+            "blocked": len(blocked),
+            "count": len(self.programs),
+            "blockers": self._blockers(),
+        }
+        if work is None:
+            return say(
+                "Of {count} programs, {blocked} are blocked on {target} by {blockers}; the others need no change.",
+                **values,
+            )
+        return say(
+            "Of {count} programs, {blocked} are blocked on {target} by {blockers}; beside that, {work}.",
+            **values,
+            work=work,
+        )
+
     def _blockers(self) -> Message:
-        count = len(self.blockers)
+        names = list(dict.fromkeys(obstacle.what for judged in self.programs for obstacle in judged.blockers))
+        if 0 < len(names) <= _MOST_NAMES:
+            return say("{names}, which it does not have", names=", ".join(f"`{name}`" for name in names))
+        count = len(names) or len(self.blockers)
         return (
             say("one thing that it does not have")
             if count == 1
@@ -253,7 +302,13 @@ def decoded(data: bytes, kind: Kind) -> str:
 
 
 def report_of(
-    analysis: Analysis, target: Target, root: str, *, remaining: bool = False, remarks: tuple[Message, ...] = ()
+    analysis: Analysis,
+    target: Target,
+    root: str,
+    *,
+    remaining: bool = False,
+    remarks: tuple[Message, ...] = (),
+    programs: tuple[Judged, ...] = (),
 ) -> Report:
     """Build the report of an analysis: of the project as it was, or of what remains."""
     return Report(
@@ -261,11 +316,12 @@ def report_of(
         target_title=target.title,
         root=root,
         files=len(analysis.examined),
-        findings=tuple(analysis.remaining if remaining else analysis.findings),
+        findings=tuple(blocking(analysis.remaining if remaining else analysis.findings, programs)),
         failures=tuple(analysis.failures),
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
         kept=tuple(kept for item in analysis.examined for kept in item.kept),
         diffs=tuple(diffs_of(analysis)),
         ignored=analysis.ignored,
+        programs=programs,
     )

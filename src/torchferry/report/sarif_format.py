@@ -15,6 +15,7 @@ from torchferry.report.families import TITLES
 from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
+from torchferry.report.programs import chain_of
 from torchferry.report.shown import shown
 
 MAX_RESULTS = 25_000
@@ -54,7 +55,19 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "automationDetails": {"id": f"torchferry/{report.target}/"},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"PROJECTROOT": {"description": {"text": "The folder that was scanned."}}},
-        "properties": {"target": report.target, "verdict": report.verdict.value},
+        "properties": {
+            "target": report.target,
+            "verdict": report.verdict.value,
+            "programs": [
+                {
+                    "path": judged.program.path,
+                    "name": judged.program.title,
+                    "verdict": judged.verdict.value,
+                    "chains": [chain_of(obstacle) for obstacle in (*judged.blockers, *judged.optional)],
+                }
+                for judged in report.programs
+            ],
+        },
         "results": [_result(finding, index, seen, lang) for finding in taken],
     }
     if len(ordered) > len(taken) or report.failures:

@@ -7,13 +7,27 @@ from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
+from torchferry.report.programs import lines_of, verdict_of
 
 GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
 """What the grades are called."""
 
 _MOST_BLOCKERS = 10
+_MOST_PROGRAMS = 20
+_MOST_LINES = 6
+"""Lines below one program; the JSON report has them all."""
+
+_VERDICT_PAINT = {
+    ProgramVerdict.READY: "safe",
+    ProgramVerdict.FIXES: "safe",
+    ProgramVerdict.WITHOUT: "safe",
+    ProgramVerdict.DECISIONS: "unsafe",
+    ProgramVerdict.BLOCKED: "manual",
+    ProgramVerdict.NOT_JUDGED: "manual",
+}
 
 
 Paint = Callable[[str, str], str]
@@ -36,6 +50,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
     ).render(lang)
     for remark in report.remarks:
         yield printable(remark.render(lang))
+    yield from program_lines(report, lang, paint)
     if report.findings:
         yield ""
         yield from _table(report, lang)
@@ -45,6 +60,27 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         yield ""
         yield from kept_lines(report, lang)
     yield from failure_lines(report, lang)
+
+
+def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield the programs with their verdicts, behind an empty line; nothing when there are none."""
+    paint = paint or _plain
+    if not report.programs:
+        return
+    yield ""
+    yield paint(say("Programs:").render(lang), "path")
+    shown = report.programs[:_MOST_PROGRAMS]
+    width = min(max(len(printable(judged.program.title)) for judged in shown), 40)
+    for judged in shown:
+        name, words = printable(judged.program.title), printable(verdict_of(judged).render(lang))
+        yield f"  {name:{width}}  {paint(words, _VERDICT_PAINT[judged.verdict])}"
+        told = list(lines_of(judged))
+        for message in told[:_MOST_LINES]:
+            yield f"      {printable(message.render(lang))}"
+        if len(told) > _MOST_LINES:
+            yield f"      {say('... and {count} more', count=len(told) - _MOST_LINES).render(lang)}"
+    if len(report.programs) > len(shown):
+        yield f"  {say('... and {count} more', count=len(report.programs) - len(shown)).render(lang)}"
 
 
 def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:

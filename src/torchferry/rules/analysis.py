@@ -39,6 +39,7 @@ class Analysis(NamedTuple):
         entry_points: Files that are started as programs and use the device.
         of_run: What there is to know about the run whose sightings were laid beside the findings.
         ignored: Files that a `.gitignore` hides in a tree that git does not know.
+        project: Its Python files as modules, for further questions; None where nobody may ask.
     """
 
     examined: list[Examined]
@@ -46,6 +47,7 @@ class Analysis(NamedTuple):
     entry_points: list[str]
     of_run: tuple[Message, ...] = ()
     ignored: tuple[str, ...] = ()
+    project: Project | None = None
 
     @property
     def failures(self) -> list[Failure]:
@@ -124,7 +126,7 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         for skip in request.listing.skipped
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
-    return Analysis(examined, skipped, entries, of_run, request.listing.ignored)
+    return Analysis(examined, skipped, entries, of_run, request.listing.ignored, project)
 
 
 def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:

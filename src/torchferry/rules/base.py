@@ -212,6 +212,7 @@ class Rule:
         group: str = "",
         needs: tuple[str, ...] = (),
         blocker: bool = False,
+        lacks: str = "",
     ) -> Finding:
         """Build a finding of this rule at a span of offsets."""
         start, end = span
@@ -226,6 +227,7 @@ class Rule:
             needs,
             blocker,
             context.snippet(start, end),
+            lacks,
         )
 
 

@@ -37,14 +37,14 @@ def guard_of(file: PythonFile, node: ast.AST) -> Guard:
     child: ast.AST = node
     parent = file.parents.get(child)
     while parent is not None:
-        if isinstance(parent, ast.Try) and child in parent.body and any(map(_copes, parent.handlers)):
+        if isinstance(parent, ast.Try) and child in parent.body and any(map(copes, parent.handlers)):
             return Guard.COPES
-        if isinstance(parent, ast.With) and any(_suppresses(item.context_expr) for item in parent.items):
+        if isinstance(parent, ast.With) and any(suppresses(item.context_expr) for item in parent.items):
             return Guard.COPES
         if isinstance(parent, ast.If) and child is not parent.test:
-            if child in parent.body and (_asks_availability(parent.test) or _is_for_types(parent.test)):
+            if child in parent.body and (asks_availability(parent.test) or _is_for_types(parent.test)):
                 return Guard.COPES
-            if not _is_main(parent.test):
+            if not is_main(parent.test):
                 found = Guard.LATE
         elif isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             found = Guard.LATE
@@ -52,7 +52,7 @@ def guard_of(file: PythonFile, node: ast.AST) -> Guard:
     return found
 
 
-def _copes(handler: ast.ExceptHandler) -> bool:
+def copes(handler: ast.ExceptHandler) -> bool:
     """Whether a handler catches import errors and goes on; one that raises or ends the program does not."""
     if handler.type is not None:
         types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -69,7 +69,7 @@ def _copes(handler: ast.ExceptHandler) -> bool:
     )
 
 
-def _suppresses(expression: ast.expr) -> bool:
+def suppresses(expression: ast.expr) -> bool:
     """Whether a `with` item is `contextlib.suppress(ImportError)`."""
     return (
         isinstance(expression, ast.Call)
@@ -78,7 +78,8 @@ def _suppresses(expression: ast.expr) -> bool:
     )
 
 
-def _is_main(test: ast.expr) -> bool:
+def is_main(test: ast.expr) -> bool:
+    """Whether a test is `__name__ == "__main__"`."""
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
@@ -86,7 +87,7 @@ def _is_for_types(test: ast.expr) -> bool:
     return last_name(test) == "TYPE_CHECKING"
 
 
-def _asks_availability(test: ast.expr) -> bool:
+def asks_availability(test: ast.expr) -> bool:
     """Whether a test asks if a module or feature is there: `is_xformers_available()`, `HAS_APEX`."""
     for node in ast.walk(test):
         name = last_name(node).lower() if isinstance(node, (ast.Name, ast.Attribute)) else ""

@@ -189,7 +189,9 @@ class _Judge:
             if item.outline is None or _ASIDE.search(item.path):
                 continue
             if not any(
-                name.rpartition(".")[2] in wanted for module, names in item.outline.imports for name in (module, *names)
+                name.rpartition(".")[2] in wanted
+                for imported in item.outline.imports
+                for name in (imported.module, *imported.names)
             ):
                 continue
             loaded = self.project.file(item.path)

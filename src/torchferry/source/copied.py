@@ -139,9 +139,9 @@ class _Files:
 
     def _targets(self, of_file: Outline) -> Iterator[tuple[str, str]]:
         """Yield the modules of the project that a file imports, each with the file that it is."""
-        for module, names in of_file.imports:
-            absolute = absolute_module(module, of_file.path)
-            for found in (absolute, *(f"{absolute}.{name}" for name in names if name != "*")):
+        for imported in of_file.imports:
+            absolute = absolute_module(imported.module, of_file.path)
+            for found in (absolute, *(f"{absolute}.{name}" for name in imported.names if name != "*")):
                 target = self.project.module_path(found, of_file.path)
                 if target is not None:
                     yield found, target

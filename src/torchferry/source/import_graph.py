@@ -16,8 +16,8 @@ class ImportGraph:
         self.named: dict[str, dict[str, set[str]]] = {}
         """For each module's file, the names that each importing file takes from it."""
         for item in outlines:
-            for module, names in item.imports:
-                self._add(project, item.path, module, names)
+            for imported in item.imports:
+                self._add(project, item.path, imported.module, imported.names)
 
     def _add(self, project: Project, importer: str, module: str, names: tuple[str, ...]) -> None:
         absolute = absolute_module(module, importer)

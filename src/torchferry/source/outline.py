@@ -9,19 +9,30 @@ import re
 from typing import NamedTuple
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
+    rb"^(?P<indent>[ \t]*)(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+"
+    rb"(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
     rb"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )
 _NAME = re.compile(rb"(?:^|,)\s*([\w.*]+)")
+_DOES = re.compile(rb"^(?:(?:for|while|with)\b|[A-Za-z_][\w.]*\()", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
 
 class Import(NamedTuple):
-    """One import: a module as written (relative ones with dots), and the names taken from it."""
+    """One import.
+
+    Attributes:
+        module: The module as written, relative ones with dots.
+        names: The names taken from it.
+        line: The line that it begins on, counted from 1.
+        indented: Whether it stands inside of something: a function, a condition, a `try`.
+    """
 
     module: str
     names: tuple[str, ...]
+    line: int = 0
+    indented: bool = False
 
 
 class Outline(NamedTuple):
@@ -31,11 +42,15 @@ class Outline(NamedTuple):
         path: Path relative to the root.
         imports: Its imports, wherever they stand.
         is_program: Whether it has an `if __name__ == "__main__"` part.
+        is_dynamic: Whether it imports modules by names that are computed.
+        does_things: Whether a line at its left margin calls something, or loops.
     """
 
     path: str
     imports: tuple[Import, ...]
     is_program: bool
+    is_dynamic: bool = False
+    does_things: bool = False
 
     @property
     def packages(self) -> set[str]:
@@ -47,14 +62,24 @@ def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""
     imports = []
     if b"import" in data:
+        line, counted = 1, 0
         for match in _IMPORT.finditer(data):
-            module = match["module"]
+            line += data.count(b"\n", counted, match.start())
+            counted = match.start()
+            module, indented = match["module"], bool(match["indent"])
             if module is not None:
                 names = match["many"] if match["many"] is not None else match["names"]
-                imports.append(Import(_text(module), tuple(map(_text, _NAME.findall(_COMMENT.sub(b"", names))))))
+                taken = tuple(map(_text, _NAME.findall(_COMMENT.sub(b"", names))))
+                imports.append(Import(_text(module), taken, line, indented))
             else:
-                imports += [Import(_text(name), ()) for name in _NAME.findall(match["modules"])]
-    return Outline(path, tuple(imports), b"__main__" in data and b"__name__" in data)
+                imports += [Import(_text(name), (), line, indented) for name in _NAME.findall(match["modules"])]
+    return Outline(
+        path,
+        tuple(imports),
+        b"__main__" in data and b"__name__" in data,
+        b"import_module(" in data or b"__import__(" in data,
+        _DOES.search(data) is not None,
+    )
 
 
 def _text(name: bytes) -> str:

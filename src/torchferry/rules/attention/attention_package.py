@@ -70,4 +70,5 @@ class AttentionPackage(Rule):
                 )
                 grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
                 blocker = guard is Guard.NONE
-                yield self.finding(context, context.file.span(statement), message, grade, blocker=blocker)
+                span = context.file.span(statement)
+                yield self.finding(context, span, message, grade, blocker=blocker, lacks=package)

@@ -61,4 +61,5 @@ Triton 面向 NVIDIA 与 AMD 的卡。有些厂商为自己的卡发布 Triton�
                     note=note or say("replace these kernels by torch operators, or port them"),
                 )
                 grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
-                yield self.finding(context, span, message, grade, blocker=guard is Guard.NONE)
+                blocker = guard is Guard.NONE
+                yield self.finding(context, span, message, grade, blocker=blocker, lacks="triton")

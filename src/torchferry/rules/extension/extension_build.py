@@ -14,6 +14,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.guarded import Guard, guard_of
+from torchferry.source.flow.syntax import string_value
 
 _BUILDERS = frozenset(
     {
@@ -79,4 +80,11 @@ class ExtensionBuild(Rule):
             )
         span = context.file.span(call.func)
         built = name.endswith("CUDAExtension") or guard_of(context.file, call) is Guard.NONE
-        return self.finding(context, span, message, Grade.MANUAL, blocker=built and not plain)
+        lacks = "" if plain or name.endswith("CUDAExtension") else self._compiled(call)
+        return self.finding(context, span, message, Grade.MANUAL, blocker=built and not plain, lacks=lacks)
+
+    @staticmethod
+    def _compiled(call: ast.Call) -> str:
+        """Return the name of what a call compiles when it runs."""
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "name"] or call.args[:1]
+        return (string_value(named[0]) if named else None) or "CUDA C++"

@@ -46,4 +46,6 @@ class TorchUtilsFfi(Rule):
                 target=context.target.title,
             )
             grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
-            yield self.finding(context, context.file.span(statement), message, grade, blocker=guard is Guard.NONE)
+            span = context.file.span(statement)
+            blocker = guard is Guard.NONE
+            yield self.finding(context, span, message, grade, blocker=blocker, lacks="torch.utils.ffi")

@@ -90,7 +90,8 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
         needed = row.status == "missing" and package.kind in ("kernels", "array", "runtime", "data")
         blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed
         message = advice(context.target.title, package.name, row)
-        return self.finding(context, context.file.span(place), message, grade, blocker=blocker)
+        lacks = package.name if needed else ""
+        return self.finding(context, context.file.span(place), message, grade, blocker=blocker, lacks=lacks)
 
 
 def notes_framework(finding: Finding) -> bool:

@@ -1,0 +1,10 @@
+"""The programs of a project: how they are started, what each reaches, and whether it can run on the target.
+
+discovery   which programs there are, from the files, the packaging and every command that starts one
+modules     which file imports which, with the place, also by names that are computed
+switches    options, settings and constants: what decides a condition when nothing is said
+conditions  what must hold for a place in a file to be run
+reach       the way from a program to a place: the chain of imports and calls, and its conditions
+judging     the verdict of each program
+model       the records of all these
+"""

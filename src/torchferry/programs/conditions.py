@@ -1,0 +1,567 @@
+"""What must hold for a place to be run, and what is known of it when nothing is said on the command line."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from torchferry.backends import cuda
+from torchferry.programs.sources import Sources
+from torchferry.programs.switches import UNSAID, Switches, Value, said_value
+from torchferry.rules.guarded import asks_availability, copes, is_main, suppresses
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
+
+_DEPTH = 8
+"""Variables, parameters and attributes that are followed to a value before giving up."""
+
+_MOST_CALLS = 200
+"""Calls of one function that are looked at for the value of a parameter."""
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Around(NamedTuple):
+    """What stands around a place inside of its function, or of its file.
+
+    Attributes:
+        unit: The function whose body holds the place; None for the file itself.
+        tests: Conditions that must hold, with the value that they must have.
+        attempts: The `try` statements around it whose handlers go on without what failed.
+        suppressed: Whether it stands in a `with suppress(ImportError)`.
+        fallback: The `try` that must fail for the place to be run; None where there is none.
+        main: Whether it stands under `if __name__ == "__main__"`.
+    """
+
+    unit: FunctionNode | None
+    tests: tuple[tuple[ast.expr, bool], ...]
+    attempts: tuple[ast.Try, ...]
+    suppressed: bool
+    fallback: ast.Try | None
+    main: bool
+
+    @property
+    def copes(self) -> bool:
+        """Whether an error at the place is caught by code that goes on without it."""
+        return bool(self.attempts) or self.suppressed
+
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def around(file: PythonFile, node: ast.AST) -> Around:
+    """Return what stands around a place."""
+    tests: list[tuple[ast.expr, bool]] = []
+    suppressed = main = False
+    attempts: list[ast.Try] = []
+    fallback: ast.Try | None = None
+    child: ast.AST = node
+    parent = file.parents.get(child)
+    while parent is not None:
+        if isinstance(parent, ast.Try):
+            if child in parent.body and any(map(copes, parent.handlers)):
+                attempts.append(parent)
+        elif isinstance(parent, ast.ExceptHandler):
+            attempt = file.parents.get(parent)
+            if isinstance(attempt, ast.Try) and copes(parent):
+                fallback = attempt
+        elif isinstance(parent, ast.With):
+            suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
+        elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
+            if is_main(parent.test):
+                main = True
+            else:
+                body = parent.body
+                tests.append((parent.test, child in body if isinstance(body, list) else child is body))
+        elif isinstance(parent, ast.BoolOp) and child in parent.values:
+            before = parent.values[: parent.values.index(child)]
+            tests += [(value, isinstance(parent.op, ast.And)) for value in before]
+        elif isinstance(parent, ast.match_case):
+            test = _matched(file, parent)
+            if test is not None:
+                tests.append((test, True))
+        if isinstance(child, ast.stmt):
+            tests += _ended_before(parent, child)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
+            return Around(parent, tuple(tests), tuple(attempts), suppressed, fallback, main)
+        child, parent = parent, file.parents.get(parent)
+    return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
+
+
+def _matched(file: PythonFile, case: ast.match_case) -> ast.expr | None:
+    statement = file.parents.get(case)
+    if not isinstance(statement, ast.Match) or not isinstance(case.pattern, ast.MatchValue):
+        return None
+    test = ast.Compare(statement.subject, [ast.Eq()], [case.pattern.value])
+    return ast.copy_location(test, case.pattern)
+
+
+def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for the statements before one in its block not to have left it."""
+    found: list[tuple[ast.expr, bool]] = []
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if not isinstance(block, list) or child not in block:
+            continue
+        for statement in block[: block.index(child)]:
+            if isinstance(statement, ast.If) and not is_main(statement.test):
+                if _leaves(statement.body):
+                    found.append((statement.test, False))
+                elif statement.orelse and _leaves(statement.orelse):
+                    found.append((statement.test, True))
+            elif isinstance(statement, ast.Assert):
+                found.append((statement.test, True))
+    return found
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return bool(block) and (
+        isinstance(block[-1], _EXITS)
+        or (isinstance(block[-1], ast.Expr) and last_name(block[-1].value) in ("exit", "_exit", "abort"))
+    )
+
+
+class Truth(Enum):
+    """What a condition says."""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "open"
+
+
+class Answer(NamedTuple):
+    """What is known of a condition.
+
+    Attributes:
+        truth: What it says when nothing is said.
+        option: What must be said for it to change, such as `--use-flash`; empty where nothing can be.
+        guard: Whether it says so because it asks for something that the target does not have.
+    """
+
+    truth: Truth
+    option: str = ""
+    guard: bool = False
+
+    def turned(self) -> Answer:
+        """Return the answer of the opposite question."""
+        other = {Truth.YES: Truth.NO, Truth.NO: Truth.YES}.get(self.truth, Truth.OPEN)
+        return self._replace(truth=other)
+
+
+OPEN = Answer(Truth.OPEN)
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function: the function's file and place, and the parameter's name."""
+
+    path: str
+    line: int
+    name: str
+
+
+class Given(NamedTuple):
+    """What a call gives to a parameter: an expression, and the file that it stands in."""
+
+    path: str
+    value: ast.expr
+
+
+class Known(NamedTuple):
+    """The value of an expression when nothing is said, and what would change it."""
+
+    value: Value
+    option: str = ""
+    guard: bool = False
+
+
+_UNKNOWN = Known(UNSAID)
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+
+_YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
+_HOST = {"sys.platform": "linux", "os.name": "posix"}
+_CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
+
+
+class Conditions:
+    """Answers conditions for one program.
+
+    Args:
+        sources: The project's files.
+        paths: The files that the program reaches.
+        switches: Options, settings and constants.
+        said: The options that the program is started with, by name.
+    """
+
+    def __init__(
+        self, sources: Sources, paths: Iterable[str], switches: Switches, said: Mapping[str, str] | None = None
+    ) -> None:
+        self._sources = sources
+        self._paths = tuple(paths)
+        self._switches = switches
+        self._said = said or {}
+        self._parameters: dict[Parameter, Known] = {}
+        self._bound: Mapping[Parameter, Given] = {}
+        self.asked: set[Parameter] = set()
+        """Parameters on which an answer has depended and whose value could not be told; the caller empties it."""
+
+    def within(self, bound: Mapping[Parameter, Given]) -> Conditions:
+        """Return the answers where some parameters are given by the calls on a way."""
+        other = Conditions(self._sources, self._paths, self._switches, self._said)
+        other._bound = bound
+        other._parameters = self._parameters
+        return other
+
+    def answer(self, file: PythonFile, names: Names, test: ast.expr, depth: int = 0) -> Answer:
+        """Return what is known of a condition."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.answer(file, names, test.operand, depth).turned()
+        if isinstance(test, ast.BoolOp):
+            parts = [self.answer(file, names, value, depth) for value in test.values]
+            decisive = Truth.NO if isinstance(test.op, ast.And) else Truth.YES
+            deciding = [part for part in parts if part.truth is decisive]
+            if deciding:
+                return min(deciding, key=lambda part: (not part.guard, not part.option))
+            if any(part.truth is Truth.OPEN for part in parts):
+                return OPEN
+            return next((part for part in parts if part.option), parts[0])
+        if isinstance(test, ast.NamedExpr):
+            return self.answer(file, names, test.value, depth)
+        if isinstance(test, ast.Compare):
+            return self._compared(file, names, test, depth)
+        known = self._value(file, names, test, depth)
+        if known.value is UNSAID:
+            return self._by_name(file, names, test)
+        return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
+
+    def _by_name(self, file: PythonFile, names: Names, test: ast.expr) -> Answer:
+        name = names.qualified(test.func if isinstance(test, ast.Call) else test) or ""
+        if name in cuda.questions() or name in _YES:
+            return Answer(Truth.YES)
+        if name.startswith("torch.backends.mps."):
+            return Answer(Truth.NO)
+        if isinstance(test, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(test):
+            last = last_name(test).lower()
+            if not last.startswith("use_"):
+                return Answer(Truth.NO, guard=True)
+        return OPEN
+
+    def _compared(self, file: PythonFile, names: Names, test: ast.Compare, depth: int) -> Answer:
+        if len(test.ops) != 1:
+            return OPEN
+        left = self._value(file, names, test.left, depth)
+        right = self._value(file, names, test.comparators[0], depth)
+        known = left if left.option or left.guard else right
+        if left.value is UNSAID or right.value is UNSAID:
+            return OPEN
+        compare = _COMPARED.get(type(test.ops[0]))
+        if compare is None:
+            return OPEN
+        try:
+            held = compare(left.value, right.value)
+        except TypeError:
+            return OPEN
+        option = known.option
+        other = right if known is left else left
+        if option and isinstance(other.value, (str, int)) and not held and isinstance(test.ops[0], (ast.Eq, ast.In)):
+            option = option if other.value in (True, 1) else f"{option} {other.value}"
+        return Answer(Truth.YES if held else Truth.NO, option, known.guard)
+
+    # --- values ---
+
+    def _value(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> Known:
+        if depth > _DEPTH:
+            return _UNKNOWN
+        if isinstance(node, ast.Constant):
+            return Known(node.value)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            parts = [self._value(file, names, part, depth + 1) for part in node.elts]
+            return _UNKNOWN if any(part.value is UNSAID for part in parts) else Known(tuple(p.value for p in parts))
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            qualified = names.qualified(node)
+            if qualified in _HOST:
+                return Known(_HOST[qualified])
+            if qualified in ("torch.version.cuda", "torch.version.hip"):
+                return Known(None, guard=True)
+        if isinstance(node, ast.Name):
+            return self._variable(file, names, node, depth)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(file, names, node, depth)
+        if isinstance(node, ast.Subscript):
+            key = string_value(node.slice)
+            return self._switch(key) if key is not None else _UNKNOWN
+        if isinstance(node, ast.Call):
+            return self._called(file, names, node, depth)
+        if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
+            answer = self.answer(file, names, node, depth + 1)
+            return (
+                _UNKNOWN
+                if answer.truth is Truth.OPEN
+                else Known(answer.truth is Truth.YES, answer.option, answer.guard)
+            )
+        return _UNKNOWN
+
+    def _variable(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Known:
+        bindings = names.reaching_bindings(node)
+        if any(self._is_guarded(file, binding) for binding in bindings):
+            absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
+            handled = [value for binding in absent for value in [_in_handler(file, binding)] if value is not None]
+            if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
+                return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
+            before = [value for binding in absent if not self._is_guarded(file, binding)
+                      for value in [assigned_value(file, binding)] if isinstance(value, ast.Constant)]  # fmt: skip
+            return Known(before[0].value if before else None, guard=True)
+        if len(bindings) == 1:
+            binding = bindings[0]
+            if isinstance(binding, ast.arg):
+                return self._parameter(file, names, binding, depth)
+            value = assigned_value(file, binding)
+            if value is not None and not (isinstance(value, (ast.Tuple, ast.List)) and value.elts):
+                known = self._value(file, names, value, depth + 1)
+                if known.value is not UNSAID and not known.option and names.file.scope(binding) is file.tree:
+                    return known._replace(option=self._command_line(file, node.id))
+                return known
+        if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
+            return self._imported(file, names, node, depth)
+        return _UNKNOWN
+
+    def _command_line(self, file: PythonFile, name: str) -> str:
+        """Return how a constant of a module is said, where the file takes constants from the command line."""
+        return f"--{name}" if "globals()" in file.source.text or "exec(open(" in file.source.text else name
+
+    def _imported(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Known:
+        origin = names.origin(node) or ""
+        module, _, member = origin.rpartition(".")
+        path = self._sources.project.module_path(module, file.path) if module.strip(".") else None
+        loaded = self._sources.file(path) if path is not None else None
+        if loaded is None:
+            return _UNKNOWN
+        other, other_names = loaded
+        bindings = other_names.module_bindings(member)
+        if any(self._is_guarded(other, binding) for binding in bindings):
+            handled = [value for binding in bindings for value in [_in_handler(other, binding)] if value is not None]
+            return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
+        if len(bindings) != 1:
+            return _UNKNOWN
+        value = assigned_value(other, bindings[0])
+        if value is None:
+            return _UNKNOWN
+        known = self._value(other, other_names, value, depth + 1)
+        if known.value is UNSAID and asks_availability(value):
+            return Known(False, guard=True)
+        return known
+
+    @staticmethod
+    def _is_guarded(file: PythonFile, binding: ast.AST) -> bool:
+        """Whether a name is bound by code that copes with the absence of what it imports."""
+        child, parent = binding, file.parents.get(binding)
+        while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            if isinstance(parent, ast.Try) and any(map(copes, parent.handlers)):
+                statements = [node for statement in parent.body for node in ast.walk(statement)]
+                if any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements):
+                    return True
+            child, parent = parent, file.parents.get(parent)
+        del child
+        return False
+
+    def _attribute(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            owner = file.enclosing_class(node)
+            values = [
+                value
+                for store in file.attributes.get(node.attr, ())
+                if isinstance(store.ctx, ast.Store)
+                and isinstance(store.value, ast.Name)
+                and store.value.id == node.value.id
+                and file.enclosing_class(store) is owner
+                for value in [assigned_value(file, store)]
+            ]
+            if len(values) == 1 and values[0] is not None:
+                return self._value(file, names, values[0], depth + 1)
+            if values:
+                return _UNKNOWN
+        if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
+            return self._switch(node.attr)
+        return self._of_module(file, names, node, depth)
+
+    def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
+        assert isinstance(node.value, ast.Name)
+        module = names.origin(node.value) or ""
+        path = self._sources.project.module_path(module, file.path)
+        loaded = self._sources.file(path) if path is not None else None
+        if loaded is None:
+            return _UNKNOWN if module.startswith("torch") else self._switch(node.attr)
+        other, other_names = loaded
+        bindings = other_names.module_bindings(node.attr)
+        value = assigned_value(other, bindings[0]) if len(bindings) == 1 else None
+        return self._value(other, other_names, value, depth + 1) if value is not None else _UNKNOWN
+
+    def _switch(self, name: str) -> Known:
+        if name in self._said:
+            return Known(said_value(self._said[name]))
+        switch = self._switches.get(name)
+        return Known(switch.value, switch.flag) if switch is not None else _UNKNOWN
+
+    def _called(self, file: PythonFile, names: Names, node: ast.Call, depth: int) -> Known:
+        name = last_name(node.func)
+        qualified = names.qualified(node.func) or ""
+        if qualified == "platform.system":
+            return Known("Linux")
+        if name in ("get", "getenv") and node.args:
+            key = string_value(node.args[0])
+            if key is None:
+                return _UNKNOWN
+            default = self._value(file, names, node.args[1], depth + 1) if len(node.args) > 1 else Known(None)
+            if qualified in ("os.environ.get", "os.getenv"):
+                return default._replace(option=key)
+            switch = self._switch(key)
+            return switch if switch.value is not UNSAID else default._replace(option=key)
+        if name == "getattr" and len(node.args) > 1:
+            key = string_value(node.args[1])
+            switch = self._switch(key) if key is not None else _UNKNOWN
+            if switch.value is UNSAID and len(node.args) > 2:
+                return self._value(file, names, node.args[2], depth + 1)
+            return switch
+        if name == "hasattr" and len(node.args) == 2:
+            origin = names.qualified(node.args[0]) or ""
+            return Known(True) if origin.partition(".")[0] == "torch" else _UNKNOWN
+        if name in _CONVERTS:
+            inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+            return self._value(file, names, inner, depth + 1) if inner is not None else _UNKNOWN
+        return _UNKNOWN
+
+    # --- parameters ---
+
+    def _parameter(self, file: PythonFile, names: Names, argument: ast.arg, depth: int) -> Known:
+        arguments = file.parents.get(argument)
+        function = file.parents.get(arguments) if arguments is not None else None
+        if not isinstance(arguments, ast.arguments) or not isinstance(function, FunctionNode):
+            return _UNKNOWN
+        key = Parameter(file.path, function.lineno, argument.arg)
+        given = self._bound.get(key)
+        loaded = self._sources.file(given.path) if given is not None else None
+        if given is not None and loaded is not None:
+            return self._value(*loaded, given.value, depth + 1)
+        if key not in self._parameters:
+            self._parameters[key] = _UNKNOWN  # ends recursion
+            self._parameters[key] = self._passed(file, names, function, arguments, argument, depth)
+        if self._parameters[key].value is UNSAID:
+            self.asked.add(key)
+        return self._parameters[key]
+
+    def _passed(
+        self,
+        file: PythonFile,
+        names: Names,
+        function: FunctionNode,
+        arguments: ast.arguments,
+        argument: ast.arg,
+        depth: int,
+    ) -> Known:
+        default_node = _default(arguments, argument)
+        default = self._value(file, names, default_node, depth + 1) if default_node is not None else _UNKNOWN
+        owner = file.parents.get(function)
+        called = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
+        positions = [*arguments.posonlyargs, *arguments.args]
+        index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
+        values: list[Known] = []
+        calls = 0
+        for path in self._paths:
+            if f"{called}(" not in self._sources.text(path):
+                continue
+            loaded = self._sources.file(path)
+            if loaded is None:
+                continue
+            other, other_names = loaded
+            for callee in (*other.names.get(called, ()), *other.attributes.get(called, ())):
+                call = other.parents.get(callee)
+                if not isinstance(call, ast.Call) or call.func is not callee:
+                    continue
+                calls += 1
+                if calls > _MOST_CALLS:
+                    return _UNKNOWN
+                values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
+        if not values:
+            return default if default_node is not None else self._switch(argument.arg)
+        first = values[0]
+        if all(type(known.value) is type(first.value) and known.value == first.value for known in values):
+            return next((known for known in values if known.option), first)
+        return _UNKNOWN
+
+    def _given(
+        self, file: PythonFile, names: Names, call: ast.Call, name: str, index: int, default: Known, depth: int
+    ) -> Known:
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return self._value(file, names, keyword.value, depth + 1)
+        if 0 <= index < len(call.args) and not any(isinstance(part, ast.Starred) for part in call.args[: index + 1]):
+            return self._value(file, names, call.args[index], depth + 1)
+        if any(keyword.arg is None for keyword in call.keywords):
+            switch = self._switch(name)
+            return switch if switch.value is not UNSAID or switch.option else default
+        return default
+
+
+def given_by(path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool) -> dict[Parameter, Given]:
+    """Return what a call gives to the parameters of a function.
+
+    Args:
+        path: The function's file.
+        function: The function.
+        call: The call.
+        caller: The file of the call.
+        bound: Whether the first parameter is given by Python, as `self` is.
+    """
+    found: dict[Parameter, Given] = {}
+    arguments = function.args
+    positions = [*arguments.posonlyargs, *arguments.args][bound:]
+    for argument, value in zip(positions, call.args, strict=False):
+        if isinstance(value, ast.Starred):
+            return found
+        found[Parameter(path, function.lineno, argument.arg)] = Given(caller, value)
+    named = {argument.arg for argument in (*positions, *arguments.kwonlyargs)}
+    for keyword in call.keywords:
+        if keyword.arg in named:
+            found[Parameter(path, function.lineno, str(keyword.arg))] = Given(caller, keyword.value)
+    if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        return found
+    for argument in (*positions, *arguments.kwonlyargs):
+        default = _default(arguments, argument)
+        if default is not None:
+            found.setdefault(Parameter(path, function.lineno, argument.arg), Given(path, default))
+    return found
+
+
+def _default(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
+    positions = [*arguments.posonlyargs, *arguments.args]
+    if argument in positions:
+        index = positions.index(argument) - (len(positions) - len(arguments.defaults))
+        return arguments.defaults[index] if index >= 0 else None
+    if argument in arguments.kwonlyargs:
+        return arguments.kw_defaults[arguments.kwonlyargs.index(argument)]
+    return None
+
+
+def _in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
+    """Return the value that a binding gives where it stands in an exception handler, or None."""
+    parent = file.parents.get(binding)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(parent, ast.ExceptHandler):
+            return assigned_value(file, binding)
+        parent = file.parents.get(parent)
+    return None

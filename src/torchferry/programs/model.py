@@ -1,0 +1,170 @@
+"""What is known of a program: how it is started, what it needs, and its verdict."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from torchferry.core.finding import Location
+from torchferry.core.messages import Message
+
+
+class Verdict(str, Enum):
+    """Whether one program can run on the target; docs/*/verdict.md explains each word."""
+
+    READY = "ready"
+    """Nothing has to change in what it runs."""
+
+    FIXES = "fixes"
+    """Everything that has to change in what it runs can be changed by torchferry."""
+
+    DECISIONS = "decisions"
+    """A person must decide something in what it runs."""
+
+    WITHOUT = "without"
+    """It runs as it is started, without something that the target does not have: an optional kernel or tool."""
+
+    BLOCKED = "blocked"
+    """As it is started, it comes to something that the target does not have."""
+
+    NOT_JUDGED = "not judged"
+    """Something that it reaches was not read, so that nobody knows."""
+
+
+class Start(NamedTuple):
+    """One way in which a program is started.
+
+    Attributes:
+        command: The command, or the name of the script that an installation makes.
+        place: Where it is written, as `file:line`.
+        arguments: What stands behind the program in the command.
+    """
+
+    command: str
+    place: str
+    arguments: tuple[str, ...] = ()
+
+
+class Form(str, Enum):
+    """What kind of program it is."""
+
+    SCRIPT = "script"
+    CONSOLE = "console script"
+    NOTEBOOK = "notebook"
+    LIBRARY = "library"
+
+
+class Program(NamedTuple):
+    """A program of the project.
+
+    Attributes:
+        path: The file that is started; for a library the file of its package.
+        form: What kind of program it is.
+        name: What it is called: its path, the name of the console script, or the package.
+        function: The function that is called, for a console script.
+        starts: Commands that start it.
+    """
+
+    path: str
+    form: Form = Form.SCRIPT
+    name: str = ""
+    function: str = ""
+    starts: tuple[Start, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.name or self.path
+
+
+class Need(IntEnum):
+    """How surely a program comes to a place, the surest first."""
+
+    ALWAYS = 0
+    """Nothing stands between its start and the place but what holds by default."""
+
+    CHOSEN = 1
+    """Whether it comes there depends on something that cannot be told from the code alone."""
+
+    OPTION = 2
+    """It comes there only with an option that is off by default."""
+
+    GUARDED = 3
+    """The code on the way copes with its absence."""
+
+
+class Step(NamedTuple):
+    """One place on the way from a program to what it needs: an import or a call.
+
+    Attributes:
+        path: The file.
+        line: The line, from 1.
+        text: What stands there, shortened.
+    """
+
+    path: str
+    line: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+class Way(NamedTuple):
+    """How a program comes to a place.
+
+    Attributes:
+        need: How surely.
+        steps: From the program's file to the place; the place is the last.
+        conditions: Texts of the conditions on the way that cannot be told, as `text (file:line)`.
+        options: What must be said for the conditions that do not hold by default, such as `--use-flash`.
+    """
+
+    need: Need
+    steps: tuple[Step, ...]
+    conditions: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+class Obstacle(NamedTuple):
+    """Something that the target does not have, where a program comes to it.
+
+    Attributes:
+        what: Its name: a package, a compiled module.
+        code: The rule that found it.
+        place: Where.
+        message: What it is, and what to do.
+        way: How the program comes there.
+    """
+
+    what: str
+    code: str
+    place: Location
+    message: Message
+    way: Way
+
+
+class Judged(NamedTuple):
+    """A program and what is known of it.
+
+    Attributes:
+        program: The program.
+        verdict: Whether it can run on the target.
+        blockers: What stops it.
+        optional: What it runs without, and what depends on a choice.
+        fixes: How many places torchferry changes in what it reaches.
+        decisions: How many places need a person.
+        unverified: Packages that nobody has verified on the target, with where they are imported first.
+        unread: What it reaches and was not read, with the reason.
+        files: How many files of the project it reaches.
+    """
+
+    program: Program
+    verdict: Verdict
+    blockers: tuple[Obstacle, ...] = ()
+    optional: tuple[Obstacle, ...] = ()
+    fixes: int = 0
+    decisions: tuple[Location, ...] = ()
+    unverified: tuple[tuple[str, str], ...] = ()
+    unread: tuple[tuple[str, Message], ...] = ()
+    files: int = 0

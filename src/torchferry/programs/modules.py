@@ -1,0 +1,248 @@
+"""Which file of a project imports which: each import with its place, also those by names that are computed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from torchferry.source.names import Names
+from torchferry.source.outline import Import, Outline
+from torchferry.source.project import Project, absolute_module
+
+
+class Edge(NamedTuple):
+    """One file imports another.
+
+    Attributes:
+        importer: The file with the import.
+        path: The file that is imported.
+        line: The line of the import, from 1; 0 where nothing is written, as for the package of a module.
+        indented: Whether the import stands inside of something, so that what is around it must be looked at.
+        chosen: Whether the import is one of several that a computed name may mean.
+    """
+
+    importer: str
+    path: str
+    line: int
+    indented: bool = False
+    chosen: bool = False
+
+
+class External(NamedTuple):
+    """A file imports a package that is not the project's.
+
+    Attributes:
+        importer: The file with the import.
+        module: The dotted module; of a relative import the path from the root behind a dot.
+        line: The line of the import.
+        indented: Whether it stands inside of something.
+        names: The names taken from it.
+    """
+
+    importer: str
+    module: str
+    line: int
+    indented: bool
+    names: tuple[str, ...]
+
+
+class Unfollowed(NamedTuple):
+    """An import whose module is computed and cannot be told."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Modules:
+    """The imports of a project's files.
+
+    Args:
+        project: The project's Python files.
+        outlines: What each of its files and notebooks imports.
+    """
+
+    def __init__(self, project: Project, outlines: Iterable[Outline]) -> None:
+        self.project = project
+        self.edges: dict[str, list[Edge]] = {}
+        self.importers: dict[str, list[Edge]] = {}
+        self.externals: dict[str, list[External]] = {}
+        self.unfollowed: dict[str, list[Unfollowed]] = {}
+        self.imports: dict[str, tuple[Import, ...]] = {}
+        self._dynamic: set[str] = set()
+        self._by_last: dict[str, list[str]] | None = None
+        self._elsewhere: dict[str, str | None] = {}
+        for outline in outlines:
+            self.imports[outline.path] = outline.imports
+            for imported in outline.imports:
+                self._add(outline.path, imported)
+            if outline.is_dynamic:
+                self._dynamic.add(outline.path)
+
+    def _add(self, importer: str, imported: Import) -> None:
+        module = absolute_module(imported.module, importer)
+        paths = [*self.files_of(module, importer)]
+        for name in imported.names:  # a name may be a module itself: from package import module
+            inner = self.find(f"{module}.{name}", importer) if paths or module.startswith(".") else None
+            if inner is not None:
+                paths.append(inner)
+        for path in dict.fromkeys(paths):
+            if path != importer:
+                self._connect(Edge(importer, path, imported.line, imported.indented))
+        if not paths:
+            external = External(importer, module, imported.line, imported.indented, imported.names)
+            self.externals.setdefault(importer, []).append(external)
+
+    def imported_by(self, statement: ast.Import | ast.ImportFrom, names: Names) -> set[str]:
+        """Return the files that an import statement means, the packages around them left out."""
+        importer = names.file.path
+        if isinstance(statement, ast.Import):
+            found = {self.find(alias.name, importer) for alias in statement.names}
+        else:
+            module = names.imported_module(statement)
+            found = {self.find(f"{module}.{alias.name}", importer) for alias in statement.names}
+            found.add(self.find(module, importer))
+        return {path for path in found if path is not None}
+
+    def _connect(self, edge: Edge) -> None:
+        self.edges.setdefault(edge.importer, []).append(edge)
+        self.importers.setdefault(edge.path, []).append(edge)
+
+    def files_of(self, module: str, importer: str) -> Iterator[str]:
+        """Yield the files that run when a module is imported: those of the packages around it, then its own."""
+        own = self.find(module, importer)
+        if own is None:
+            package = module.rpartition(".")[0]
+            if package.strip("."):
+                yield from self.files_of(package, importer)
+            return
+        folder = own.rpartition("/")[0]
+        around = []
+        depth = module.lstrip(".").count(".") if not module.startswith(".") else folder.count("/") + 1
+        if own.endswith("/__init__.py"):
+            folder = folder.rpartition("/")[0]
+        for _ in range(depth):
+            init = f"{folder}/__init__.py"
+            if not folder or init not in self.project.paths:
+                break
+            around.append(init)
+            folder = folder.rpartition("/")[0]
+        yield from reversed(around)
+        yield own
+
+    def find(self, module: str, importer: str) -> str | None:
+        """Return the file that a module name means to a file, or None when it is not the project's."""
+        own = self.project.module_path(module, importer)
+        if own is not None or module.startswith("."):
+            return own
+        top = module.partition(".")[0]
+        if top in sys.stdlib_module_names:
+            return None
+        if module not in self._elsewhere:
+            self._elsewhere[module] = self._find_elsewhere(module)
+        return self._elsewhere[module]
+
+    def _find_elsewhere(self, module: str) -> str | None:
+        """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path."""
+        if self._by_last is None:
+            self._by_last = {}
+            for path in sorted(self.project.paths):
+                stem = path.removesuffix(".py").removesuffix("/__init__")
+                self._by_last.setdefault(stem.rpartition("/")[2], []).append(path)
+        parts = module.split(".")
+        ending = "/" + "/".join(parts)
+        found = [
+            path
+            for path in self._by_last.get(parts[-1], ())
+            if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)
+            and not self._is_inner(path, len(parts))
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _is_inner(self, path: str, length: int) -> bool:
+        """Whether the folder that would have to be on Python's path is a package itself."""
+        parts = path.removesuffix(".py").removesuffix("/__init__").split("/")[:-length]
+        return bool(parts) and "/".join([*parts, "__init__.py"]) in self.project.paths
+
+    # --- names that are computed ---
+
+    def follow_computed(self, path: str) -> None:
+        """Add the imports of a file whose modules are computed, as far as they can be told."""
+        if path not in self._dynamic:
+            return
+        self._dynamic.discard(path)
+        loaded = self.project.file(path)
+        if loaded is None:
+            return
+        file, _ = loaded
+        for attribute in ("import_module", "__import__"):
+            calls = [
+                call
+                for node in (*file.attributes.get(attribute, ()), *file.names.get(attribute, ()))
+                if isinstance(call := file.parents.get(node), ast.Call) and call.func is node and call.args
+            ]
+            for call in calls:
+                self._computed(path, call, _prefix(call.args[0]), file.text(call))
+
+    def _computed(self, path: str, call: ast.Call, told: tuple[str, bool] | None, text: str) -> None:
+        if told is None:
+            self.unfollowed.setdefault(path, []).append(Unfollowed(path, call.lineno, " ".join(text.split())[:80]))
+            return
+        name, whole = told
+        module = absolute_module(name, path)
+        if whole:
+            files = [*self.files_of(module, path)]
+            for found in files:
+                if found != path:
+                    self._connect(Edge(path, found, call.lineno, indented=True))
+            if not files and not module.startswith("."):
+                external = External(path, module, call.lineno, indented=True, names=())
+                self.externals.setdefault(path, []).append(external)
+            return
+        package = self.find(module.rpartition(".")[0], path)
+        if package is None or not package.endswith("/__init__.py"):
+            folder = module.rpartition(".")[0].lstrip(".").replace(".", "/")
+        else:
+            folder = package.removesuffix("/__init__.py")
+        inside = [found for found in self.project.paths if folder and found.rpartition("/")[0] == folder]
+        if not inside:
+            self.unfollowed.setdefault(path, []).append(Unfollowed(path, call.lineno, " ".join(text.split())[:80]))
+        for found in sorted(inside):
+            if found != path:
+                self._connect(Edge(path, found, call.lineno, indented=True, chosen=True))
+
+    # --- what a file reaches ---
+
+    def closure(self, start: str, also: Iterable[str] = ()) -> dict[str, Edge | None]:
+        """Return every file that a file imports, directly or not, each with the import by which it was first met."""
+        met: dict[str, Edge | None] = {start: None}
+        met |= dict.fromkeys(also)
+        todo = deque(met)
+        while todo:
+            path = todo.popleft()
+            self.follow_computed(path)
+            for edge in self.edges.get(path, ()):
+                if edge.path not in met:
+                    met[edge.path] = edge
+                    todo.append(edge.path)
+        return met
+
+
+def _prefix(node: ast.expr) -> tuple[str, bool] | None:
+    """Return what is known of a computed module name: its beginning, and whether that is all of it."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value, True
+    begin: ast.expr | None = None
+    if isinstance(node, ast.JoinedStr) and node.values:
+        begin = node.values[0]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
+        begin = node.left
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        begin = node.func.value
+    if isinstance(begin, ast.Constant) and isinstance(begin.value, str):
+        text = begin.value.partition("{")[0].partition("%")[0]
+        return (text, False) if "." in text.strip(".") or text.endswith(".") else None
+    return None

@@ -1,0 +1,411 @@
+"""The way from a program to a place in its code: which imports and calls lead there, and what must hold on the way.
+
+It is looked for backwards, from the place to the program, the surest way first. What runs when a file is imported is
+reached by who imports it; what stands in a function by who speaks of the function's name, in the files that the
+program reaches. A method is reached by who calls one of its name, or, where Python or torch calls it (`__init__`,
+`forward`), by who makes an object of its class. This says too much rather than too little: a name that is spoken of
+counts as called.
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from torchferry.programs.conditions import (
+    Around,
+    Conditions,
+    FunctionNode,
+    Given,
+    Parameter,
+    Truth,
+    around,
+    given_by,
+)
+from torchferry.programs.model import Form, Need, Program, Step, Way
+from torchferry.programs.modules import Edge, Modules
+from torchferry.programs.sources import Sources, statement_at
+from torchferry.programs.uses import Place, Uses
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import Names, bound_name
+from torchferry.source.python import PythonFile
+
+_MOST_TESTS = 6
+"""Conditions that are carried on to the calls that decide them; further ones depend on a choice."""
+
+_MOST_USES = 40
+"""Uses of one name that are looked at."""
+
+_MOST = 2_000
+"""Places that are looked at for one way; beyond them it is taken to depend on a choice."""
+
+_ABSENT = object()
+
+_Unit = tuple[str, int, int]
+"""A function: its file and place."""
+
+_Trail = tuple[tuple[_Unit, int], ...]
+"""Functions on a way, with the number of steps that lie behind each."""
+
+
+class _Test(NamedTuple):
+    """A condition on the way that could not be told yet: it asks for parameters that a call further on gives."""
+
+    path: str
+    expression: ast.expr
+    wanted: bool
+
+
+class _Arrival(NamedTuple):
+    place: Place
+    need: Need = Need.ALWAYS
+    steps: tuple[Step, ...] = ()
+    options: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    tests: tuple[_Test, ...] = ()
+    given: tuple[tuple[Parameter, Given], ...] = ()
+    trail: _Trail = ()
+    """Functions that were passed while nothing had to hold, with the steps that were known then."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing has to hold so far."""
+        return self.need is Need.ALWAYS and not (self.tests or self.options or self.choices)
+
+    def behind(self, before: Way) -> Way:
+        """Return the way whose first part is known."""
+        return Way(
+            max(self.need, before.need),
+            (*before.steps, *self.steps),
+            tuple(dict.fromkeys((*before.conditions, *self.choices))),
+            tuple(dict.fromkeys((*before.options, *self.options))),
+        )
+
+    def way(self, texts: Callable[[_Test], str]) -> Way:
+        """Return the way that is complete here: what could not be told on it depends on a choice."""
+        need = max(self.need, Need.CHOSEN) if self.tests else self.need
+        conditions = dict.fromkeys((*self.choices, *map(texts, self.tests)))
+        return Way(need, self.steps, tuple(conditions), self.options)
+
+
+class Reach:
+    """Finds ways for one program.
+
+    Args:
+        program: The program.
+        sources: The project's files.
+        modules: Its imports.
+        closure: The files that the program reaches by imports.
+        conditions: Answers conditions for the program.
+        lacking: Lines of imports, by file, that fail on the target.
+        uses: Where functions and classes are used.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sources: Sources,
+        modules: Modules,
+        closure: dict[str, Edge | None],
+        conditions: Conditions,
+        lacking: Callable[[str], set[int]],
+        uses: Uses,
+    ) -> None:
+        self.lacking = lacking
+        self.uses = uses
+        self.program = program
+        self.sources = sources
+        self.modules = modules
+        self.closure = closure
+        self.conditions = conditions
+        self._ways: dict[_Unit, Way | None] = {}
+
+    def way(self, path: str, node: ast.AST) -> Way | None:
+        """Return the surest way to a node of a file, or None when the program does not come there."""
+        return self._search(_Arrival(Place(path, node))) if path in self.closure else None
+
+    def _search(self, begin: _Arrival) -> Way | None:
+        counter = itertools.count()
+        heap: list[tuple[Need, int, int, _Arrival | Way, _Trail]] = [(begin.need, 0, 0, begin, ())]
+        seen: set[object] = set()
+        visited: set[_Unit] = set()
+        for _ in range(_MOST):
+            if not heap:
+                self._ways |= dict.fromkeys(visited)
+                return None
+            _, _, _, arrival, trail = heapq.heappop(heap)
+            if isinstance(arrival, Way):
+                for unit, known in trail:
+                    self._ways[unit] = arrival._replace(steps=arrival.steps[: len(arrival.steps) - known])
+                return arrival
+            for found in self._before(arrival, seen, visited):
+                passed = found.trail if isinstance(found, _Arrival) else arrival.trail
+                heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, passed))
+        return Way(Need.CHOSEN, begin.steps)
+
+    def _before(self, arrival: _Arrival, seen: set[object], visited: set[_Unit]) -> Iterator[_Arrival | Way]:
+        """Yield what leads to a place, or the way itself where the program begins there."""
+        path, node, _ = arrival.place
+        if node is None:
+            yield from self._importers(path, arrival, seen)
+            return
+        loaded = self.sources.file(path)
+        if loaded is None:
+            return
+        file, names = loaded
+        stands = around(file, node)
+        here = self._settled(arrival, file, names, node, stands)
+        if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from self._uses_of_attempt(arrival, file, names, node)
+        if stands.unit is not None:
+            yield from self._callers(file, names, stands.unit, here, seen, visited)
+        elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
+            yield from self._importers(path, here._replace(steps=(self._step(here.place), *here.steps)), seen)
+
+    def _uses_of_attempt(
+        self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
+    ) -> Iterator[_Arrival]:
+        """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
+        steps = (self._step(arrival.place), *arrival.steps)
+        for alias in statement.names:
+            if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
+                continue
+            for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
+                if not _asks(file, use) and not around(file, use).copes:
+                    yield arrival._replace(place=Place(file.path, use), steps=steps)
+
+    def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
+        """Return an arrival with what must hold around its place, as far as it can be told here."""
+        need, options, choices = arrival.need, arrival.options, arrival.choices
+        if stands.suppressed or any(not self._tries_twice(names, attempt) for attempt in stands.attempts):
+            need = max(need, Need.GUARDED)
+        attempt = stands.fallback
+        if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
+            need = max(need, Need.CHOSEN)
+            choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
+        around_import = around(file, arrival.place.through).tests if arrival.place.through is not None else ()
+        tests = [
+            *arrival.tests,
+            *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
+        ]
+        conditions = self.conditions.within(dict(arrival.given)) if arrival.given else self.conditions
+        still: list[_Test] = []
+        for test in tests:
+            loaded = self.sources.file(test.path)
+            assert loaded is not None
+            conditions.asked.clear()
+            answer = conditions.answer(*loaded, test.expression)
+            if answer.truth is Truth.OPEN:
+                if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, conditions.asked):
+                    still.append(test)
+                else:
+                    need = max(need, Need.CHOSEN)
+                    choices = (*choices, self._text(test))
+            elif (answer.truth is Truth.YES) != test.wanted:
+                need = max(need, Need.GUARDED if answer.guard else Need.OPTION)
+                if not answer.guard:
+                    options = (*options, answer.option or self._text(test))
+        return arrival._replace(
+            need=need,
+            options=tuple(dict.fromkeys(options)),
+            choices=tuple(dict.fromkeys(choices)),
+            tests=tuple(still),
+            given=arrival.given if still else (),
+        )
+
+    @staticmethod
+    def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: set[Parameter]) -> bool:
+        """Whether a parameter is one of the function that is left next, or of the class that it belongs to."""
+        if unit is None:
+            return False
+        owner = file.parents.get(unit)
+        around_it = [unit, *(owner.body if isinstance(owner, ast.ClassDef) else ())]
+        lines = {part.lineno for part in around_it if isinstance(part, FunctionNode)}
+        return any(parameter.path == file.path and parameter.line in lines for parameter in asked)
+
+    def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
+        """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
+        lines = self.lacking(file.path)
+        return any(getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement))
+
+    def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
+        """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
+        first = self._imported_in(names, attempt.body)
+        return any(first & self._imported_in(names, handler.body) for handler in attempt.handlers)
+
+    def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
+        found: set[str] = set()
+        for statement in (inner for part in block for inner in ast.walk(part)):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                found |= self.modules.imported_by(statement, names)
+        return found
+
+    def _text(self, test: _Test) -> str:
+        """Return a condition as people read it, with its place."""
+        loaded = self.sources.file(test.path)
+        assert loaded is not None
+        text = " ".join(loaded[0].source.text[slice(*_span(loaded[0], test.expression))].split())
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        return f"{shown if test.wanted else f'not ({shown})'} ({test.path}:{getattr(test.expression, 'lineno', 0)})"
+
+    # --- files ---
+
+    def _importers(self, path: str, arrival: _Arrival, seen: set[object]) -> Iterator[_Arrival | Way]:
+        """Yield the imports of a file, or the way where the program is the file."""
+        if path == self.program.path or self.closure.get(path, _ABSENT) is None:
+            yield arrival.way(self._text)
+            return
+        key = (path, arrival.need, arrival.tests)
+        if key in seen:
+            return
+        seen.add(key)
+        for edge in self.modules.importers.get(path, ()):
+            if edge.importer not in self.closure:
+                continue
+            text = self._line(edge.importer, edge.line)
+            after = arrival
+            if edge.chosen:
+                choice = f"{text} ({edge.importer}:{edge.line})"
+                after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
+            if edge.indented:
+                node = self._statement(edge)
+                if node is not None:  # else a text that looks like an import
+                    yield after._replace(place=Place(edge.importer, node))
+            else:
+                step = Step(edge.importer, edge.line, text)
+                yield after._replace(
+                    place=Place(edge.importer, None), steps=(step, *after.steps) if edge.line else after.steps
+                )
+
+    def _statement(self, edge: Edge) -> ast.AST | None:
+        loaded = self.sources.file(edge.importer)
+        if loaded is None:
+            return None
+        file, _ = loaded
+        statement = statement_at(file, edge.line, (ast.Import, ast.ImportFrom))
+        if statement is not None:
+            return statement
+        return next(
+            (
+                call
+                for name in ("import_module", "__import__")
+                for callee in (*file.attributes.get(name, ()), *file.names.get(name, ()))
+                if isinstance(call := file.parents.get(callee), ast.Call) and call.lineno == edge.line
+            ),
+            None,
+        )
+
+    def _step(self, place: Place) -> Step:
+        line = getattr(place.node, "lineno", 1)
+        return Step(place.path, line, self._line(place.path, line))
+
+    def _line(self, path: str, line: int) -> str:
+        lines = self.sources.text(path).split("\n")
+        return " ".join(lines[line - 1].split())[:80] if 0 < line <= len(lines) else ""
+
+    # --- functions ---
+
+    def _callers(
+        self,
+        file: PythonFile,
+        names: Names,
+        unit: FunctionNode,
+        arrival: _Arrival,
+        seen: set[object],
+        visited: set[_Unit],
+    ) -> Iterator[_Arrival | Way]:
+        """Yield what leads to a function."""
+        here = arrival._replace(steps=(self._step(arrival.place), *arrival.steps))
+        program = self.program
+        top = file.parents.get(unit) is file.tree
+        if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function and top:
+            yield here.way(self._text)
+            return
+        if program.form is Form.LIBRARY and not unit.name.startswith("_"):
+            choice = f"{unit.name}() ({file.path}:{unit.lineno})"
+            yield here._replace(need=max(here.need, Need.CHOSEN), choices=(*here.choices, choice)).way(self._text)
+        unit_key = (file.path, unit.lineno, unit.col_offset)
+        if not here.tests:  # what leads to the function is the same for everything in it
+            if unit_key in self._ways:
+                before = self._ways[unit_key]
+                if before is not None:
+                    yield here.behind(before)
+                return
+            visited.add(unit_key)
+            if here.is_free:
+                here = here._replace(trail=(*here.trail, (unit_key, len(here.steps))))
+        if not here.tests:
+            if (*unit_key, here.need) in seen:
+                return
+            seen.add((*unit_key, here.need))
+        for use in self.uses.of(file, names, unit):
+            if use.place.path not in self.closure:
+                continue
+            if here.tests:
+                key = (*unit_key, here.need, here.tests, id(use.place.node))
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield here._replace(
+                place=use.place,
+                need=max(here.need, use.need),
+                choices=(*here.choices, use.choice) if use.choice else here.choices,
+                options=(*here.options, use.option) if use.option else here.options,
+                given=(*here.given, *self._given(file, unit, use.place)) if here.tests else here.given,
+            )
+
+    def _given(self, file: PythonFile, unit: FunctionNode, place: Place) -> Iterator[tuple[Parameter, Given]]:
+        """Yield what the call at a place gives to the parameters of a function, or of its class when that is called."""
+        loaded = self.sources.file(place.path)
+        call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
+        if not isinstance(call, ast.Call) or call.func is not place.node:
+            return
+        owner = file.parents.get(unit)
+        called: ast.AST | None = unit
+        if isinstance(owner, ast.ClassDef) and last_name(call.func) != unit.name:
+            called = next(
+                (part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None
+            )
+        if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            bound = isinstance(owner, ast.ClassDef)
+            yield from given_by(file.path, called, call, place.path, bound=bound).items()
+
+
+def _asks(file: PythonFile, use: ast.Name) -> bool:
+    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
+    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
+        isinstance(parent, ast.IfExp) and use is parent.test
+    )
+
+
+def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
+    """Whether the handler beside an import binds the same name to something else that can be used."""
+    parent = file.parents.get(statement)
+    while parent is not None and not isinstance(parent, ast.Try):
+        parent = file.parents.get(parent)
+    if parent is None:
+        return False
+    for handler in parent.handlers:
+        for node in (inner for part in handler.body for inner in ast.walk(part)):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                value = getattr(file.parents.get(node), "value", None)
+                if not (isinstance(value, ast.Constant) and value.value is None):
+                    return True
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                return True
+            if isinstance(node, ast.alias) and bound_name(node) == name:
+                return True
+    return False
+
+
+def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
+    try:
+        return file.span(node)
+    except (ValueError, AttributeError):
+        return 0, 0

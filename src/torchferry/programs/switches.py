@@ -1,0 +1,230 @@
+"""What decides a condition when nothing is said: options of the command line, settings and constants, by their name.
+
+`parser.add_argument("--use-flash", action="store_true")` makes `args.use_flash` false until somebody says
+`--use-flash`; a field `use_flash: bool = False` of a configuration class, or `use_flash: false` in the YAML files of
+the project, says the same. Names are taken as they stand: who reads `args.use_flash` means the option of that name in
+the files that the program reaches.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from torchferry.programs.sources import Sources
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.python import PythonFile
+
+_OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
+                           "DEFINE_integer", "add_flag"})  # fmt: skip
+_WORDS = ("add_argument", ".option", "DEFINE_", "dataclass", "BaseModel", ": bool", "NamedTuple", ": str", "click")
+
+
+class Unsaid:
+    """The value of a switch that nothing gives by itself."""
+
+
+UNSAID = Unsaid()
+Value = object
+
+
+class Switch(NamedTuple):
+    """Something that decides by its value.
+
+    Attributes:
+        name: Its name in the code, such as `use_flash`.
+        value: Its value when nothing is said; `UNSAID` where it must be said.
+        flag: How it is said, such as `--use-flash`; the name itself for a setting.
+        path: The file that defines it; empty for a setting.
+        line: The line.
+    """
+
+    name: str
+    value: Value
+    flag: str
+    path: str
+    line: int
+
+
+class Switchboard:
+    """The switches of a project's files, read once for all programs.
+
+    Args:
+        sources: The project's files.
+        settings: Returns what the project's settings files say: for each key the values that it has.
+    """
+
+    def __init__(self, sources: Sources, settings: Callable[[], dict[str, set[str]]]) -> None:
+        self.sources = sources
+        self._read_settings = settings
+        self._settings: dict[str, set[str]] | None = None
+        self._by_path: dict[str, dict[str, list[Switch]]] = {}
+
+    @property
+    def settings(self) -> dict[str, set[str]]:
+        """What the settings files say."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+        return self._settings
+
+    def of(self, path: str) -> dict[str, list[Switch]]:
+        """Return the switches that a file defines, by their names."""
+        if path not in self._by_path:
+            text = self.sources.text(path)
+            loaded = self.sources.file(path) if any(word in text for word in _WORDS) else None
+            found: dict[str, list[Switch]] = {}
+            for switch in _switches_of(loaded[0]) if loaded is not None else ():
+                found.setdefault(switch.name, []).append(switch)
+            self._by_path[path] = found
+        return self._by_path[path]
+
+
+class Switches:
+    """The switches that one program reaches, by name.
+
+    Args:
+        board: The switches of the project.
+        paths: The files that the program reaches, its own first.
+    """
+
+    def __init__(self, board: Switchboard, paths: Iterable[str]) -> None:
+        self._board = board
+        self._paths = tuple(paths)
+        self._by_name: dict[str, list[Switch]] | None = None
+
+    def get(self, name: str) -> Switch | None:
+        """Return the switch of a name, or None when there is none; `UNSAID` when several say different things."""
+        if self._by_name is None:
+            self._by_name = {}
+            for path in self._paths:
+                for own, switches in self._board.of(path).items():
+                    if own not in self._by_name or self._by_name[own][0].path != self._paths[0]:
+                        self._by_name.setdefault(own, []).extend(switches)  # the program's own win
+        found = self._by_name.get(name, [])
+        values = self._board.settings.get(name) if found or name not in _COMMON else None
+        if values is not None:
+            value = _read(next(iter(values))) if len(values) == 1 else UNSAID
+            if not found:
+                return Switch(name, value, name, "", 0)
+            if found[0].value is UNSAID:
+                return found[0]._replace(value=value)
+            return found[0] if value is not UNSAID and value == found[0].value else found[0]._replace(value=UNSAID)
+        if not found:
+            return None
+        alike = all(type(other.value) is type(found[0].value) and other.value == found[0].value for other in found)
+        return found[0] if alike else found[0]._replace(value=UNSAID)
+
+
+_COMMON = frozenset({"name", "type", "path", "size", "shape", "model", "data", "value", "key", "mode", "id"})
+"""Keys that settings files use for many things: what one says is nothing about an attribute of that name."""
+
+
+def _switches_of(file: PythonFile) -> Iterator[Switch]:
+    """Yield the switches that a file defines."""
+    seen: set[ast.AST] = set()
+    for constant in file.strings:
+        call = file.parents.get(constant)
+        if isinstance(call, ast.keyword) and call.arg == "dest":
+            call = file.parents.get(call)
+        if not isinstance(call, ast.Call) or call in seen or last_name(call.func) not in _OPTION_CALLS:
+            continue
+        seen.add(call)
+        yield from _of_call(file, call)
+    for owner in file.classes:
+        for statement in owner.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                yield Switch(name, _literal(statement.value), f"--{name}", file.path, statement.lineno)
+
+
+def _as_name(flag: str) -> str:
+    return flag.partition("/")[0].lstrip("-").replace("-", "_")
+
+
+def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
+    """Yield the option that a call declares, by each of its long names."""
+    flags = [value.partition("/")[0] for argument in call.args for value in [string_value(argument)] if value]
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    kind = last_name(call.func)
+    if kind.startswith("DEFINE_"):
+        flags = flags[:1]
+    said_as = string_value(keywords.get("dest"))
+    names = [said_as] if said_as else [_as_name(flag) for flag in flags if not re.match(r"-[^-]\Z", flag)]
+    flag = max((flag for flag in flags if flag.startswith("-")), key=len, default=f"--{names[0]}" if names else "")
+    value: Value = UNSAID
+    action = string_value(keywords.get("action")) or ""
+    if action in ("store_true", "store_false"):
+        value = action == "store_false"
+    elif "default" in keywords:
+        value = _literal(keywords["default"])
+    elif kind.startswith("DEFINE_") and len(call.args) > 1:
+        value = _literal(call.args[1])
+    elif kind == "option" and "is_flag" in keywords:
+        value = False
+    elif flag.startswith("-") and "required" not in keywords:
+        value = None
+    for name in dict.fromkeys(names):
+        yield Switch(name, value, flag, file.path, call.lineno)
+
+
+def _literal(node: ast.expr | None) -> Value:
+    """Return the value of a literal, `UNSAID` for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Call) and last_name(node.func) == "field":
+        return next((_literal(keyword.value) for keyword in node.keywords if keyword.arg == "default"), UNSAID)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Set)) and not getattr(
+        node, "elts", getattr(node, "keys", 0)
+    ):
+        return ()
+    return UNSAID
+
+
+_SETTING = re.compile(r"^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:[ \t]+([^#\r\n]*)", re.MULTILINE)
+
+
+def settings_of(texts: Iterable[str]) -> dict[str, set[str]]:
+    """Return what settings files say: for each key, at whatever depth, the values that it has in them."""
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        for key, value in _SETTING.findall(text):
+            found.setdefault(key, set()).add(value.strip())
+    return found
+
+
+_YAML = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False, "null": None, "none": None,
+         "~": None, "": None}  # fmt: skip
+
+
+def _read(value: str) -> Value:
+    text = value.strip("\"',")
+    if text.lower() in _YAML and text == value.strip(","):
+        return _YAML[text.lower()]
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text
+
+
+def said(arguments: Iterable[str]) -> dict[str, str]:
+    """Return the options that a command says, by their name: `--use-flash`, `--attn flash`, `model.attn=flash`."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in arguments:
+        if word.startswith("--") or "=" in word:
+            key, equals, value = word.lstrip("-+~").partition("=")
+            name = key.rpartition(".")[2].replace("-", "_")
+            found[name] = value if equals else "true"
+            if equals:
+                name = ""
+        elif name and not word.startswith("-"):
+            found[name] = word
+            name = ""
+    return found
+
+
+def said_value(text: str) -> Value:
+    """Return the value that a word of the command line means."""
+    return _read(text)

@@ -1,0 +1,340 @@
+"""Where a function or class of a project is used: by its name, as a method, or chosen by a text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchferry.programs.conditions import FunctionNode
+from torchferry.programs.model import Need
+from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+_IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
+"""Methods that torch calls, beside those with two underscores."""
+
+_COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
+
+_NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
+
+
+class Place(NamedTuple):
+    """Where the search stands: a node of a file, None for the file as a whole."""
+
+    path: str
+    node: ast.AST | None
+    through: ast.AST | None = None
+    """The import that binds the name which is used there, where it stands inside of something."""
+
+
+class Use(NamedTuple):
+    """Where a function or class is spoken of, and what must be said or chosen for it to be meant."""
+
+    place: Place
+    need: Need = Need.ALWAYS
+    choice: str = ""
+    option: str = ""
+
+
+class Uses:
+    """Finds where functions and classes are used, in all files of a project.
+
+    Args:
+        sources: The project's files.
+        modules: Its imports.
+    """
+
+    def __init__(self, sources: Sources, modules: Modules) -> None:
+        self.sources = sources
+        self.modules = modules
+        self.paths = sorted(sources.project.paths | sources.notebooks)
+        self._mentions: dict[tuple[str, int, int], list[Use]] = {}
+
+    def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
+        """Return where a function is spoken of, in any file of the project."""
+        key = (file.path, unit.lineno, unit.col_offset)
+        if key not in self._mentions:
+            owner = file.parents.get(unit)
+            if isinstance(owner, ast.ClassDef):
+                found = list(self._uses_of_method(file, names, owner, unit))
+            else:
+                found = list(self._uses_of_name(file, names, unit, set()))
+            self._mentions[key] = found
+        return self._mentions[key]
+
+    def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
+        name = unit.name
+        called = False
+        if not (name.startswith("__") and name.endswith("__")) and name not in _IMPLICIT:
+            related = self._related(file, owner)
+            for path in self.sources.holding(name, self.paths):
+                loaded = self.sources.file(path)
+                if loaded is None:
+                    continue
+                other, other_names = loaded
+                for attribute in other.attributes.get(name, ()):
+                    if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, unit):
+                        continue
+                    if self._may_be_of(other, other_names, attribute, related):
+                        called = True
+                        yield Use(Place(path, attribute))
+        if called or (
+            not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(file, names, owner)
+        ):
+            return
+        yield from self._uses_of_name(file, names, owner, set())
+
+    def _related(self, file: PythonFile, owner: ast.ClassDef) -> set[str]:
+        """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
+        related = {owner.name} | {last_name(base) for base in owner.bases}
+        for path in self.sources.holding(owner.name, self.paths):
+            loaded = self.sources.file(path)
+            for other in loaded[0].classes if loaded is not None else ():
+                if owner.name in {last_name(base) for base in other.bases}:
+                    related.add(other.name)
+        del file
+        return related
+
+    def _may_be_of(self, file: PythonFile, names: Names, attribute: ast.Attribute, related: set[str]) -> bool:
+        """Whether `x.method` may be a method of one of some classes."""
+        value = attribute.value
+        if isinstance(value, ast.Call) and last_name(value.func) == "super":
+            owner = file.enclosing_class(attribute)
+            return owner is not None and owner.name in related
+        if isinstance(value, ast.Name):
+            if value.id in ("self", "cls"):
+                owner = file.enclosing_class(attribute)
+                return owner is None or owner.name in related
+            origin = names.origin(value)
+            if origin is not None:  # a module, or a class that was imported
+                return origin.rpartition(".")[2] in related
+        if isinstance(value, (ast.Constant, ast.JoinedStr)):
+            return False
+        qualified = names.qualified(attribute)
+        return qualified is None or any(part in related for part in qualified.split("."))
+
+    def _has_foreign_base(self, file: PythonFile, names: Names, owner: ast.ClassDef) -> bool:
+        """Whether a class has a base that is not the project's, which may call its methods."""
+        for base in owner.bases:
+            name = last_name(base)
+            if name == "object":
+                continue
+            known = any(
+                isinstance(binding, ast.ClassDef)
+                for path in ([file.path] if isinstance(base, ast.Name) else [])
+                for binding in names.module_bindings(name)
+                if path
+            )
+            if not known and not self._is_own_class(name):
+                return True
+        return False
+
+    def _is_own_class(self, name: str) -> bool:
+        return bool(self.sources.holding(f"class {name}", self.paths))
+
+    def _uses_of_name(
+        self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
+    ) -> Iterator[Use]:
+        """Yield where a function or class of a file is spoken of."""
+        if id(unit) in seen or len(seen) > 50:
+            return
+        seen.add(id(unit))
+        name = unit.name
+        parent = file.parents.get(unit)
+        kinds = {last_name(node) for node in unit.decorator_list}
+        if kinds & _COMMANDS and not any(
+            last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list
+        ):
+            yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
+        registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
+        top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        paths = self.sources.holding(name, self.paths) if top else [file.path]
+        for path in paths:
+            loaded = self.sources.file(path)
+            if loaded is None:
+                continue
+            other, other_names = loaded
+            for use in self._name_uses(file, unit, other, other_names):
+                assert use.node is not None
+                key = _key_of(other, use.node)
+                derived = _derived(other, use.node)
+                if key is not None:
+                    yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
+                    continue
+                if derived is not None:
+                    yield from self._uses_of_name(other, other_names, derived, seen)
+                else:
+                    yield Use(use)
+            yield from self._string_uses(other, name, registered, file)
+
+    def _groups(self, file: PythonFile) -> bool:
+        return "add_typer" in file.source.text or "@click.group" in file.source.text or "Typer(" in file.source.text
+
+    def _name_uses(
+        self, file: PythonFile, unit: FunctionNode | ast.ClassDef, other: PythonFile, names: Names
+    ) -> Iterator[Place]:
+        """Yield where another file, or the same, uses the name of a function or class."""
+        name = unit.name
+        identifiers = {name}
+        for imported in other.imports:
+            identifiers |= {alias.asname for alias in imported.names if alias.name == name and alias.asname}
+        stars = any(alias.name == "*" for imported in other.imports for alias in imported.names)
+        for identifier in identifiers:
+            for use in other.names.get(identifier, ()):
+                if not isinstance(use.ctx, ast.Load) or _is_inside(other, use, unit) or not _is_use(other, use):
+                    continue
+                bindings = names.bindings(use)
+                if other.path == file.path:
+                    if any(_same(binding, unit) for binding in bindings):
+                        yield Place(other.path, use)
+                elif not bindings and stars:
+                    yield Place(other.path, use)
+                for binding in bindings:
+                    if isinstance(binding, ast.alias) and self._comes_from(other, names, binding, file, name):
+                        statement = other.statement(binding)
+                        inner = statement.col_offset and other.parents.get(statement) is not other.tree
+                        yield Place(other.path, use, statement if inner else None)
+        for attribute in other.attributes.get(name, ()):
+            if not isinstance(attribute.ctx, ast.Load) or not _is_use(other, attribute):
+                continue
+            module = names.qualified(attribute.value)
+            path = self.modules.find(module, other.path) if module is not None else None
+            if path is not None and (path == file.path or path.endswith("__init__.py")):
+                yield Place(other.path, attribute)
+
+    def _comes_from(self, other: PythonFile, names: Names, alias: ast.alias, file: PythonFile, name: str) -> bool:
+        """Whether an import of a name may mean that of a file: from the file itself, or from one that passes it on."""
+        statement = other.parents.get(alias)
+        if not isinstance(statement, ast.ImportFrom) or alias.name != name:
+            return False
+        path = self.modules.find(names.imported_module(statement), other.path)
+        if path is None or path == file.path:
+            return path is not None
+        if path == other.path:
+            return False
+        defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
+        return not defined and (name in text or "import *" in text)
+
+    def _string_uses(self, other: PythonFile, name: str, registered: bool, file: PythonFile) -> Iterator[Use]:
+        """Yield where a name is chosen as a text: `default="name"`, `type="name"`, `_target_="package.name"`."""
+        text = other.source.text
+        for constant in other.strings:
+            value = str(constant.value)
+            dotted = value.endswith(f".{name}")
+            if value != name and not dotted:
+                continue
+            parent = other.parents.get(constant)
+            if isinstance(parent, (ast.List, ast.Tuple)) and _is_all(other, parent):
+                continue
+            if isinstance(parent, ast.Expr):
+                continue
+            if isinstance(parent, ast.keyword) and parent.arg == "default":
+                yield Use(Place(other.path, constant))
+                continue
+            call = other.parents.get(parent) if isinstance(parent, (ast.List, ast.Tuple)) else None
+            if isinstance(call, ast.keyword) and call.arg == "choices":
+                option = other.parents.get(call)
+                flag = next((string_value(part) for part in getattr(option, "args", ()) if string_value(part)), name)
+                yield Use(Place(other.path, constant), Need.OPTION, option=f"{flag} {name}")
+                continue
+            if (
+                dotted
+                or (isinstance(parent, (ast.keyword, ast.Dict)) and registered)
+                or (
+                    registered and isinstance(parent, (ast.Call, ast.Assign, ast.arguments)) and other.path != file.path
+                )
+            ):
+                yield Use(Place(other.path, constant))
+        stem = file.path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        if other.path != file.path and stem in text and ("__dict__" in text or "getattr(" in text):
+            loaded = self.sources.file(other.path)
+            assert loaded is not None
+            for node in _looked_up(other, loaded[1], stem):
+                yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
+        if other.path == file.path and "globals()" in text:
+            for node in other.names.get("globals", ()):
+                yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
+
+
+def _same(binding: ast.AST, unit: ast.AST) -> bool:
+    return binding is unit or (
+        isinstance(binding, type(unit)) and getattr(binding, "lineno", 0) == getattr(unit, "lineno", 1)
+    )
+
+
+def _looked_up(file: PythonFile, names: Names, module: str) -> Iterator[ast.AST]:
+    """Yield where something is looked up in a module by a computed name."""
+    for attribute in file.attributes.get("__dict__", ()):
+        if last_name(attribute.value) == module:
+            yield attribute
+    for use in file.names.get("getattr", ()):
+        call = file.parents.get(use)
+        if isinstance(call, ast.Call) and call.args and last_name(call.args[0]) == module:
+            if (names.qualified(call.args[0]) or "").rpartition(".")[2] == module:
+                yield call
+
+
+def _inner_names(decorator: ast.AST) -> bool:
+    """Whether a decorator is a method of a registry, such as `@MODELS.register_module()`."""
+    return any(
+        "regist" in last_name(node).lower()
+        for node in ast.walk(decorator)
+        if isinstance(node, (ast.Attribute, ast.Name))
+    )
+
+
+def _key_of(file: PythonFile, use: ast.AST) -> str | None:
+    """Return the key under which a dictionary holds a name, from which it is chosen; None where there is none."""
+    parent = file.parents.get(use)
+    if not isinstance(parent, ast.Dict) or use not in parent.values:
+        return None
+    key = parent.keys[parent.values.index(use)]
+    return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
+
+
+def _derived(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
+    """Return the class that a use of a name is a base of, or None."""
+    parent = file.parents.get(use)
+    return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None
+
+
+def _is_inside(file: PythonFile, node: ast.AST, unit: ast.AST) -> bool:
+    """Whether a node stands in a function or class itself."""
+    parent = file.parents.get(node)
+    while parent is not None:
+        if _same(parent, unit) and type(parent) is type(unit):
+            return True
+        parent = file.parents.get(parent)
+    return False
+
+
+def _is_use(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a name that is read is used: not in an annotation, an `isinstance`, an `except`, or `super`."""
+    child, parent = node, file.parents.get(node)
+    while parent is not None and not isinstance(parent, ast.stmt):
+        if isinstance(parent, ast.arg) or (isinstance(parent, ast.arguments) and False):
+            return False
+        if (
+            isinstance(parent, ast.Call)
+            and last_name(parent.func) in ("isinstance", "issubclass", "super")
+            and child in parent.args
+        ):
+            return False
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.AnnAssign) and child is parent.annotation:
+        return False
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child is parent.returns:
+        return False
+    return not isinstance(parent, _NOT_A_USE)
+
+
+def _is_all(file: PythonFile, node: ast.AST) -> bool:
+    parent = file.parents.get(node)
+    return isinstance(parent, (ast.Assign, ast.AugAssign)) and any(
+        last_name(target) == "__all__"
+        for target in (parent.targets if isinstance(parent, ast.Assign) else [parent.target])
+    )

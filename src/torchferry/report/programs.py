@@ -1,0 +1,76 @@
+"""How the programs of a report are told: the verdict of each in words, and the way to what stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.core.messages import Message, say
+from torchferry.programs.model import Judged, Need, Obstacle, Verdict
+
+_MOST_NAMES = 3
+
+
+def verdict_of(judged: Judged) -> Message:
+    """Return the verdict of a program as a phrase: `ready after 12 fixes`, `blocked by nvidia.dali`."""
+    work = _work(judged)
+    if judged.verdict is Verdict.READY:
+        return say("ready")
+    if judged.verdict is Verdict.NOT_JUDGED:
+        return say("not judged: it reaches what was not read")
+    if judged.verdict is Verdict.BLOCKED:
+        blocked = say("blocked by {names}", names=_names(judged.blockers))
+        return say("{verdict}; beside that, {work}", verdict=blocked, work=work) if work is not None else blocked
+    if judged.verdict is Verdict.WITHOUT:
+        without = say("runs without {names}", names=_names(judged.optional))
+        return say("{verdict}, after {work}", verdict=without, work=work) if work is not None else without
+    return say("ready after {work}", work=work) if work is not None else say("ready after decisions")
+
+
+def _names(obstacles: tuple[Obstacle, ...]) -> str:
+    names = list(dict.fromkeys(obstacle.what for obstacle in obstacles))
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown}, +{len(names) - _MOST_NAMES}"
+
+
+def _work(judged: Judged) -> Message | None:
+    fixes, decisions = judged.fixes, len(judged.decisions)
+    fix = say("one fix") if fixes == 1 else say("{count} fixes", count=fixes)
+    decide = say("one decision") if decisions == 1 else say("{count} decisions", count=decisions)
+    if fixes and decisions:
+        return say("{first} and {second}", first=fix, second=decide)
+    return fix if fixes else decide if decisions else None
+
+
+def chain_of(obstacle: Obstacle) -> str:
+    """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`."""
+    return " -> ".join(map(str, obstacle.way.steps))
+
+
+def circumstance_of(obstacle: Obstacle) -> Message:
+    """Return what makes an obstacle necessary or not."""
+    way = obstacle.way
+    if way.need is Need.OPTION and way.options:
+        return say("only with {options}", options=", ".join(f"`{option}`" for option in way.options))
+    if way.need is Need.GUARDED:
+        return say("the code goes on without it")
+    if way.conditions:
+        return say("only where {conditions}", conditions="; ".join(way.conditions))
+    return say("always")
+
+
+def lines_of(judged: Judged) -> Iterator[Message]:
+    """Yield what there is to know of a program below its verdict."""
+    for obstacle in judged.blockers:
+        yield say("needs {what}: {chain}", what=obstacle.what, chain=chain_of(obstacle))
+    for obstacle in judged.optional:
+        yield say(
+            "{what}, {circumstance}: {chain}",
+            what=obstacle.what,
+            circumstance=circumstance_of(obstacle),
+            chain=chain_of(obstacle),
+        )
+    if judged.unverified:
+        names = ", ".join(name for name, _ in judged.unverified)
+        yield say("nobody has verified on this card: {names}", names=names)
+    for path, reason in judged.unread:
+        yield say("{path}: {reason}", path=path, reason=reason)
