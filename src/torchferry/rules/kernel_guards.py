@@ -156,6 +156,6 @@ def kernel_modules() -> frozenset[str]:
     return frozenset(
         module
         for package in cuda.packages().values()
-        if package.kind == "kernels" and package.name not in ("mmcv", "detectron2", "dgl", "triton", "megatron-core")
+        if package.kind == "kernels"
         for module in package.modules
     )
