@@ -50,8 +50,8 @@ PACKAGE_KINDS = (
 """Why a distribution matters.
 
 torch: torch and its companions; kernels: CUDA kernels and what calls them; library: models or data structures of which
-a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit; runtime:
-an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation: simulates on the
+a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit;
+runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation: simulates on the
 card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code that follows the
 device that it is given; other: another framework, whose programs are not judged; host: does not touch a card.
 """
@@ -166,7 +166,9 @@ def _packages_of(table: str) -> Iterator[Package]:
 
 @lru_cache(maxsize=1)
 def _packages_by_module() -> dict[str, Package]:
-    return {module: package for table in (hosts(), packages()) for package in table.values() for module in package.modules}
+    return {
+        module: package for table in (hosts(), packages()) for package in table.values() for module in package.modules
+    }
 
 
 def package_of_module(module: str) -> Package | None:
