@@ -51,9 +51,10 @@ PACKAGE_KINDS = (
 
 torch: torch and its companions; kernels: CUDA kernels and what calls them; library: models or data structures of which
 a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit;
-runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation: simulates on the
-card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code that follows the
-device that it is given; other: another framework, whose programs are not judged; host: does not touch a card.
+runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation:
+simulates on the card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code
+that follows the device that it is given; other: another framework, whose programs are not judged; host: does not touch
+a card.
 """
 
 COMPILED_KINDS = frozenset({"kernels", "library", "compiler"})
@@ -144,12 +145,15 @@ def hosts() -> dict[str, Package]:
     return {package.name: package for package in _packages_of("hosts")}
 
 
+_IMPORTABLE: dict[str, bool | Unknown] = {"yes": True, "no": False, "": UNKNOWN}
+
+
 def _packages_of(table: str) -> Iterator[Package]:
     """Yield the packages of a table whose entries are `NAME`, `NAME:` (no module) or `NAME: MODULE...`."""
     document = _document(table)
     sources: dict[str, str] = document["sources"]
     for group in document["group"]:
-        importable = {"yes": True, "no": False, "": UNKNOWN}[group.get("imports", "")]
+        importable = _IMPORTABLE[group.get("imports", "")]
         source = "; ".join(sources[key] for key in group["source"].split())
         for entry in group["packages"]:
             name, listed, modules = entry.partition(":")
