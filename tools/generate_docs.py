@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from torchferry.backends import registry
+from torchferry.backends import cuda, registry
 from torchferry.backends.cards import cards
 from torchferry.backends.tables import Row
 from torchferry.backends.unknown import Unknown
@@ -52,6 +53,11 @@ HEADS = {
         "aliases": "also called",
         "memory": "memory of a device as a program sees it, MiB",
         "devices": "devices of a card",
+        "packages": "Packages",
+        "plain": "torch code that follows the device that it is given; "
+        "where a function of it chooses CUDA, the page of the target says so",
+        "other": "frameworks beside torch, whose programs are not judged",
+        "host": "what does not touch a card: the same on every target",
         "made": "This page is written from the code; `make generated` makes it anew.",
     },
     "zh": {
@@ -80,6 +86,10 @@ HEADS = {
         "aliases": "别名",
         "memory": "程序所见的单设备显存（MiB）",
         "devices": "每卡设备数",
+        "packages": "软件包",
+        "plain": "随给定设备运行的 torch 代码；其中会选择 CUDA 的函数见各目标平台的表",
+        "other": "torch 之外的框架，不对其程序作出判断",
+        "host": "不接触加速卡的软件包：在所有目标平台上相同",
         "made": "本页由代码生成；`make generated` 可重新生成。",
     },
 }
@@ -128,6 +138,12 @@ def target_index(lang: str) -> Iterator[str]:
         backend = registry.load(name)
         title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
         yield f"- [{name}](targets/{name}.md): {title}, `{backend.PLUGIN}`"
+    yield f"\n## {words['packages']}"
+    for kind in ("plain", "other", "host"):
+        known = (*cuda.packages().values(), *cuda.hosts().values())
+        names = sorted(package.name for package in known if package.kind == kind)
+        yield f"\n**{kind}** ({len(names)}): {words[kind]}.\n"
+        yield from textwrap.wrap(", ".join(names), 118, break_on_hyphens=False)
 
 
 def target_page(name: str, lang: str) -> Iterator[str]:
@@ -145,7 +161,7 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         yield f"- `{attribute}`: {shown}" + (f" ({source})" if source else "")
     yield from _cards(name, lang)
     for table in TABLES:
-        rows = list(backend.table(table))
+        rows = [row for row in backend.table(table) if table != "packages" or _is_shown(row)]
         if not rows:
             continue
         yield f"\n## {table}\n"
@@ -158,6 +174,12 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         yield ""
         for number, source in enumerate(sources, 1):
             yield f"{number}. {source}"
+
+
+def _is_shown(row: Row) -> bool:
+    """Whether a package is worth a row of a target's page: not what the list of all targets says already."""
+    package = cuda.packages()[row.name]
+    return package.kind != "other" and not (package.kind == "plain" and row.status == "same" and not row.note)
 
 
 def _cards(name: str, lang: str) -> Iterator[str]:

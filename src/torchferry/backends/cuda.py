@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from torchferry.backends.base import DATA
+from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual
 
@@ -29,20 +32,67 @@ class Group(NamedTuple):
     names: frozenset[str]
 
 
+PACKAGE_KINDS = (
+    "torch",
+    "kernels",
+    "library",
+    "compiler",
+    "tool",
+    "runtime",
+    "array",
+    "data",
+    "simulation",
+    "framework",
+    "plain",
+    "other",
+    "host",
+)
+"""Why a distribution matters.
+
+torch: torch and its companions; kernels: CUDA kernels and what calls them; library: models or data structures of which
+a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit;
+runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation:
+simulates on the card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code
+that follows the device that it is given; other: another framework, whose programs are not judged; host: does not touch
+a card.
+"""
+
+COMPILED_KINDS = frozenset({"kernels", "library", "compiler"})
+"""The kinds of what is compiled for CUDA: where its `torch.cuda.is_available()` is True, it starts its kernels."""
+
+NEEDING_KINDS = COMPILED_KINDS | {"array", "runtime", "data", "simulation"}
+"""The kinds without which a program does not run, where a target has nothing in their place."""
+
+QUIET_KINDS = frozenset({"torch", "plain", "other", "host"})
+"""The kinds whose import is no finding: nothing has to change, or torchferry does not judge it."""
+
+PLAIN_PATHS = ("torch", "cpu", "none")
+"""What a package does with its compiled parts left out.
+
+torch: the same by torch's operators, on any device; cpu: the same on tensors of the CPU alone; none: nothing.
+"""
+
+
 class Package(NamedTuple):
-    """A distribution that needs CUDA or behaves differently without it.
+    """A distribution that programs import, and what it has to do with CUDA.
 
     Attributes:
-        name: Normalised distribution name.
-        modules: Top-level modules it installs.
-        kind: `torch`, `kernels`, `tool`, `runtime`, `array`, `data` or `framework`.
+        name: Normalised distribution name; for what is on no index, the name of its repository or its setup script.
+        modules: Modules it installs, dotted where the top-level one is shared with others (`nvidia.dali`).
+        kind: One of `PACKAGE_KINDS`.
         names: The names of its modules that need CUDA; None for all of them.
+        imports_without_cuda: Whether its modules can be imported on a machine without CUDA.
+        plain_path: One of `PLAIN_PATHS`.
+        source: Where these facts come from.
     """
 
     name: str
     modules: tuple[str, ...]
     kind: str
     names: tuple[str, ...] | None
+    imports_without_cuda: bool | Unknown
+    plain_path: str | Unknown
+    source: str
 
 
 @lru_cache(maxsize=16)
@@ -85,18 +135,65 @@ def asks_for_nvidia() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def packages() -> dict[str, Package]:
-    """Return the distributions of the CUDA side by normalised name."""
-    document = _document("packages")
+    """Return the distributions for which each target has a row in `packages.toml`, by normalised name."""
+    return {package.name: package for package in _packages_of("packages")}
+
+
+@lru_cache(maxsize=1)
+def hosts() -> dict[str, Package]:
+    """Return distributions that do not touch a card, by normalised name: on every target they are the same."""
+    return {package.name: package for package in _packages_of("hosts")}
+
+
+_IMPORTABLE: dict[str, bool | Unknown] = {"yes": True, "no": False, "": UNKNOWN}
+
+
+def _packages_of(table: str) -> Iterator[Package]:
+    """Yield the packages of a table whose entries are `NAME`, `NAME:` (no module) or `NAME: MODULE...`."""
+    document = _document(table)
+    sources: dict[str, str] = document["sources"]
+    for group in document["group"]:
+        importable = _IMPORTABLE[group.get("imports", "")]
+        source = "; ".join(sources[key] for key in group["source"].split())
+        for entry in group["packages"]:
+            name, listed, modules = entry.partition(":")
+            yield Package(
+                name,
+                tuple(modules.split()) if listed else (name.replace("-", "_"),),
+                group["kind"],
+                tuple(group["names"]) if "names" in group else None,
+                importable,
+                group.get("plain", UNKNOWN),
+                source,
+            )
+
+
+@lru_cache(maxsize=1)
+def _packages_by_module() -> dict[str, Package]:
     return {
-        entry["name"]: Package(
-            entry["name"],
-            tuple(entry["modules"]),
-            group["kind"],
-            tuple(entry["names"]) if "names" in entry else None,
-        )
-        for group in document["group"]
-        for entry in group["packages"]
+        module: package for table in (hosts(), packages()) for package in table.values() for module in package.modules
     }
+
+
+def package_of_module(module: str) -> Package | None:
+    """Return the distribution that a dotted module, or a name below it, belongs to; None where no table has it.
+
+    The longest module that is known decides: `nvidia.dali.fn` is of nvidia-dali, and `nvidia.cublas` of none. A package
+    with `names` needs CUDA for those alone, whatever else of it is imported.
+    """
+    known = _packages_by_module()
+    while module:
+        package = known.get(module)
+        if package is not None:
+            return package
+        module = module.rpartition(".")[0]
+    return None
+
+
+def package_named(name: str) -> Package | None:
+    """Return the distribution of a name in any spelling; None where no table has it."""
+    normalised = re.sub(r"[-_.]+", "-", name).lower()
+    return packages().get(normalised) or hosts().get(normalised)
 
 
 class DefaultDevice(NamedTuple):

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
+from torchferry.backends.cuda import Package
 from torchferry.backends.registry import choose
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.unknown import UNKNOWN, Unknown
@@ -156,7 +157,18 @@ class Target:
     def row(self, table: str, name: str) -> Row:
         """Return the row `name` of a table other than `api`; status `unknown` where there is none."""
         found = self.backend.table(table).get(name, self.version)
+        if found is None and table == "packages" and name in cuda.hosts():
+            return Row(name, "same", source=cuda.hosts()[name].source)
         return found if found is not None else Row(name, "unknown")
+
+    def package_of_module(self, module: str) -> tuple[Package, Row] | None:
+        """Return the distribution that a dotted module belongs to, and what the target has in its place.
+
+        None is for a module that no table speaks of. The row's status is one of `tables.STATUSES`: a package that no
+        row calls the `same` may still work, and `unknown` says that nobody has verified it.
+        """
+        package = cuda.package_of_module(module)
+        return None if package is None else (package, self.row("packages", package.name))
 
     def library(self, name: str, installed_version: str = "") -> Row:
         """Return what the Python library `name`, the package that is imported, does about the target's device.

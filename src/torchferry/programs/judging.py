@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
@@ -284,9 +283,9 @@ class _Judge:
                 if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:
                     continue
                 seen.add(top)
-                package = _package_of(top)
-                if package is None or self.target.row("packages", package).status == "unknown":
-                    yield package or top, f"{path}:{external.line}"
+                known = self.target.package_of_module(external.module)
+                if known is None or known[1].status == "unknown":
+                    yield known[0].name if known is not None else top, f"{path}:{external.line}"
 
     def _setting_texts(self) -> Iterator[str]:
         for item in self.examined:
@@ -328,15 +327,3 @@ def _node_of(file: PythonFile, place: Location) -> ast.AST | None:
     start = starts[line - 1] + place.column - 1
     end = starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
     return file.node_at(start, max(end, start))
-
-
-_PACKAGES: dict[str, str] = {}
-
-
-def _package_of(top: str) -> str | None:
-    """Return the distribution of the table that has a top-level module, or None."""
-    if not _PACKAGES:
-        for package in cuda.packages().values():
-            for module in package.modules:
-                _PACKAGES.setdefault(module.partition(".")[0], package.name)
-    return _PACKAGES.get(top)

@@ -154,8 +154,5 @@ def _callee(call: ast.Call) -> str:
 def kernel_modules() -> frozenset[str]:
     """Return the top-level modules of distributions that consist of CUDA kernels."""
     return frozenset(
-        module
-        for package in cuda.packages().values()
-        if package.kind == "kernels" and package.name not in ("mmcv", "detectron2", "dgl", "triton", "megatron-core")
-        for module in package.modules
+        module for package in cuda.packages().values() if package.kind == "kernels" for module in package.modules
     )

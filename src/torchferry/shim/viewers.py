@@ -97,8 +97,12 @@ class Viewers:
 @lru_cache(maxsize=1)
 def _kernels() -> frozenset[str]:
     """Return the packages of CUDA's kernels: a True would start kernels that cannot run."""
-    packages = (one for one in cuda.packages().values() if one.kind == "kernels" and one.names is None)
-    return frozenset(module for one in packages for module in one.modules)
+    return frozenset(
+        module
+        for package in cuda.packages().values()
+        if package.kind in cuda.COMPILED_KINDS and package.names is None
+        for module in package.modules
+    )
 
 
 def _version(package: str) -> str:

@@ -11,6 +11,7 @@ A name from the project's own modules that stand at a known path below the root 
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 from typing import NamedTuple, Protocol
 
 from torchferry.source.python import PythonFile
@@ -245,6 +246,10 @@ class Names:
         if found is None:
             found = self._references[package] = self._find_references(package)
         return found
+
+    def imported_packages(self) -> Set[str]:
+        """Return the top-level packages that the file imports from; `""` stands for the project's own."""
+        return self._imports_by_package().keys()
 
     def _imports_by_package(self) -> dict[str, list[tuple[ast.alias, str, str]]]:
         """Return the import aliases by the package that they come from, with the name imported and what it binds."""

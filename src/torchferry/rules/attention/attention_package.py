@@ -22,7 +22,8 @@ from torchferry.rules.keeping import reason_to_keep
 _PACKAGES = {
     "flash_attn": "flash-attn",
     "flash_attn_2_cuda": "flash-attn",
-    "flash_attn_interface": "flash-attn",
+    "flash_attn_3": "flash-attn-3",
+    "flash_attn_interface": "flash-attn-3",
     "flashinfer": "flashinfer-python",
     "sageattention": "sageattention",
     "xformers": "xformers",

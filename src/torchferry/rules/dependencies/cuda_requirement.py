@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
+from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -24,6 +25,9 @@ from torchferry.source.requirements import Requirement
 
 _BUILD = frozenset({"pytorch-cuda", "cudatoolkit", "cudnn"})
 """Distributions of conda that only a CUDA build of torch needs."""
+
+_UNJUDGED = frozenset({"plain", "other"})
+"""The kinds of package of which there is nothing to do in a list of requirements."""
 
 _INSTALLABLE = re.compile(r"[a-z0-9][a-z0-9_-]*\Z")
 
@@ -55,7 +59,7 @@ class CudaRequirement(Rule):
         yield from self._parts(context, parts)
         for found in others:
             name = known_package(found.name, context.kind)
-            if name is not None and name != "torch":
+            if name is not None and name != "torch" and cuda.packages()[name].kind not in _UNJUDGED:
                 yield from self._report(context, found, name)
 
     def _parts(self, context: Context, parts: list[Requirement]) -> Iterable[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from torchferry.backends import cuda
 from torchferry.backends.cuda import Package
@@ -20,16 +21,20 @@ from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import kept
 
-_OTHER_RULES = frozenset({"flash-attn", "flashinfer-python", "sageattention", "triton", "xformers"})
+_OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
 
 
-def _packages() -> list[Package]:
-    return [
-        package
-        for package in cuda.packages().values()
-        if package.kind != "torch" and package.names != () and package.name not in _OTHER_RULES
-    ]
+@lru_cache(maxsize=1)
+def _packages_by_top() -> dict[str, list[Package]]:
+    """Return the packages that a finding may speak of, by the top-level module that is imported."""
+    by_top: dict[str, list[Package]] = {}
+    for package in cuda.packages().values():
+        if package.kind in cuda.QUIET_KINDS or package.names == () or package.name in _OTHER_RULES:
+            continue
+        for top in dict.fromkeys(module.partition(".")[0] for module in package.modules):
+            by_top.setdefault(top, []).append(package)
+    return by_top
 
 
 class CudaPackage(Rule):
@@ -45,19 +50,22 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""
         return tuple(
-            module
-            for package in _packages()
-            if target.row("packages", package.name).status != "same"
-            for module in package.modules
+            top
+            for top, packages in _packages_by_top().items()
+            if any(target.row("packages", package.name).status != "same" for package in packages)
         )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield one finding for each such package, at its first import; another one where an import is guarded."""
-        for package in _packages():
-            row = context.target.row("packages", package.name)
-            if row.status != "same":
-                places = (place for place in self._places(context, package) if self._is_reported(context, place))
-                yield from told_once(self._report(context, place, package, row) for place in places)
+        by_top = _packages_by_top()
+        for top in sorted(context.names.imported_packages() & by_top.keys()):
+            if context.project is not None and context.project.module_path(top, context.path) is not None:
+                continue  # a module of the project that has the same name
+            for package in by_top[top]:
+                row = context.target.row("packages", package.name)
+                if row.status != "same":
+                    places = (p for p in self._places(context, package, top) if self._is_reported(context, p))
+                    yield from told_once(self._report(context, place, package, row) for place in places)
 
     def _is_reported(self, context: PythonContext, place: ast.AST) -> bool:
         """Whether a place is reported: not where another branch is the target's, nor in a build script.
@@ -67,27 +75,24 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
         found = kept(context, place)
         return found is None or found.drives_cuda
 
-    def _places(self, context: PythonContext, package: Package) -> Iterator[ast.AST]:
+    def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:
         """Yield where a package is imported, or where one of the names that need CUDA is first used."""
         seen: set[ast.AST] = set()
-        for module in package.modules:
-            if context.project is not None and context.project.module_path(module, context.path) is not None:
-                continue  # a module of the project that has the same name
-            for reference in context.names.references(module):
-                if package.names is not None:
-                    if reference.name.startswith(package.names) and not seen:
-                        seen.add(reference.node)
-                        yield reference.node
-                elif isinstance(reference.node, ast.alias):
-                    statement = context.file.parents[reference.node]
-                    if statement not in seen:
-                        seen.add(statement)
-                        yield statement
+        for reference in context.names.references(top):
+            if package.names is not None:
+                if reference.name.startswith(package.names) and not seen:
+                    seen.add(reference.node)
+                    yield reference.node
+            elif isinstance(reference.node, ast.alias) and cuda.package_of_module(reference.name) is package:
+                statement = context.file.parents[reference.node]
+                if statement not in seen:
+                    seen.add(statement)
+                    yield statement
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
         guard = guard_of(context.file, place)
         grade = Grade.NOTE if guard is Guard.COPES or _serves(package, row) else Grade.MANUAL
-        needed = row.status == "missing" and package.kind in ("kernels", "array", "runtime", "data")
+        needed = row.status == "missing" and package.kind in cuda.NEEDING_KINDS
         blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed
         message = advice(context.target.title, package.name, row)
         lacks = package.name if needed else ""
