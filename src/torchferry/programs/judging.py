@@ -265,6 +265,9 @@ class _Judge:
     # --- what nobody knows ---
 
     def _unread(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, Message]]:
+        other = self._other_framework(closure)
+        if other is not None:
+            yield other
         for path in closure:
             item = self.by_path.get(path)
             if item is None:
@@ -274,6 +277,19 @@ class _Judge:
             for finding in item.findings:
                 if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
                     yield path, finding.message
+
+    def _other_framework(self, closure: dict[str, Edge | None]) -> tuple[str, Message] | None:
+        """Return where a program without torch imports another framework, of which nothing is known here."""
+        found: tuple[str, Message] | None = None
+        for path in closure:
+            for external in self.modules.externals.get(path, ()):
+                if external.module.partition(".")[0] == "torch":
+                    return None
+                known = self.target.package_of_module(external.module)
+                if found is None and known is not None and known[0].kind == "other":
+                    place = f"{path}:{external.line}"
+                    found = place, say("computes with {name}, which is not torch", name=known[0].name)
+        return found
 
     def _unverified(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
