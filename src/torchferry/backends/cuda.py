@@ -238,6 +238,99 @@ def default_devices() -> tuple[DefaultDevice, ...]:
     )
 
 
+class DeviceChoice(NamedTuple):
+    """Callables of another library that choose between CUDA and the CPU when their caller leaves the device to them.
+
+    Attributes:
+        names: Canonical names, or `Class().method` for a method of what the class makes.
+        library: The package that is imported.
+        package: The distribution.
+        argument: The keyword that names the device; empty for none.
+        position: Its index among the positional arguments; -1 where it has none.
+        values: Values of the argument that leave the choice to the library.
+        absent: Whether leaving the argument out does.
+        since: First version of which that is so; empty for all.
+        row: The row of `frameworks.toml` that speaks of the library's devices; empty where it takes their names.
+        excludes: Keywords with which nothing is chosen.
+        note: What else there is to know; None for nothing.
+    """
+
+    names: tuple[str, ...]
+    library: str
+    package: str
+    argument: str
+    position: int
+    values: tuple[str | bool, ...]
+    absent: bool
+    since: str
+    row: str
+    excludes: tuple[str, ...]
+    note: Bilingual | None
+
+
+@lru_cache(maxsize=1)
+def device_choices() -> tuple[DeviceChoice, ...]:
+    """Return the callables of other libraries that take CUDA where it is there, and the CPU everywhere else."""
+    return tuple(
+        DeviceChoice(
+            tuple(entry["names"]),
+            entry["library"],
+            entry["package"],
+            entry["argument"],
+            entry["position"],
+            tuple(entry.get("values", ())),
+            entry["absent"],
+            entry.get("since", ""),
+            entry.get("row", ""),
+            tuple(entry.get("excludes", ())),
+            Bilingual(entry["note"], entry["note_zh"]) if "note" in entry else None,
+        )
+        for entry in _document("defaults")["choice"]
+    )
+
+
+class Switch(NamedTuple):
+    """A setting by which a program is told to use something that CUDA has.
+
+    Attributes:
+        role: Which rule speaks of it.
+        keys: Names of the setting, with `_` for `-`.
+        values: The texts that ask for it.
+        on: Whether every spelling of yes asks for it.
+        modules: Modules of which a Python file must import one for its own settings to be meant; none for any file.
+        table: The table that says what a target has in its place: `frameworks`, `packages` or `api`.
+        row: The name of the row there.
+        takes: What the row may name and the setting takes; another value is not written.
+    """
+
+    role: str
+    keys: frozenset[str]
+    values: frozenset[str]
+    on: bool
+    modules: tuple[str, ...]
+    table: str
+    row: str
+    takes: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def switches() -> tuple[Switch, ...]:
+    """Return the settings by which programs are told to use something that CUDA has."""
+    tables = {"row": "frameworks", "package": "packages", "api": "api"}
+    return tuple(
+        Switch(
+            entry["role"],
+            frozenset(entry["keys"]),
+            frozenset(value for value in entry["values"] if isinstance(value, str)),
+            True in entry["values"],
+            tuple(entry.get("with", ())),
+            *next((table, entry[key]) for key, table in tables.items() if key in entry),
+            frozenset(entry.get("takes", ())),
+        )
+        for entry in _document("settings")["setting"]
+    )
+
+
 class Native(NamedTuple):
     """How a part of CUDA is known in C, C++ and CMake.
 

@@ -31,5 +31,6 @@ TITLES: dict[str, Message] = {
     "SHL": say("shell scripts"),
     "STR": say("streams and graphs"),
     "SUP": say("suppressions"),
+    "TCH": say("removed from torch and its libraries"),
 }
 """Title of each family, in order of their letters."""

@@ -19,6 +19,7 @@ from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
+from torchferry.source.settings import Setting
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
 
@@ -47,6 +48,7 @@ class Context:
         self.target = target
         self.options = options
         self.commands: list[Command] | None = None  # filled by rules/commands.py
+        self.settings: tuple[Setting, ...] | None = None  # filled by rules/config/device_setting.py
 
     @property
     def text(self) -> str:

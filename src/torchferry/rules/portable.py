@@ -11,11 +11,11 @@ from torchferry.source.insertion import behind_path_changes, first_use_when_impo
 
 _SERVED = (
     "AMP", "CUD", "DEV", "DST101", "DST102", "DST103", "DST106", "DST107", "ENV101", "IMP102", "MEM", "PRF", "PTH",
-    "RNG", "STR",
+    "RNG", "STR", "TCH",
 )  # fmt: skip
 """The rules whose rewriting is portable where the target is; a user's own paths are as he wrote them."""
 
-_DECIDING = ("CFG", "SHL101", "LIB", "ATT", "BKD")
+_DECIDING = ("CFG", "SHL101", "SHL105", "LIB", "ATT", "BKD")
 """What decides on the device of a run: left as it is, the run would take CUDA."""
 
 

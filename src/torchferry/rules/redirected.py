@@ -6,7 +6,20 @@ from torchferry.core.finding import LINK, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.imports.plugin_import import DEVICE_FAMILIES
 
-_ALWAYS = ("DEV", "CFG101", "CFG102", "SHL101", "AMP101", "AMP102", "AMP103", "RNG103", "DST101", "DST102", "DST103")
+_ALWAYS = (
+    "DEV",
+    "CFG101",
+    "CFG102",
+    "SHL101",
+    "AMP101",
+    "AMP102",
+    "AMP103",
+    "RNG103",
+    "DST101",
+    "DST102",
+    "DST103",
+    "LIB112",
+)
 """Devices and collective backends wherever they are named: the program goes on speaking of CUDA, and is understood."""
 
 _NEVER = ("DEV112",)

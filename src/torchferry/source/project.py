@@ -114,23 +114,25 @@ class Project:
 
     def canonical(self, name: str, importer: str) -> str:
         """Return what a name imported from the project really is, following re-exports; else `name`."""
-        return self._canonical(name, importer, 0)
+        return self._canonical(name, importer, 0, set())
 
-    def _canonical(self, name: str, importer: str, depth: int) -> str:
+    def _canonical(self, name: str, importer: str, depth: int, asked: set[tuple[str, str]]) -> str:
+        """Return what a name is; each module is asked for it once, or packages full of `*` would be asked for ever."""
         module, _, member = name.rpartition(".")
         if depth > _DEPTH or not module.strip("."):
             return name
         path = self.module_path(module, importer)
-        if path is None:
+        if path is None or (path, member) in asked:
             return name
+        asked.add((path, member))
         passed_on = self._passed_on(path)
         for origin in passed_on.get(member, ()):
-            found = self._canonical(origin, path, depth + 1)
+            found = self._canonical(origin, path, depth + 1, asked)
             if found.startswith("torch."):
                 return found
         for origin in passed_on.get("*", ()):  # from .devices import *
             inner = origin.removesuffix("*") + member
-            found = self._canonical(inner, path, depth + 1)
+            found = self._canonical(inner, path, depth + 1, asked)
             if found != inner:
                 return found
         return name

@@ -21,9 +21,14 @@ CONFIG_KINDS = (Kind.YAML, Kind.JSON, Kind.TOML)
 
 
 def settings_of_program(context: Context) -> Iterator[Setting]:
-    """Yield the settings of a configuration file; none of one that a service reads, such as `.github/workflows`."""
-    if not any(part.startswith(".") for part in context.path.split("/")):
-        yield from settings(context.kind, context.text)
+    """Yield the settings of a configuration file, read once for all rules.
+
+    None of one that a service reads, such as those in `.github/workflows`.
+    """
+    if context.settings is None:
+        of_service = any(part.startswith(".") for part in context.path.split("/"))
+        context.settings = () if of_service else tuple(settings(context.kind, context.text))
+    yield from context.settings
 
 
 class DeviceSetting(Rule):

@@ -33,6 +33,9 @@ _LAYOUTS = {
 }
 """Functions and methods that make sparse tensors, with the list of the operator table that serves what they make."""
 
+_OPTIMIZER = "torch.optim.SparseAdam"
+"""It takes sparse gradients alone."""
+
 _GRADIENTS = ("Embedding", "EmbeddingBag", "embedding", "embedding_bag")
 """What makes sparse gradients with `sparse=True`."""
 
@@ -46,7 +49,7 @@ class SparseTensor(Rule):
 每种设备都需要为各种稀疏布局提供自己的核函数。插件没有注册时，这类张量会报错，且没有回退。
 请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
 """
-    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True")
+    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
@@ -90,6 +93,8 @@ def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:
         sparse = keyword_of(call, "sparse")
         if name in _GRADIENTS and sparse is not None and _is_true(sparse.value):
             found.append((call, f"{name}(sparse=True)", "sparse"))
+        if context.names.qualified(call.func) == _OPTIMIZER:
+            found.append((call, "SparseAdam", "sparse"))
     yield from sorted(found, key=lambda item: (item[0].lineno, item[0].col_offset))
 
 

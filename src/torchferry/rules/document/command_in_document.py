@@ -12,17 +12,21 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, Rule
+from torchferry.rules.config.attention_setting import AttentionSetting
+from torchferry.rules.config.loader_setting import LoaderSetting
 from torchferry.rules.container.base_image import BaseImage
 from torchferry.rules.container.card_access import CardAccess
 from torchferry.rules.container.system_package import SystemPackage
 from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
+from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
 from torchferry.rules.process.shell_program import ShellProgram
 from torchferry.rules.shell.device_option import DeviceOption
 from torchferry.rules.shell.embedded_python import EmbeddedPython
 from torchferry.rules.shell.framework_option import FrameworkOption
 from torchferry.rules.shell.launcher_option import LauncherOption
+from torchferry.rules.shell.video_codec import VideoCodec
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
 from torchferry.source.text import SourceText
@@ -39,6 +43,10 @@ _RULES: tuple[Rule, ...] = (
     FrameworkOption(),
     InstallCommand(),
     CudaBuild(),
+    BitsandbytesSettings(),
+    AttentionSetting(),
+    LoaderSetting(),
+    VideoCodec(),
 )
 
 

@@ -16,6 +16,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of
+from torchferry.rules.config.declared import declared_settings
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.library.transformers_arguments import OPTIMIZERS
@@ -30,6 +31,14 @@ _OPTIMIZER = re.compile(
 )
 """The optimizers of transformers that bitsandbytes makes."""
 
+_ADAM = {"use_8bit_adam": "adamw_bnb_8bit"}
+"""Switches that choose an optimizer of bitsandbytes, with its name in the tables."""
+
+_BITS = ("quantization_bit",)
+"""Settings that give the bits of weights which bitsandbytes quantises unless another method is named."""
+
+_OTHER_METHOD = re.compile(r"quantization_method\W+(?!bitsandbytes|bnb)\w")
+
 _OFF = frozenset({"false", "no", "off", "0", "null", "none", "~", ""})
 
 
@@ -42,7 +51,7 @@ class BitsandbytesSettings(Rule):
 虽然没有导入它，权重的保存或参数的更新仍由 bitsandbytes 的 CUDA 核函数完成。目标平台上的情况见其表；没有时请以
 bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占用更多显存。
 """
-    WORDS = (*_QUANTISED, "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
+    WORDS = (*_QUANTISED, *_ADAM, *_BITS, "use-8bit-adam", "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS, *COMMAND_KINDS)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -56,6 +65,9 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
         for call, keyword in calls.items():
             if not any(parent in calls for parent in _around(context, call)):
                 yield self._weights(context, context.file.span(keyword))
+        for declared in declared_settings(context, (*_QUANTISED, *_ADAM)):
+            if not declared.in_call and isinstance(declared.value, ast.Constant) and declared.value.value is True:
+                yield self._declared(context, context.file.span(declared.value), declared.name)
         for node in context.file.strings:
             if not isinstance(node.value, str) or not _OPTIMIZER.match(node.value) or is_text(context, node):
                 continue
@@ -75,9 +87,12 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each setting of a configuration file, and each argument of a command."""
         if context.kind in CONFIG_KINDS:
+            names_other = _OTHER_METHOD.search(context.text) is not None
             for setting in settings_of_program(context):
                 span = (setting.start, setting.end)
-                if setting.key in _QUANTISED and setting.value.lower() not in _OFF:
+                if setting.key in (*_QUANTISED, *_ADAM) and setting.value.lower() not in _OFF:
+                    yield self._declared(context, span, setting.key)
+                elif setting.key in _BITS and setting.value in ("4", "8") and not names_other:
                     yield self._weights(context, span)
                 elif _OPTIMIZER.match(setting.value):
                     yield self._optimizer(context, span, setting.value, [])
@@ -87,8 +102,15 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
                 option, _, value = word.value.partition("=")
                 if _OPTIMIZER.match(value or option):
                     yield self._optimizer(context, (word.start, word.end), value or option, [])
-                elif option.lstrip("-") in _QUANTISED and option.startswith("--") and value.lower() not in _OFF - {""}:
-                    yield self._weights(context, (word.start, word.end))
+                elif (
+                    option.lstrip("-").replace("-", "_") in (*_QUANTISED, *_ADAM)
+                    and option.startswith("--")
+                    and value.lower() not in _OFF - {""}
+                ):
+                    yield self._declared(context, (word.start, word.end), option.lstrip("-").replace("-", "_"))
+
+    def _declared(self, context: Context, span: tuple[int, int], name: str) -> Finding:
+        return self._optimizer(context, span, _ADAM[name], []) if name in _ADAM else self._weights(context, span)
 
     def _weights(self, context: Context, span: tuple[int, int]) -> Finding:
         row = context.target.row("packages", "bitsandbytes")

@@ -8,23 +8,16 @@ a note.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from pathlib import Path
 
 from torchferry.backends import cuda
 from torchferry.backends.cuda import DefaultDevice
 from torchferry.backends.target import Target
-from torchferry.core.files import read_text
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.keeping import reason_to_keep
-
-_PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "setup.py", "Dockerfile")
-_LARGEST = 300_000
-"""Bytes of a file in the root that is read for the version that the project pins."""
+from torchferry.rules.pins import is_older, pinned
 
 
 class DefaultDeviceRule(Rule):
@@ -47,11 +40,11 @@ class DefaultDeviceRule(Rule):
             for name, call in _calls(context, entry):
                 if _names_device(call, entry) or reason_to_keep(context, call) is not None:
                     continue
-                pinned = _pinned(context.project.root, entry.package) if context.project is not None else ""
-                if entry.until and pinned and not _older(pinned, entry.until):
+                version = pinned(context.project.root, entry.package) if context.project is not None else ""
+                if entry.until and version and not is_older(version, entry.until):
                     continue
                 message = say("`{name}` uses CUDA when no device is named: {note}", name=name, note=entry.note)
-                grade = Grade.NOTE if entry.until and not pinned else Grade.MANUAL
+                grade = Grade.NOTE if entry.until and not version else Grade.MANUAL
                 yield self.finding(context, context.file.span(call.func), message, grade)
 
 
@@ -72,32 +65,3 @@ def _names_device(call: ast.Call, entry: DefaultDevice) -> bool:
         return True
     off = keyword_of(call, entry.unless) if entry.unless else None
     return off is not None and isinstance(off.value, ast.Constant) and off.value.value is False
-
-
-def _older(version: str, until: str) -> bool:
-    from packaging.version import InvalidVersion, Version  # imported late: few projects use such a call
-
-    try:
-        return Version(version) < Version(until)
-    except InvalidVersion:
-        return True
-
-
-@lru_cache(maxsize=64)
-def _pinned(root: Path, package: str) -> str:
-    """Return the version that a file in the project's root pins; empty for none."""
-    pin = re.compile(rf"(?<![\w-]){re.escape(package)}[ \t]*={{1,2}}[ \t]*v?(\d[\w.]*)", re.IGNORECASE)
-    try:
-        files = sorted(root.iterdir())
-    except OSError:
-        return ""
-    for file in files:
-        try:
-            if not file.name.endswith(_PINS) or file.is_symlink() or file.stat().st_size > _LARGEST:
-                continue
-            match = pin.search(read_text(file, _LARGEST, errors="replace"))
-        except OSError:
-            continue
-        if match is not None:
-            return match[1].rstrip(".")
-    return ""

@@ -1,0 +1,141 @@
+"""What newer versions of torch, NumPy, Python and libraries refuse, whatever the device (`common/removed.toml`)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from torchferry.backends._datafile import DataFile
+from torchferry.backends.base import DATA
+from torchferry.backends.target import Target
+from torchferry.core.messages import Bilingual
+
+_KEYS = frozenset({"names", "package", "since", "until", "write", "import", "dtype", "note", "note_zh", "source"})
+_OF_TORCH = ("torch", "torchvision")
+
+
+class Removed(NamedTuple):
+    """A name that newer versions of a package do not have.
+
+    Attributes:
+        name: The canonical name.
+        package: Whose version decides.
+        since: The first version that refuses it; of `torchvision` the torch that it belongs to.
+        until: The first version that has it again; empty for none.
+        write: An expression that means the same; `{root}` is the module as the file spells it, `{last}` the name's end.
+        statements: What binds the imported name `{name}` to the same thing.
+        dtype: Whether `write` means the same only where a dtype is expected.
+        note: What to do by hand; None where something can be written.
+        source: Where it is stated.
+    """
+
+    name: str
+    package: str
+    since: str
+    until: str
+    write: str
+    statements: tuple[str, ...]
+    dtype: bool
+    note: Bilingual | None
+    source: str
+
+    @property
+    def last(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
+
+class _Beside(NamedTuple):
+    package: str
+    version: Version
+    torch: Version
+
+
+@lru_cache(maxsize=1)
+def _file() -> DataFile:
+    return DataFile(DATA / "common" / "removed.toml")
+
+
+@lru_cache(maxsize=1)
+def removed_names() -> dict[str, Removed]:
+    """Return what was removed, by canonical name.
+
+    Raises:
+        ValueError: the table is wrong; says where.
+    """
+    data = _file()
+    found: dict[str, Removed] = {}
+    for row in data.tables("name"):
+        names = data.texts(row, "names", "name")
+        where = names[0] if names else "name"
+        data.known(row, _KEYS, where)
+        note = data.text(row, "note", where)
+        write = data.text(row, "write", where)
+        if not note and not write and not row.get("import"):
+            raise data.wrong(f"{where}: says neither what to write nor what to do")
+        for name in names:
+            if name in found:
+                raise data.wrong(f"{name} stands there twice")
+            found[name] = Removed(
+                name,
+                data.text(row, "package", where),
+                data.text(row, "since", where),
+                data.text(row, "until", where),
+                write,
+                data.texts(row, "import", where),
+                bool(row.get("dtype", False)),
+                Bilingual(note, data.text(row, "note_zh", where)) if note else None,
+                data.cited(row, where),
+            )
+    return found
+
+
+@lru_cache(maxsize=1)
+def _beside() -> tuple[_Beside, ...]:
+    data = _file()
+    return tuple(
+        _Beside(data.text(row, "package", "beside"), Version(row["version"]), Version(row["torch"]))
+        for row in data.tables("beside")
+    )
+
+
+def oldest_beside(target: Target, package: str) -> str:
+    """Return the oldest version of a package that can be installed where a target's torch is; empty for any."""
+    torch = torch_of(target)
+    found = [row for row in _file().tables("oldest") if row["package"] == package and torch >= Version(row["torch"])]
+    return str(found[-1]["version"]) if found else ""
+
+
+@lru_cache(maxsize=64)
+def torch_of(target: Target) -> Version:
+    """Return the torch that the target's plugin belongs to; the oldest of the table where its version is in no row."""
+    rows = [row for row in target.backend.table("versions") if row.name.startswith("torch==")]
+    versions = [
+        Version(row.name.partition("==")[2])
+        for row in rows
+        if target.version in {row.use.partition("==")[2], *row.extra.get("also", ())}
+    ]
+    if versions:
+        return max(versions)
+    every = sorted(Version(row.name.partition("==")[2]) for row in rows)
+    if not every:
+        return Version("0")
+    if not target.version:
+        return every[-1]
+    same = [version for version in every if _numbers(str(version)) == _numbers(target.version)]
+    return same[-1] if same else every[0]
+
+
+def _numbers(version: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\d+", version)[:2])
+
+
+def is_refused(target: Target, removed: Removed) -> bool:
+    """Whether what a target's plugin needs, or what comes with it when nothing is pinned, refuses a name."""
+    torch, since = torch_of(target), Version(removed.since)
+    if removed.package in _OF_TORCH:
+        return torch >= since
+    return any(row.package == removed.package and row.version >= since and torch >= row.torch for row in _beside())

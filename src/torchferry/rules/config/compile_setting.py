@@ -1,0 +1,58 @@
+"""Compilation switched on by a setting: `torch_compile: true`, `compile = True` at the top of a training script.
+
+The setting leads to `torch.compile`, whose backend inductor writes Triton code for CUDA cards. What the target's plugin
+has in its place is in its table: nothing, a backend that must be named, or an inductor of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext
+from torchferry.rules.config.switches import SwitchRule, plain
+from torchferry.source.flow.syntax import last_name
+
+
+class CompileSetting(SwitchRule):
+    """Finds settings that switch compilation on."""
+
+    CODE = "CFG105"
+    CHINESE = """通过设置启用编译：`torch_compile: true`，或训练脚本开头的 `compile = True`。
+
+该设置最终调用 `torch.compile`，其后端 inductor 为 CUDA 卡生成 Triton 代码。目标平台插件有什么见其表：没有、需要指定
+后端，或自带 inductor。
+"""
+    ROLE = "compile"
+
+    def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:
+        """Whether the file compiles a model with torch, or hands the setting to transformers."""
+        if in_call:
+            keyword = context.file.parents.get(value)
+            call = context.file.parents.get(keyword)  # type: ignore[arg-type]
+            if isinstance(call, ast.Call) and last_name(call.func).endswith("TrainingArguments"):
+                return name == "torch_compile"
+        return any(
+            context.names.qualified(node) == "torch.compile" for node in context.file.attributes.get("compile", ())
+        )
+
+    def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:
+        """Switch it off where the target has nothing like it."""
+        values = plain(name, value, target)
+        if row.status == "missing":
+            message = say(
+                "setting `{name}: {value}` compiles with torch.compile, which {target} does not have", **values
+            )
+            return Grade.UNSAFE, message
+        if row.status == "unknown":
+            message = say(
+                "setting `{name}: {value}` compiles with torch.compile; whether it serves {target} is UNKNOWN", **values
+            )
+        else:
+            message = say(
+                "setting `{name}: {value}` compiles with torch.compile; on {target} look at this first", **values
+            )
+        return Grade.NOTE, message

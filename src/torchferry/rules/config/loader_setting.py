@@ -1,0 +1,39 @@
+"""A data loader of NVIDIA's chosen by a setting: `--data-backend dali-gpu`, `data_loader: dali`.
+
+DALI decodes and augments on NVIDIA cards and is not on the target's machine. A program that offers the choice has
+another
+loader beside it: choose that one, with more workers, since the CPU now does the work.
+"""
+
+from __future__ import annotations
+
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.config.switches import SwitchRule, plain
+
+
+class LoaderSetting(SwitchRule):
+    """Finds settings that choose DALI."""
+
+    CODE = "CFG107"
+    CHINESE = """通过设置选用 NVIDIA 的数据加载器：`--data-backend dali-gpu`、`data_loader: dali`。
+
+DALI 在 NVIDIA 卡上解码和增强，目标平台的机器上没有。提供此选项的程序还有其他加载器：请改用它，并增加工作进程数，
+因为工作改由 CPU 完成。
+"""
+    ROLE = "loader"
+
+    def words(self, target: Target, options: object) -> tuple[str, ...]:
+        """The beginning of all values."""
+        return ("dali",)
+
+    def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:
+        """Leave the choice of another loader to the user."""
+        message = say(
+            "setting `{name}: {value}` chooses the loader of `{package}`, which {target} does not have",
+            package=row.name,
+            **plain(name, value, target),
+        )
+        return Grade.MANUAL, message

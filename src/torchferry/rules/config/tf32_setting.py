@@ -1,0 +1,46 @@
+"""TF32 asked for by a setting: `tf32: true` in a configuration, `tf32: bool = True` in a class of arguments.
+
+transformers raises for it without an NVIDIA card of the Ampere generation, before the first step. Switched off, nothing
+else changes: the target has matrix units of its own, which it uses by rules of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext
+from torchferry.rules.config.device_setting import CONFIG_KINDS
+from torchferry.rules.config.switches import SwitchRule, plain
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.kinds import Kind
+
+
+class Tf32Setting(SwitchRule):
+    """Finds settings that ask for TF32."""
+
+    CODE = "CFG104"
+    CHINESE = """通过设置要求 TF32：配置中的 `tf32: true`，或参数类中的 `tf32: bool = True`。
+
+没有 Ampere 一代的 NVIDIA 卡时，transformers 会在第一步之前报错。关闭后其余不变：目标平台有自己的矩阵单元，
+按自己的规则使用。
+"""
+    ROLE = "tf32"
+    KINDS = (Kind.PYTHON, *CONFIG_KINDS)  # SHL104 speaks of `--tf32 True`
+
+    def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:
+        """Whether it is no argument of transformers itself, of which LIB104 speaks."""
+        keyword = context.file.parents.get(value)
+        call = context.file.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+        return not (in_call and isinstance(call, ast.Call) and last_name(call.func).endswith("TrainingArguments"))
+
+    def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:
+        """Switch it off."""
+        message = say(
+            "setting `{name}: {value}` asks for TF32 of an NVIDIA card; on {target} switch it off",
+            **plain(name, value, target),
+        )
+        return Grade.UNSAFE, message

@@ -1,0 +1,108 @@
+"""An operator that torchvision compiles itself: `torchvision.ops.nms`, `roi_align`, `deform_conv2d`.
+
+torchvision holds such operators for the CPU and for CUDA. On the card they run only where the plugin, a package
+beside it
+or a build of the vendor's brings kernels; otherwise the plugin's fallback takes them to the CPU, or the call
+raises. Each
+operator is reported once a file. The detection models of torchvision use `nms` and `roi_align`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends.operators import load_operators
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message, noted, say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.guarded import is_guarded
+from torchferry.rules.keeping import reason_to_keep
+
+_OPERATORS = {
+    "nms": "nms",
+    "batched_nms": "nms",
+    "roi_align": "roi_align",
+    "RoIAlign": "roi_align",
+    "MultiScaleRoIAlign": "roi_align",
+    "roi_pool": "roi_pool",
+    "RoIPool": "roi_pool",
+    "ps_roi_align": "ps_roi_align",
+    "PSRoIAlign": "ps_roi_align",
+    "ps_roi_pool": "ps_roi_pool",
+    "PSRoIPool": "ps_roi_pool",
+    "deform_conv2d": "deform_conv2d",
+    "DeformConv2d": "deform_conv2d",
+}
+"""Functions and modules of `torchvision.ops`, and the operator that each calls."""
+
+_MODELS = (
+    "fasterrcnn_",
+    "maskrcnn_",
+    "keypointrcnn_",
+    "retinanet_",
+    "FasterRCNN",
+    "MaskRCNN",
+    "KeypointRCNN",
+    "RetinaNet",
+)
+
+
+class TorchvisionOperator(Rule):
+    """Finds operators that torchvision compiles itself."""
+
+    CODE = "LIB113"
+    CHINESE = """torchvision 自行编译的算子：`torchvision.ops.nms`、`roi_align`、`deform_conv2d`。
+
+torchvision 只有这些算子的 CPU 与 CUDA 实现。只有插件、配套软件包或厂商的构建提供核函数时，它们才能在卡上运行；
+否则插件会回退到 CPU，或者调用报错。每个算子每个文件报告一次。torchvision 的检测模型使用 `nms` 与 `roi_align`。
+"""
+    MODULES = ("torchvision",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for the first use of each operator."""
+        seen: set[str] = set()
+        for node, name, operator in _uses(context):
+            row = context.target.row("frameworks", f"torchvision.ops.{operator}")
+            if operator in seen or row.status == "same" or (row.use and row.use in context.text):
+                continue
+            if reason_to_keep(context, node) is not None or is_guarded(context, node) or _on_cpu(context, node):
+                continue
+            seen.add(operator)
+            message = say(
+                "`{name}` calls an operator that torchvision compiles itself; on {target} {without}",
+                name=name,
+                target=context.target.title,
+                without=_without(context),
+            )
+            grade = Grade.NOTE if row.status == "unknown" else Grade.MANUAL
+            yield self.finding(context, context.file.span(node), noted(message, row.remark), grade)
+
+
+def _without(context: PythonContext) -> Message:
+    """Return what the plugin does with an operator that nothing brings a kernel for."""
+    fallback = load_operators(context.target.backend).fallback
+    if fallback == "error":
+        return say("it raises without a kernel for the card")
+    if fallback in ("warn", "silent"):
+        return say("it runs on the CPU without a kernel for the card")
+    return say("what happens without a kernel for the card is UNKNOWN")
+
+
+def _uses(context: PythonContext) -> Iterator[tuple[ast.expr, str, str]]:
+    for reference in context.names.references("torchvision"):
+        if isinstance(reference.node, ast.alias):
+            continue
+        _, _, last = reference.name.rpartition(".")
+        if reference.name.startswith("torchvision.ops."):
+            if last in _OPERATORS:
+                yield reference.node, reference.name, _OPERATORS[last]
+        elif reference.name.startswith("torchvision.models.detection.") and last.startswith(_MODELS):
+            yield reference.node, reference.name, "nms"
+
+
+def _on_cpu(context: PythonContext, node: ast.expr) -> bool:
+    """Whether a call is given what was moved to the CPU: `nms(boxes.cpu(), scores.cpu(), 0.5)`."""
+    call = context.file.parents.get(node)
+    first = call.args[0] if isinstance(call, ast.Call) and call.func is node and call.args else None
+    return isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and first.func.attr == "cpu"

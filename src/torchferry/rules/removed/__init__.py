@@ -1,0 +1,1 @@
+"""What newer versions of torch, NumPy, Python and libraries refuse, whatever the device."""

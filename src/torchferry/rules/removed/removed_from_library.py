@@ -1,0 +1,27 @@
+"""A name that newer versions of Python, SciPy or Pillow no longer have: `collections.Mapping`, `scipy.misc.imread`.
+
+The newest torch of a plugin needs a newer Python than a program of 2018 knew, and what is installed beside it is newer
+too, unless the project asks for an older one. Names that moved are written where they stand now; both are there in
+every
+version that a plugin's torch runs on.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.removed._names import RemovedNamesRule
+
+
+class RemovedFromLibrary(RemovedNamesRule):
+    """Finds names that newer versions of Python, SciPy and Pillow no longer have."""
+
+    CODE = "TCH104"
+    CHINESE = """新版本 Python、SciPy 或 Pillow 已移除的名称：`collections.Mapping`、`scipy.misc.imread`。
+
+插件所需的新版 torch 要求的 Python 比 2018 年的程序所用的更新；除非项目要求旧版本，随之安装的库也更新。
+移动过的名称会改写为现在的位置；在插件所用 torch 支持的各版本中，新位置都存在。
+"""
+    PACKAGES = ("python", "scipy", "pillow")
+    WORDS = (
+        "collections.", "from collections import", "getargspec", "scipy.misc", "from scipy import", "ANTIALIAS",
+        "Image.LINEAR", "Image.CUBIC",
+    )  # fmt: skip

@@ -1,0 +1,32 @@
+"""A name that NumPy no longer has: `np.float`, `np.int`, `np.bool`, `np.NaN`, `np.product`.
+
+NumPy 1.24 took the aliases of Python's own types away, 2.0 a hundred more names. The torch of the target's plugin comes
+with such a NumPy unless the project asks for an older one. What is written means the same in every NumPy.
+`np.bool` came
+back in 2.0 as NumPy's own type: where a dtype is expected, `bool` means the same.
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.removed._names import RemovedNamesRule
+
+
+class RemovedFromNumpy(RemovedNamesRule):
+    """Finds names that NumPy no longer has."""
+
+    CODE = "TCH103"
+    CHINESE = """NumPy 已移除的名称：`np.float`、`np.int`、`np.bool`、`np.NaN`、`np.product`。
+
+NumPy 1.24 移除了 Python 自带类型的别名，2.0 又移除了约一百个名称。除非项目要求旧版本，目标平台插件所用的 torch
+会带来这样的
+NumPy。写入的内容在各版本 NumPy 中含义相同。`np.bool` 在 2.0 中作为 NumPy 自己的类型重新出现：在需要 dtype 的位置，
+`bool` 含义相同。
+"""
+    PACKAGES = ("numpy",)
+    WORDS = (
+        *(f"np.{name}" for name in ("float", "int", "bool", "object", "str", "complex", "unicode", "cfloat")),
+        *(f"numpy.{name}" for name in ("float", "int", "bool", "object", "str", "complex", "unicode", "cfloat")),
+        "typeDict", ".Inf", ".NaN", ".NAN", ".PINF", ".NINF", ".infty", ".product", ".cumproduct", ".alltrue",
+        ".sometrue", ".round_", "np.mat(", "numpy.mat(", "asfarray", "find_common_type", "msort", "np.cast", "sctype",
+        "np.Float64", "string_",
+    )  # fmt: skip

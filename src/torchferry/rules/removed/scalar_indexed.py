@@ -1,0 +1,93 @@
+"""A loss that is indexed as if it had one dimension: `loss.data[0]`.
+
+A loss has had no dimension since torch 0.4, and indexing it raises since 0.5 ("invalid index of a 0-dim tensor").
+`.item()` gives the number. Where the value is evidently a loss of torch, or a mean or sum over all values, that is
+written; where only its name says so, it is for you to read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.source.names import assigned_value
+
+_LOSS = re.compile(r"(?:\A|_)(?:loss|losses|cost)(?:_|\Z)|loss\Z", re.IGNORECASE)
+_LOSS_FUNCTION = re.compile(r"torch\.nn\.functional\.(?:\w*_loss|cross_entropy|binary_cross_entropy\w*|kl_div)\Z")
+_LOSS_MODULE = re.compile(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss\Z")
+
+
+class ScalarIndexed(Rule):
+    """Finds `loss.data[0]`."""
+
+    CODE = "TCH106"
+    CHINESE = """把损失当作一维张量取下标：`loss.data[0]`。
+
+自 torch 0.4 起损失没有维度，自 0.5 起对其取下标会报错（“invalid index of a 0-dim tensor”）。`.item()` 给出该数值。
+当该值明显是 torch 的损失，或对全部元素求平均、求和的结果时，自动写入；仅由名称推断时请自行确认。
+"""
+    WORDS = (".data[0]",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each."""
+        for node in context.file.attributes.get("data", ()):
+            index = context.file.parents.get(node)
+            if not isinstance(index, ast.Subscript) or index.value is not node or not isinstance(index.ctx, ast.Load):
+                continue
+            if not (isinstance(index.slice, ast.Constant) and index.slice.value == 0):
+                continue
+            if isinstance(context.file.parents.get(index), (ast.Subscript, ast.Attribute)):
+                continue  # `loss.data[0][1]`, `loss.data[0].numpy()`: it has dimensions, or more must change
+            sure = _is_scalar(context, node.value)
+            if sure is None:
+                continue
+            start, _ = context.file.span(node.value)
+            _, value_end = context.file.span(node.value)
+            _, end = context.file.span(index)
+            message = say("a loss has no dimension, and torch refuses its index: write `.item()`")
+            grade = Grade.SAFE if sure else Grade.UNSAFE
+            yield self.finding(context, (start, end), message, grade, [Edit(value_end, end, ".item()")])
+
+
+def _is_scalar(context: PythonContext, value: ast.expr) -> bool | None:
+    """Return whether a tensor has evidently no dimension; None where nothing says so, False where its name does."""
+    values = [value]
+    if isinstance(value, ast.Name):
+        bound = [assigned_value(context.file, binding) for binding in context.names.reaching_bindings(value)]
+        values = [each for each in bound if each is not None]
+        if values and len(values) == len(bound) and all(_is_loss_call(context, each) for each in values):
+            return True
+    elif _is_loss_call(context, value):
+        return True
+    name = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
+    return False if _LOSS.search(name) else None
+
+
+def _is_loss_call(context: PythonContext, value: ast.expr) -> bool:
+    if not isinstance(value, ast.Call) or keyword_of(value, "reduction") or keyword_of(value, "reduce"):
+        return False
+    name = context.names.qualified(value.func) or ""
+    if _LOSS_FUNCTION.match(name):
+        return True
+    if isinstance(value.func, ast.Attribute) and value.func.attr in ("mean", "sum") and not name:
+        return not value.args and not value.keywords
+    if isinstance(value.func, ast.Name):  # criterion = nn.CrossEntropyLoss()
+        bound = [assigned_value(context.file, binding) for binding in context.names.bindings(value.func)]
+        made = [each for each in bound if isinstance(each, ast.Call)]
+        return bool(made) and len(made) == len(bound) and all(_is_loss_module(context, each) for each in made)
+    return False
+
+
+def _is_loss_module(context: PythonContext, made: ast.Call) -> bool:
+    while (
+        isinstance(made.func, ast.Attribute)
+        and made.func.attr in ("cuda", "to")
+        and isinstance(made.func.value, ast.Call)
+    ):
+        made = made.func.value
+    name = context.names.qualified(made.func) or ""
+    return _LOSS_MODULE.match(name) is not None and not keyword_of(made, "reduction") and not keyword_of(made, "reduce")

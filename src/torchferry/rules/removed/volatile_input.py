@@ -1,0 +1,42 @@
+"""A `Variable` made with `volatile=True`, which torch ignores since 0.4.
+
+It was to keep no graph. Without it every evaluation keeps one, and needs the card's memory for it. Put the evaluation
+below `with torch.no_grad():`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+
+
+class VolatileInput(Rule):
+    """Finds `Variable(x, volatile=True)`."""
+
+    CODE = "TCH107"
+    CHINESE = """以 `volatile=True` 创建的 `Variable`，自 torch 0.4 起被忽略。
+
+它的用意是不保留计算图。失效后每次评估都会保留计算图，并占用卡上内存。请把评估代码放在 `with torch.no_grad():` 之下。
+"""
+    WORDS = ("volatile",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each call."""
+        for keyword in context.file.keywords.get("volatile", ()):
+            call = context.file.parents.get(keyword)
+            if not isinstance(call, ast.Call) or not (isinstance(keyword.value, ast.Constant) and keyword.value.value):
+                continue
+            if (context.names.qualified(call.func) or "") not in (
+                "torch.autograd.Variable",
+                "torch.autograd.variable.Variable",
+            ):
+                continue
+            message = say(
+                "`volatile=True` has had no effect since torch 0.4: the graph is kept, and takes memory of the card; "
+                "evaluate below `with torch.no_grad():`"
+            )
+            yield self.finding(context, context.file.span(keyword), message, Grade.NOTE)

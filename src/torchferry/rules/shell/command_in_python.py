@@ -1,0 +1,100 @@
+"""A command line in Python: `os.system("CUDA_VISIBLE_DEVICES=0 python x.py")`, `subprocess.run([...])`.
+
+What a program gives to `os.system`, `os.popen`, `subprocess` or a shell of `asyncio` is read by the rules for scripts:
+variables of CUDA, `--device cuda`, launchers, packages that are installed. Texts that are put together are read as far
+as the file spells them: f-strings, `%`, `.format`, sums, lists, variables, and what the file gives to a function
+that starts its argument. Only what stands literally in the file is rewritten. Programs of CUDA are PRC101.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Finding, Location
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.config.attention_setting import AttentionSetting
+from torchferry.rules.config.compile_setting import CompileSetting
+from torchferry.rules.config.loader_setting import LoaderSetting
+from torchferry.rules.container.card_access import CardAccess
+from torchferry.rules.dependencies.cuda_build import CudaBuild
+from torchferry.rules.dependencies.install_command import InstallCommand
+from torchferry.rules.environment.shell_environment import ShellEnvironment
+from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
+from torchferry.rules.shell.device_option import DeviceOption
+from torchferry.rules.shell.embedded_python import EmbeddedPython
+from torchferry.rules.shell.framework_option import FrameworkOption
+from torchferry.rules.shell.launcher_option import LauncherOption
+from torchferry.source.kinds import Kind
+from torchferry.source.python_commands import started_commands
+from torchferry.source.text import SourceText
+
+_RULES: tuple[Rule, ...] = (
+    ShellEnvironment(),
+    DeviceOption(),
+    LauncherOption(),
+    CardAccess(),
+    EmbeddedPython(),
+    FrameworkOption(),
+    InstallCommand(),
+    CudaBuild(),
+    BitsandbytesSettings(),
+    CompileSetting(),
+    AttentionSetting(),
+    LoaderSetting(),
+)
+
+
+class CommandInPython(Rule):
+    """Finds command lines in Python that mean CUDA."""
+
+    CODE = "SHL105"
+    CHINESE = """Python 中的命令行：`os.system("CUDA_VISIBLE_DEVICES=0 python x.py")`、`subprocess.run([...])`。
+
+程序交给 `os.system`、`os.popen`、`subprocess` 或 `asyncio` 的 shell 的内容，按脚本的规则检查：CUDA 的环境变量、
+`--device cuda`、启动器、所安装的软件包。拼接而成的文本，凡写在该文件中的部分都会检查：f-string、`%`、`.format`、
+相加、列表、
+变量，以及该文件传给“启动其参数的函数”的内容。只改写文件中逐字写出的部分。CUDA 的程序由 PRC101 负责。
+"""
+    WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield what the rules for scripts find in the command lines."""
+        rules = [
+            rule for rule in _RULES if any(word in context.text for word in rule.words(context.target, context.options))
+        ]
+        view, found = started_commands(context.file, context.names) if rules else ("", [])
+        commands = [
+            command
+            for started in found
+            if reason_to_keep(context, started.call) is None
+            for command in started.commands
+        ]
+        if not commands:
+            return
+        shown = _View(context, view)
+        shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
+        for rule in rules:
+            for finding in rule.check(shown):
+                yield finding._replace(
+                    code=self.CODE,
+                    message=say("a command line in Python: {message}", message=finding.message),
+                    blocker=False,
+                )
+
+
+class _View(Context):
+    """The command lines of a Python file, with places as the file counts them."""
+
+    def __init__(self, context: PythonContext, view: str) -> None:
+        super().__init__(context.path, Kind.SHELL, SourceText(view), context.target, context.options)
+        self._whole = context
+
+    def location(self, start: int, end: int) -> Location:
+        """Return the location of a span of offsets in the Python file."""
+        return self._whole.location(start, end)
+
+    def snippet(self, start: int, end: int) -> str:
+        """Return the text of a span in the Python file, its first line at most."""
+        return self._whole.snippet(start, end)

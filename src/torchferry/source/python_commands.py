@@ -1,0 +1,286 @@
+"""Command lines that a Python program starts: what is given to `os.system`, `subprocess.run` and the like.
+
+A view shows them at the places where they stand in the file, with everything else blank, so that what is read and
+rewritten there is at its own offset. What the program puts in when it runs (a field of an f-string, `%s`, a variable
+between two texts) is a variable of the shell in the view: `$xxx`. A list of arguments is a command whose words are its
+items. Variables are followed to their values in the file, and a parameter to the arguments of the calls in the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.inner_commands import with_inner
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
+from torchferry.source.shell import Command, Word, parts
+
+STARTERS = {
+    "os": frozenset({"os.system", "os.popen"}),
+    "subprocess": frozenset(
+        f"subprocess.{name}"
+        for name in ("run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput")
+    ),
+    "asyncio": frozenset({"asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec"}),
+}
+"""Functions that start a program, by module: their first argument is a command line, or a list of its words."""
+
+_KEYWORDS = ("args", "cmd", "command")
+_LITERAL = re.compile(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
+_BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
+_PUT_IN = re.compile(r"%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdirf]")
+_LONGEST = 100_000
+"""Characters of one expression that are read."""
+
+_DEEPEST = 4
+"""Variables behind variables that are followed."""
+
+
+class Started(NamedTuple):
+    """A command line, or a list of words, that a program starts.
+
+    Attributes:
+        call: The call that starts it.
+        commands: Its commands, at the offsets of the file.
+    """
+
+    call: ast.Call
+    commands: tuple[Command, ...]
+
+
+class _Part(NamedTuple):
+    """A part of an expression: a text as the file spells it, or what is known only when the program runs."""
+
+    start: int
+    end: int
+    is_text: bool
+
+
+def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]]:
+    """Return the view of a file's command lines, and these with the calls that start them, in order of place."""
+    reader = _Reader(file, names)
+    shown: list[tuple[ast.Call, Command | tuple[int, int]]] = []
+    for module, functions in STARTERS.items():
+        for reference in names.references(module):
+            call = file.parents.get(reference.node)
+            if reference.name in functions and isinstance(call, ast.Call) and call.func is reference.node:
+                shown += ((call, line) for line in reader.lines(call))
+    view = "".join(reader.view)
+    found = []
+    for call, line in shown:
+        commands = [line] if isinstance(line, Command) else parts(view, *line)
+        found.append(Started(call, tuple(with_inner(view, commands))))
+    return view, found
+
+
+class _Reader:
+    """Reads the command lines of one file into a view of it."""
+
+    def __init__(self, file: PythonFile, names: Names) -> None:
+        self.file = file
+        self.names = names
+        self.view = [char if char in "\r\n" else " " for char in file.source.text]
+        self._read: set[ast.AST] = set()
+
+    def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
+        """Yield what a call starts, each once in the file: a command that was a list, or the span of a text."""
+        argument: ast.expr | None = call.args[0] if call.args else None
+        if argument is None:
+            argument = next((keyword.value for keyword in call.keywords if keyword.arg in _KEYWORDS), None)
+        if argument is None:
+            return
+        exec_words = last_name(call.func) == "create_subprocess_exec"
+        for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
+            if expression in self._read:
+                continue
+            self._read.add(expression)
+            if isinstance(expression, (ast.List, ast.Tuple)):
+                command = self._listed(expression)
+                if command is not None:
+                    yield command
+                continue
+            found = self._parts(expression)
+            if any(part.is_text for part in found):
+                yield self._shown(found)
+
+    # --- what a command is made of ---
+
+    def _values(self, expression: ast.expr, depth: int) -> Iterator[ast.expr]:
+        """Yield the texts and lists that an expression may stand for."""
+        expression = _without_calls(expression)
+        if not isinstance(expression, ast.Name):
+            yield expression
+            return
+        if depth >= _DEEPEST:
+            return
+        for binding in self.names.bindings(expression):
+            if isinstance(binding, ast.arg):
+                yield from self._arguments(binding, depth)
+                continue
+            statement = self.file.parents.get(binding)
+            value = assigned_value(self.file, binding)
+            if value is None and isinstance(statement, ast.AugAssign) and statement.target is binding:
+                value = statement.value
+            if value is not None:
+                yield from self._values(value, depth + 1)
+        if self.file.attributes.get("extend"):
+            yield from self._added(expression)
+
+    def _added(self, name: ast.Name) -> Iterator[ast.expr]:
+        """Yield the lists that `name.extend([...])` adds."""
+        scope = self.names.variable_scope(name.id, self.file.scope(name))
+        for use in self.names.uses(name.id, scope) if scope is not None else ():
+            method = self.file.parents.get(use)
+            if not isinstance(method, ast.Attribute) or method.attr != "extend":
+                continue
+            call = self.file.parents.get(method)
+            if isinstance(call, ast.Call) and call.func is method and call.args:
+                if isinstance(call.args[0], (ast.List, ast.Tuple)):
+                    yield call.args[0]
+
+    def _arguments(self, parameter: ast.arg, depth: int) -> Iterator[ast.expr]:
+        """Yield what the calls in the file give to a parameter of a function."""
+        arguments = self.file.parents.get(parameter)
+        function = self.file.parents.get(arguments) if isinstance(arguments, ast.arguments) else None
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or parameter not in arguments.args:  # type: ignore[union-attr]
+            return
+        index = arguments.args.index(parameter)  # type: ignore[union-attr]
+        scope = self.names.variable_scope(function.name, self.file.scope(function))
+        for use in self.names.uses(function.name, scope) if scope is not None else ():
+            call = self.file.parents.get(use)
+            if isinstance(call, ast.Call) and call.func is use and index < len(call.args):
+                if not any(isinstance(argument, ast.Starred) for argument in call.args[: index + 1]):
+                    yield from self._values(call.args[index], depth + 1)
+
+    def _listed(self, expression: ast.List | ast.Tuple) -> Command | None:
+        """Return the command whose words are the items of a list; None for an empty one."""
+        words = []
+        for item in expression.elts:
+            found = self._parts(item)
+            if not found:
+                return None
+            start, end = self._shown(found)
+            words.append(Word("".join(self.view[start:end]), start, end))
+        return Command((), tuple(words)) if words else None
+
+    # --- what an expression is made of ---
+
+    def _parts(self, expression: ast.expr) -> list[_Part]:
+        """Return the parts of an expression in order of place."""
+        expression = _without_calls(expression)
+        try:
+            start, end = self.file.span(expression)
+        except (ValueError, AttributeError):
+            return []
+        if end - start > _LONGEST:
+            return []
+        if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+            found = self._literals(start, self.file.source.text[start:end])
+            if found is not None and self._spell(found) == expression.value:
+                return found
+        elif isinstance(expression, ast.JoinedStr):
+            found = self._joined(expression, start, end)
+            if found is not None:
+                return found
+        elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
+            return self._parts(expression.left)
+        elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
+            return [*self._parts(expression.left), *self._parts(expression.right)]
+        return [_Part(start, end, False)]
+
+    def _spell(self, found: list[_Part]) -> str:
+        """Return what the texts of a literal say: a line that is continued by a backslash is one line to Python."""
+        text = self.file.source.text
+        return re.sub(r"\\\r?\n", "", "".join(text[part.start : part.end] for part in found)).replace("\r\n", "\n")
+
+    def _joined(self, joined: ast.JoinedStr, start: int, end: int) -> list[_Part] | None:
+        """Return the parts of an f-string; None where its fields could not be told apart."""
+        text = self.file.source.text
+        try:
+            fields = [self.file.span(value) for value in joined.values if isinstance(value, ast.FormattedValue)]
+        except ValueError:
+            return None
+        masked = list(text[start:end])
+        for first, last in fields:
+            masked[first - start : last - start] = "x" * (last - first)
+        found = self._literals(start, "".join(masked))
+        if found is None:
+            return None
+        cut: list[_Part] = []
+        waiting = sorted(fields)
+        for part in found:
+            at = part.start
+            while waiting and waiting[0][1] <= part.end:
+                first, last = waiting.pop(0)
+                cut += [_Part(at, first, True), _Part(first, last, False)]
+                at = last
+            cut.append(_Part(at, part.end, True))
+        return cut if not waiting else None
+
+    def _literals(self, offset: int, raw: str) -> list[_Part] | None:
+        """Return the texts between the quotes of literals that stand beside each other; None for one with escapes."""
+        found = []
+        at = 0
+        while at < len(raw):
+            opening = _LITERAL.match(raw, at)
+            if opening is None:
+                return None
+            closing = raw.find(opening["quote"], opening.end())
+            if closing < 0:
+                return None
+            inner = raw[opening.end() : closing]
+            if "\\" in inner.replace("\\\n", "").replace("\\\r\n", ""):
+                return None
+            found.append(_Part(offset + opening.end(), offset + closing, True))
+            at = closing + len(opening["quote"])
+            between = _BETWEEN.match(raw, at)
+            at = between.end() if between is not None else at
+        return found
+
+    # --- the view ---
+
+    def _shown(self, found: list[_Part]) -> tuple[int, int]:
+        """Show the parts of one text in the view; return where it begins and ends."""
+        text = self.file.source.text
+        for part in found:
+            if part.is_text:
+                self.view[part.start : part.end] = text[part.start : part.end]
+                for match in _PUT_IN.finditer(text, part.start, part.end):
+                    self._put_in(*match.span())
+            else:
+                self._put_in(part.start, part.end)
+        for left, right in pairwise(found):
+            if left.is_text and right.is_text:  # quotes and line ends between literals: nothing stands there
+                parted = text[left.end - 1 : left.end].isspace() or text[right.start : right.start + 1].isspace()
+                self.view[left.end : right.start] = (" " if parted else "x") * (right.start - left.end)
+            else:
+                self.view[left.end : right.start] = "x" * (right.start - left.end)
+                if not right.is_text and right.start > left.end:
+                    self._put_in(left.end, right.end)
+        return found[0].start, found[-1].end
+
+    def _put_in(self, start: int, end: int) -> None:
+        self.view[start:end] = ("$" + "x" * (end - start - 1))[: end - start]
+
+
+def _without_calls(expression: ast.expr) -> ast.expr:
+    """Return the text or list that is formatted, split, joined or spread over lines."""
+    while isinstance(expression, ast.Call):
+        function = expression.func
+        name = last_name(function)
+        if name == "split" and len(expression.args) == 1 and isinstance(function, ast.Attribute):
+            if isinstance(function.value, ast.Name) and function.value.id == "shlex":
+                expression = expression.args[0]
+                continue
+        if isinstance(function, ast.Attribute) and name in ("format", "split", "strip"):
+            expression = function.value
+        elif name in ("join", "list", "dedent") and len(expression.args) == 1:
+            expression = expression.args[0]
+        else:
+            break
+    return expression

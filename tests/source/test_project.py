@@ -1,0 +1,42 @@
+"""What a name of the project's own modules really is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchferry.source.project import Project
+
+
+def test_packages_that_import_everything_of_each_other_are_each_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = [f"m{number}" for number in range(12)]
+    everything = "".join(f"from pkg.{module} import *\n" for module in modules)
+    paths = ["pkg/__init__.py", *(f"pkg/{module}.py" for module in modules)]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(everything, encoding="utf-8")
+    project = Project(tmp_path, paths)
+    asked: list[str] = []
+    passed_on = Project._passed_on
+
+    def counted(self: Project, path: str) -> dict[str, list[str]]:
+        asked.append(path)
+        return passed_on(self, path)
+
+    monkeypatch.setattr(Project, "_passed_on", counted)
+    assert project.canonical("pkg.anything", "main.py") == "pkg.anything"
+    assert sorted(asked) == sorted(paths)
+
+
+def test_a_name_is_found_behind_modules_that_import_everything(tmp_path: Path) -> None:
+    files = {
+        "a.py": "from b import *\n",
+        "b.py": "from a import *\nfrom c import *\n",
+        "c.py": "from torch import cuda\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    assert Project(tmp_path, list(files)).canonical("a.cuda", "main.py") == "torch.cuda"
