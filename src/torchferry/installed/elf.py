@@ -183,7 +183,7 @@ class _Reader:
 
     def needed(self, entries: list[tuple[int, int]], strings: tuple[int, int]) -> tuple[str, ...]:
         offset, size = strings
-        found = []
+        found: list[str] = []
         for tag, value in entries:
             if tag == _DT_NEEDED and value < size and len(found) < _MOST_NEEDED:
                 found.append(_text(self.read(offset + value, min(_LONGEST_NAME, size - value)), 0))

@@ -6,11 +6,12 @@ ours, without its own start-up files.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchferry.core.errors import UsageError
@@ -37,6 +38,8 @@ _ASK = (
 """Runs in the interpreter that is asked, with -I and -S; Python 3.2 and later understand it."""
 
 _VERSIONED = re.compile(r"python3\.(\d+)t?\Z")
+_FINDER = re.compile(r"__editable___\w+_finder\.py")
+_MAPPING = re.compile(r"^MAPPING[^=\n]*= (\{[^\n]*\})", re.MULTILINE)
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -49,6 +52,7 @@ class Environment:
         folders: Folders that hold packages, in the order in which they are searched.
         version: Version of its Python, as `3.11`; empty where it is not known.
         platform: Its platform, as `linux-x86_64`; empty where nothing says it.
+        mapped: Where modules of editable installations lie, by their top-level name.
         remarks: What could not be followed, with its place.
     """
 
@@ -56,6 +60,7 @@ class Environment:
     folders: tuple[Path, ...]
     version: str = ""
     platform: str = ""
+    mapped: tuple[tuple[str, Path], ...] = ()
     remarks: tuple[Message, ...] = ()
 
 
@@ -134,7 +139,7 @@ def _of_virtual(named: Path, folder: Path) -> Environment:
         else:
             folders = [*folders, *shared[0]]
     found = _with_paths(named, folders, version)
-    return Environment(named, found.folders, version, found.platform, (*remarks, *found.remarks))
+    return replace(found, remarks=(*remarks, *found.remarks))
 
 
 def _layout(prefix: Path, version: str = "") -> tuple[list[Path], str] | None:
@@ -219,7 +224,7 @@ def _asked(named: Path, python: Path) -> Environment:
     folders, version, platform = answer
     places = [folder for folder in map(Path, folders) if folder.is_absolute() and folder.is_dir()]
     found = _with_paths(named, list(_distinct(places)), version)
-    return Environment(named, found.folders, version, platform, found.remarks)
+    return replace(found, platform=platform)
 
 
 def _answer(text: str) -> tuple[list[str], str, str] | None:
@@ -240,9 +245,12 @@ def _with_paths(named: Path, folders: Iterable[Path], version: str) -> Environme
     """Return an environment with the folders that its .pth files add, as editable installations do."""
     folders = list(folders)
     added: list[Path] = []
+    mapped: dict[str, Path] = {}
     remarks: list[Message] = []
     for folder in folders:
-        for name in sorted(entry for entry in os.listdir(folder) if entry.endswith(".pth")):
+        for name in sorted(os.listdir(folder)):
+            if not (name.endswith(".pth") or _FINDER.fullmatch(name)):
+                continue
             try:
                 text = read_text(folder / name, _LARGEST_SETTING, errors="replace")
             except OSError as error:
@@ -250,10 +258,39 @@ def _with_paths(named: Path, folders: Iterable[Path], version: str) -> Environme
                     say("{path} cannot be read: {error}", path=folder / name, error=error.strerror or str(error))
                 )
                 continue
-            for line in map(str.strip, text.splitlines()):
-                if not line or line.startswith(("#", "import ", "import\t")) or "\0" in line:
-                    continue
-                place = Path(os.path.normpath(folder / line))
-                if place.is_dir() and len(added) < _MOST_PATHS:
-                    added.append(place)
-    return Environment(named, tuple(_distinct([*folders, *added])), version, "", tuple(remarks))
+            if name.endswith(".pth"):
+                added += _added(folder, text)
+            else:
+                mapped |= _mapped(text)
+    return Environment(
+        named,
+        tuple(_distinct([*folders, *added[:_MOST_PATHS]])),
+        version,
+        mapped=tuple(sorted(mapped.items())[:_MOST_PATHS]),
+        remarks=tuple(remarks),
+    )
+
+
+def _added(folder: Path, text: str) -> Iterator[Path]:
+    """Yield the folders that a .pth file adds to the path; its lines of code are not run."""
+    for line in map(str.strip, text.splitlines()):
+        if line and not line.startswith(("#", "import ", "import\t")) and "\0" not in line:
+            place = Path(os.path.normpath(folder / line))
+            if place.is_dir():
+                yield place
+
+
+def _mapped(text: str) -> dict[str, Path]:
+    """Return what setuptools' finder of an editable installation says: packages and their folders."""
+    match = _MAPPING.search(text)
+    try:
+        table = ast.literal_eval(match[1]) if match is not None else {}
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return {}
+    if not isinstance(table, dict):
+        return {}
+    return {
+        module: Path(place)
+        for module, place in table.items()
+        if isinstance(module, str) and isinstance(place, str) and module.isidentifier() and os.path.isabs(place)
+    }
