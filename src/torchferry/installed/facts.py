@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import stat
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,6 +51,10 @@ _IMPORT = re.compile(
 )
 _IMPORTED = re.compile(rb"(?:^|,)\s*([\w.*]+)")
 _COMMENT = re.compile(rb"#[^\r\n]*")
+_BLOCK = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+"""How a statement of the module begins, or goes on behind what stands in brackets or quotes."""
+
+_DECORATES = re.compile(rb"^@[^\n]*(?:\n[ \t)#][^\n]*|\n)*\Z", re.MULTILINE)
 _QUOTES = (b'"""', b"'''")
 
 
@@ -85,15 +90,15 @@ class Facts:
 
 
 class Reader:
-    """Reads the files of one distribution."""
+    """Reads the files of one package, and the compiled ones of its distribution, which may lie beside it."""
 
-    def __init__(self, distribution: Distribution, words: tuple[str, ...]) -> None:
+    def __init__(self, distribution: Distribution, package: str, words: tuple[str, ...]) -> None:
         self.distribution = distribution
+        self.package = package.replace(".", "/")
         self.words = words
         self.facts = Facts()
-        self._literal = (b"cuda", b"nccl", b"triton", b"cpp_extension", b"accelerator", *map(str.encode, words))
-        self._speaks = _pattern(words)
-        self._speaking: list[tuple[str, bytes]] = []
+        self._speaks = _patterns(words)
+        self._speaking: list[tuple[str, bytes, list[int]]] = []
         self._below: dict[str, bool] = {}
         self._counts: Counter[Need] = Counter()
         self._bytes = 0
@@ -106,14 +111,15 @@ class Reader:
         for path in paths:
             self._file(path)
         if self.facts.torch:  # else its words of CUDA are about something else, or about what it imports
-            for path, data in self._speaking:
-                self._parse(path, data)
+            for path, data, offsets in self._speaking:
+                self._parse(path, data, offsets)
         self.facts.counts = dict(self._counts)
         return self.facts
 
     def _file(self, path: str) -> None:
         if path.endswith(".py"):
-            self._python(path)
+            if path.startswith(f"{self.package}/") or path == f"{self.package}.py":
+                self._python(path)
         elif _LIBRARY.search(path):
             self._library(path)
         elif path.endswith(_KERNEL_SOURCE):
@@ -133,18 +139,32 @@ class Reader:
         module = module_of(path)
         if b"torch" in data and module and _TORCH.search(data):
             self.facts.torch.append(module)
-        if any(word in data for word in self._literal) and not _ASIDE.search(path) and self._interests(data):
-            self._speaking.append((path, data))
+        if not _ASIDE.search(path) and (offsets := self._lines(data)):
+            self._speaking.append((path, data, offsets))
 
-    def _parse(self, path: str, data: bytes) -> None:
+    def _parse(self, path: str, data: bytes, offsets: list[int]) -> None:
         try:
-            file = PythonFile(path, decode_python(data))
-            for evidence in places(file, self.words):
+            for evidence in places(self._parsed(path, data, offsets), self.words):
                 self._keep(evidence)
         except (UndecodableError, UnparsableError) as error:
             self._unread(path, error.message)
         except RecursionError:
             self._unread(path, say("nested too deeply for Python's parser"))
+
+    def _parsed(self, path: str, data: bytes, offsets: list[int]) -> PythonFile:
+        """Parse a file, without the functions and classes that speak of nothing where it can be cut along them.
+
+        Raises:
+            UndecodableError: its bytes are no text.
+            UnparsableError: it is no Python that can be parsed.
+        """
+        short = without_silent(data, offsets)
+        if len(short) < len(data):
+            try:
+                return PythonFile(path, decode_python(short))
+            except (UndecodableError, UnparsableError):  # a text goes over the cut
+                pass
+        return PythonFile(path, decode_python(data))
 
     def data(self, path: str) -> bytes:
         """Return the content of a file of the distribution.
@@ -222,13 +242,17 @@ class Reader:
         if len(self.facts.unread) < _MOST_UNREAD:
             self.facts.unread.append((path, why))
 
-    def _interests(self, data: bytes) -> bool:
-        """Whether a line of code, which is no comment and no example in a text, speaks of what is looked for."""
-        for match in self._speaks.finditer(data):
-            line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].lstrip()
-            if not line.startswith((b"#", b">>>", b"... ")):
-                return True
-        return False
+    def _lines(self, data: bytes) -> list[int]:
+        """Return offsets at which a line of code, no comment and no example in a text, speaks of what is looked for."""
+        found = []
+        for literal, pattern in self._speaks:
+            if literal not in data:
+                continue
+            for match in pattern.finditer(data):
+                line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].lstrip()
+                if not line.startswith((b"#", b">>>", b"... ")):
+                    found.append(match.start())
+        return found
 
     # --- imports ---
 
@@ -284,12 +308,34 @@ def _named(match: re.Match[bytes], package: str, modules: dict[str, str]) -> Ite
             yield inner
 
 
-def _pattern(words: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Return a pattern for what makes a file worth parsing."""
-    named = b"|".join(re.escape(word.encode()) for word in words)
-    return re.compile(
-        rb"[\"']cuda[\"':]|\.cuda\b|\bimport[ \t]+cuda\b|is_cuda\b|[\"']nccl[\"']|triton|cpp_extension|"
-        rb"torch\.accelerator|(?<![A-Za-z])(?:" + named + rb")(?![A-Za-z])"
-    )
+def _patterns(words: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes]]]:
+    """Return what makes a file worth parsing: for each a part that is found fast, and the pattern."""
+    named = [
+        (word.encode(), re.compile(rb"(?<![A-Za-z])" + re.escape(word.encode()) + rb"(?![A-Za-z])")) for word in words
+    ]
+    return [
+        (b"cuda", re.compile(rb"cuda(?:(?<=[\"'.]cuda)|(?<=is_cuda)|(?<=import[ \t]cuda))(?=\W)")),
+        (b"nccl", re.compile(rb"nccl(?<=[\"']nccl)[\"']")),
+        (b"triton", re.compile(rb"triton\b")),
+        (b"cpp_extension", re.compile(rb"cpp_extension\b")),
+        (b"torch.accelerator", re.compile(rb"torch\.accelerator\b")),
+        *named,
+    ]
 
 
+def without_silent(data: bytes, offsets: list[int]) -> bytes:
+    """Return a file with empty lines in place of the functions and classes of its module that hold no offset.
+
+    A package's files are long, and most of them speak of CUDA in one function of many: what is not parsed costs nothing.
+    """
+    starts = [match.start() for match in _BLOCK.finditer(data)]
+    parts = [data[: starts[0]]] if starts else [data]
+    wanted = sorted(offsets)
+    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+        part = data[start:end]
+        index = bisect_left(wanted, start)
+        speaks = index < len(wanted) and wanted[index] < end
+        defines = part.startswith((b"def ", b"class ", b"async def "))
+        decorated = bool(parts) and _DECORATES.search(parts[-1]) is not None
+        parts.append(part if speaks or not defines or decorated else b"\n" * part.count(b"\n"))
+    return b"".join(parts)
