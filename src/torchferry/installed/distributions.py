@@ -27,6 +27,7 @@ _DEEPEST = 40
 """Folders below each other that are walked."""
 
 _FIELD = re.compile(rb"^(Name|Version):[ \t]*([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_ARCHIVES = (".egg", ".zip", ".whl", ".pyz")
 _SEPARATORS = re.compile(r"[-_.]+")
 _EXTENSION = re.compile(r"\.(?:cpython-\w+(?:-[\w-]+)?|abi3|cp\w+-\w+|pypy\w*(?:-[\w-]+)?)?\.?(?:so|pyd)\Z")
 _MODULE_NAME = re.compile(r"[^\W\d]\w*\Z")
@@ -179,6 +180,7 @@ class Index:
         self.environment = environment
         self.mapped = dict(environment.mapped)
         self.remarks: list[Message] = []
+        self._archives: dict[str, str] | None = None
         self._listings: dict[Path, frozenset[str]] = {}
         self._owners: dict[Path, dict[str, list[Distribution]]] = {}
         self._found: dict[tuple[Path, str], Distribution] = {}
@@ -193,6 +195,17 @@ class Index:
         if mapped is not None:
             folders = [mapped.parent]
         return self._below(folders, [], parts)
+
+    def archive(self, module: str) -> str | None:
+        """Return the archive on the path that a module may lie in, by its name, or None."""
+        if self._archives is None:
+            self._archives = {
+                _normalized(name.partition("-")[0]): name
+                for folder in self.environment.folders
+                for name in self._listing(folder)
+                if name.endswith(_ARCHIVES) and (folder / name).is_file()
+            }
+        return self._archives.get(_normalized(module.partition(".")[0]))
 
     def _below(self, folders: list[Path], before: list[str], rest: list[str]) -> Located | None:
         """Look for the first of `rest` in portions of a namespace, as Python does: the first that is a module wins."""
@@ -281,14 +294,21 @@ class Index:
 
     def _by_name(self, folder: Path, top: str) -> tuple[str, str, Message | None] | None:
         """Return name, version and problem of metadata without a list of files that fit a package's name."""
-        wanted = _SEPARATORS.sub("-", top).lower()
+        wanted = _normalized(top)
         for name in sorted(self._listing(folder)):
+            if name == "EGG-INFO" and folder.name.endswith(".egg"):
+                return _metadata(folder / name)
             if not name.endswith((".dist-info", ".egg-info")):
                 continue
             stem = name.rpartition(".")[0].partition("-")[0]
-            if _SEPARATORS.sub("-", stem).lower() == wanted:
+            if _normalized(stem) == wanted:
                 return _metadata(folder / name)
         return None
+
+
+def _normalized(name: str) -> str:
+    """Return the name of a distribution as all its spellings have it."""
+    return _SEPARATORS.sub("-", name).lower()
 
 
 _FIRST = re.compile(rb"^\"?([^/,\"\r\n]+)[/,]", re.MULTILINE)

@@ -99,6 +99,7 @@ class Reader:
         self.facts = Facts()
         self._speaks = _patterns(words)
         self._speaking: list[tuple[str, bytes, list[int]]] = []
+        self._paths = frozenset(distribution.files)
         self._below: dict[str, bool] = {}
         self._counts: Counter[Need] = Counter()
         self._bytes = 0
@@ -139,7 +140,7 @@ class Reader:
         module = module_of(path)
         if b"torch" in data and module and _TORCH.search(data):
             self.facts.torch.append(module)
-        if not _ASIDE.search(path) and (offsets := self._lines(data)):
+        if not _ASIDE.search(path) and not self._has_counterpart(path) and (offsets := self._lines(data)):
             self._speaking.append((path, data, offsets))
 
     def _parse(self, path: str, data: bytes, offsets: list[int]) -> None:
@@ -241,6 +242,10 @@ class Reader:
         self.facts.unread_count += 1
         if len(self.facts.unread) < _MOST_UNREAD:
             self.facts.unread.append((path, why))
+
+    def _has_counterpart(self, path: str) -> bool:
+        """Whether a file is CUDA's part of something that has one for the target: `cuda_accelerator.py`."""
+        return "cuda" in path and any(path.replace("cuda", word) in self._paths for word in self.words)
 
     def _lines(self, data: bytes) -> list[int]:
         """Return offsets at which a line of code, no comment and no example in a text, speaks of what is looked for."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import target_words
@@ -65,6 +66,7 @@ class Evidence:
         where: The function, class, parameter or setting, such as `Trainer.fit(device)`; empty for the module itself.
         what: What stands there, such as `.cuda()`, a library's name, a kernel's.
         parameter: What a caller passes to decide otherwise; empty where nothing is known to serve.
+        optional: Whether a kernel's own module copes with Triton being absent.
     """
 
     need: Need
@@ -73,6 +75,7 @@ class Evidence:
     where: str
     what: str
     parameter: str = ""
+    optional: bool = False
 
 
 class _Told(Enum):
@@ -189,7 +192,8 @@ class _Places:
             for decorator in function.decorator_list:
                 named = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if self.names.qualified(named) in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"):
-                    yield self.evidence(Need.TRITON, function, function.name)
+                    found = self.evidence(Need.TRITON, function, function.name)
+                    yield replace(found, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
                     break
         for reference in self.names.references("torch"):
             call = self.file.parents.get(reference.node)
@@ -198,6 +202,17 @@ class _Places:
             head, _, last = reference.name.rpartition(".")
             if head == "torch.utils.cpp_extension" and last in _BUILDERS and self.builds_cuda(call):
                 yield self.evidence(Need.SOURCE, call, f"cpp_extension.{last}")
+
+    @cached_property
+    def without_triton(self) -> bool:
+        """Whether the module can be imported where there is no Triton."""
+        imports = [
+            statement
+            for statement in self.file.imports
+            if any(alias.name.partition(".")[0] == "triton" for alias in statement.names)
+            or (isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "triton")
+        ]
+        return bool(imports) and all(guard_of(self.file, statement) is Guard.COPES for statement in imports)
 
     def builds_cuda(self, call: ast.Call) -> bool:
         return any(
