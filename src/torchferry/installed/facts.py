@@ -140,7 +140,7 @@ class Reader:
         module = module_of(path)
         if b"torch" in data and module and _TORCH.search(data):
             self.facts.torch.append(module)
-        if not _ASIDE.search(path) and not self._has_counterpart(path) and (offsets := self._lines(data)):
+        if module and not _ASIDE.search(path) and not self._has_counterpart(path) and (offsets := self._lines(data)):
             self._speaking.append((path, data, offsets))
 
     def _parse(self, path: str, data: bytes, offsets: list[int]) -> None:

@@ -34,6 +34,9 @@ _WEIGHT = 5
 _TORCH = frozenset({"torch", "functorch", "torchgen"})
 """Modules of torch itself, which the target's plugin serves."""
 
+_TRITON = "triton"
+"""The package that kernels in Triton are written in, and compiled with."""
+
 CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE, Need.CHOICE)
 """What a package does that picks CUDA by itself."""
 
@@ -115,6 +118,10 @@ class Inspected:
     def names_target(self) -> bool:
         """Whether its code names the target somewhere, whatever else it does."""
         return any(need is Need.TARGET for need, _ in self.counts)
+
+    def runs(self, evidence: Evidence) -> bool:
+        """Whether a place lies in a module that runs when the package is imported as the programs import it."""
+        return module_of(evidence.path) in self.run
 
     def count(self, *needs: Need) -> int:
         """Return how many places of these kinds it has."""
@@ -291,7 +298,7 @@ class _Inspection:
         if _count(facts, Need.COMPILED) or central:
             return State.KERNELS
         choosing = _count(facts, *CHOOSING)
-        if _count(facts, Need.TARGET) * _WEIGHT >= max(choosing, 1):
+        if self.imports_plugin(facts) or _count(facts, Need.TARGET) * _WEIGHT >= max(choosing, 1):
             return State.KNOWS
         if choosing:
             return State.CHOOSES
@@ -299,15 +306,23 @@ class _Inspection:
             return State.UNREAD
         return State.FOLLOWS if facts.torch else State.HOST
 
+    def imports_plugin(self, facts: Facts) -> bool:
+        """Whether the code names the target's plugin, which nobody does by the way."""
+        plugin = self.target.backend.PLUGIN
+        return any(item.need is Need.TARGET and plugin in item.what for item in facts.evidence)
+
     def is_about_kernels(self, opened: _Opened) -> bool:
         """Whether kernels run when the package is imported, or most of what it does with torch imports them."""
         facts = opened.reader.facts
-        if not _count(facts, Need.TRITON):
-            return bool(_count(facts, Need.SOURCE)) and not _count(facts, Need.TARGET)
+        if opened.located.package == _TRITON:
+            return True
+        sources = sum(item.need is Need.SOURCE and not item.line for item in facts.evidence)
+        if sources > _SHARE * (len(facts.torch) or facts.python) and not _count(facts, Need.TARGET):
+            return True
         package, modules = opened.located.package, opened.located.distribution.modules
         kernels = {module_of(item.path) for item in facts.evidence if item.need is Need.TRITON and not item.optional}
-        if kernels & opened.run:
-            return True
+        if not kernels or kernels & opened.run:
+            return bool(kernels)
         importers: dict[str, list[str]] = {}
         for module in facts.torch:
             for imported in opened.reader.imports(module):

@@ -17,7 +17,7 @@ from functools import cached_property
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import target_words
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names, assigned_value
+from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile
 
 
@@ -96,6 +96,9 @@ _HARMLESS = re.compile(
     r"get_rng_state_all|set_rng_state\w*|_lazy_call|OutOfMemoryError|CudaError|AcceleratorError|init_is_default)"
 )
 """Names of `torch.cuda` that do nothing, or answer no, where there is no CUDA."""
+
+_NAMED = re.compile(r"cuda|nvidia|nccl|(?<![a-z])gpus?(?![a-z])", re.IGNORECASE)
+"""Names of functions, classes and settings that say themselves that they are for CUDA."""
 
 _PLACES = frozenset({"to", "device", "autocast", "Generator", "set_default_device", "load", "_apply"})
 _GETTERS = frozenset({"get", "pop", "getattr", "setdefault", "getenv"})
@@ -276,7 +279,7 @@ class _Places:
             if parent.arg == "default":
                 option = self.option(call) if isinstance(call, ast.Call) else ""
                 return self.evidence(default, constant, shown, option, option)
-            if parent.arg and _DEVICE_WORDS.search(parent.arg):
+            if parent.arg and _DEVICE_WORDS.search(parent.arg) and not self.is_switched_off(call):
                 return self.placed(need, constant, f"{called}({parent.arg}={shown})")
             return None
         if isinstance(parent, ast.Call) and node in parent.args:
@@ -285,7 +288,7 @@ class _Places:
                 key = parent.args[-2]
                 option = str(key.value) if isinstance(key, ast.Constant) else self.shown(key)
                 return self.evidence(default, constant, shown, option, option)
-            if called in (_COLLECTIVE_CALLS if collective else _PLACES):
+            if called in (_COLLECTIVE_CALLS if collective else _PLACES) and not self.is_switched_off(parent):
                 return self.placed(need, constant, f"{called}({shown})")
             return None
         if isinstance(parent, ast.Call):  # torch.device("cuda") by itself
@@ -295,19 +298,26 @@ class _Places:
         if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             names = [last_name(target) or "" for target in targets]
-            if not any(map(_DEVICE_WORDS.search, names)):
+            if not any(map(_DEVICE_WORDS.search, names)) or any(map(_NAMED.search, names)):
                 return None
             holder = self.file.parents.get(parent)
             if isinstance(holder, ast.ClassDef):
                 return self.evidence(default, constant, shown, f"{self.qualified(parent)}.{names[0]}", names[0])
             return self.placed(need, constant, f"{names[0]} = {shown}")
-        if isinstance(parent, ast.Return) and not collective:
+        if isinstance(parent, ast.Return) and not collective and isinstance(self.file.parents.get(parent), DEFINITIONS):
             return self.placed(need, constant, f"return {shown}")
         return None
 
+    def is_switched_off(self, call: ast.AST | None) -> bool:
+        """Whether a call only switches CUDA's autocast off: `autocast("cuda", enabled=False)`."""
+        return isinstance(call, ast.Call) and any(
+            keyword.arg == "enabled" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            for keyword in call.keywords
+        )
+
     def placed(self, need: Need, node: ast.AST, what: str) -> Evidence:
         """Return a place that uses CUDA; at import where no function is around it."""
-        if need is Need.CALL and self.file.enclosing_function(node) is None:
+        if need is Need.CALL and self.file.enclosing_function(node) is None and not what.startswith("autocast"):
             # A name that is set when the module is imported is a choice; it fails only where it is used.
             return self.evidence(Need.DEFAULT if " = " in what else Need.IMPORT, node, what)
         return self.evidence(need, node, what)
@@ -395,7 +405,8 @@ class _Places:
         if isinstance(question, ast.Compare) and isinstance(question.ops[0], (ast.NotEq, ast.NotIn)):
             negated = not negated
         if isinstance(parent, ast.Assert):
-            return child is parent.test and not negated and not self.also_cpu(parent.test)
+            refused = child is parent.test and not negated and not self.also_cpu(parent.test)
+            return refused and self.told(parent) in (_Told.NOTHING, _Told.ASKED)
         if not isinstance(parent, ast.If) or child is not parent.test or self.also_cpu(parent.test):
             return False
         branch = parent.body if negated else parent.orelse
@@ -431,6 +442,8 @@ class _Places:
                     found = _first(found, self.test(value))
             elif isinstance(parent, ast.Try) and child in parent.body and guard_of(self.file, child) is Guard.COPES:
                 found = _first(found, _Told.ASIDE)
+            elif isinstance(parent, DEFINITIONS) and _NAMED.search(parent.name):
+                found = _Told.ASIDE  # who uses it asks for CUDA by name
             if isinstance(child, ast.stmt) and found is _Told.NOTHING:
                 found = _first(found, self.left_before(parent, child))
             if found in (_Told.CALLER, _Told.ASIDE):
