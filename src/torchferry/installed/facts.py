@@ -315,8 +315,9 @@ def _named(match: re.Match[bytes], package: str, modules: dict[str, str]) -> Ite
 
 def _patterns(words: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes]]]:
     """Return what makes a file worth parsing: for each a part that is found fast, and the pattern."""
-    named = [
-        (word.encode(), re.compile(rb"(?<![A-Za-z])" + re.escape(word.encode()) + rb"(?![A-Za-z])")) for word in words
+    spelled = sorted({spelling.encode() for word in words for spelling in (word, word.upper())})
+    named = [  # the word first, since that is what the search for a pattern is fast by: "input" holds one
+        (word, re.compile(re.escape(word) + rb"(?<![A-Za-z]" + re.escape(word) + rb")(?![A-Za-z])")) for word in spelled
     ]
     return [
         (b"cuda", re.compile(rb"cuda(?:(?<=[\"'.]cuda)|(?<=is_cuda)|(?<=import[ \t]cuda))(?=\W)")),

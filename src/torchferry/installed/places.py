@@ -169,6 +169,8 @@ class _Places:
             if reference.name.startswith("torch.accelerator."):
                 yield self.evidence(Need.TARGET, reference.node, "torch.accelerator")
                 break
+        if not self.words.search(self.file.source.text):
+            return
         named: list[tuple[int, ast.AST, str]] = []
         for statement in self.file.imports:
             module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
