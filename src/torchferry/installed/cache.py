@@ -161,7 +161,7 @@ def _row(value: Any, length: int) -> list[Any]:
 
 def _of(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"no {kind.__name__}")  # noqa: TRY004 - one error for all that is wrong with a document
+        raise ValueError(f"no {kind.__name__}")
     return value
 
 

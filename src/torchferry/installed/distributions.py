@@ -1,7 +1,8 @@
 """Which distribution of an environment a module belongs to, and which files it has.
 
-Everything here is read, nothing imported: metadata may be broken, lists of files may lie, and folders may hold links that
-lead elsewhere. A file belongs to an environment only if it lies below one of its folders without a link on the way.
+Everything here is read, nothing imported: metadata may be broken, lists of files may lie, and folders may hold links
+that lead elsewhere. A file belongs to an environment only if it lies below one of its folders without a link on the
+way.
 """
 
 from __future__ import annotations

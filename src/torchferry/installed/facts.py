@@ -332,7 +332,7 @@ def _patterns(words: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes]]]:
 def without_silent(data: bytes, offsets: list[int]) -> bytes:
     """Return a file with empty lines in place of the functions and classes of its module that hold no offset.
 
-    A package's files are long, and most of them speak of CUDA in one function of many: what is not parsed costs nothing.
+    A package's files are long, and most of them speak of CUDA in one function of many.
     """
     starts = [match.start() for match in _BLOCK.finditer(data)]
     parts = [data[: starts[0]]] if starts else [data]

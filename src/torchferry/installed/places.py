@@ -1,7 +1,7 @@
 """Where one Python file of a package chooses CUDA, asks for it, or needs a compiled kernel of its own.
 
-A project's own files are examined by the rules, which say what to write in their place. A package is not rewritten: what
-counts is whether it takes the device that it is given, and what a caller can do where it does not. So a place is
+A project's own files are examined by the rules, which say what to write in their place. A package is not rewritten:
+what counts is whether it takes the device that it is given, and what a caller can do where it does not. So a place is
 nothing here where the caller has decided, as below `if device.type == "cuda"`.
 """
 
@@ -175,9 +175,9 @@ class _Places:
         for statement in self.file.imports:
             module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
             for alias in statement.names:
-                for name in (module, alias.name):
-                    if self.words.search(name):
-                        named.append((statement.lineno, statement, name))
+                named += [
+                    (statement.lineno, statement, name) for name in (module, alias.name) if self.words.search(name)
+                ]
         for table in (self.file.names, self.file.attributes):
             for name, nodes in table.items():
                 if self.words.search(name):
@@ -428,9 +428,7 @@ class _Places:
                 name = (last_name(node) or "").lower()
                 if name in ("is_cpu", "is_xpu", "xpu", "mps", "is_npu") or self.words.search(name):
                     return True
-        return isinstance(test, ast.BoolOp) and any(
-            not _SPEAKS.search(self.shown(value)) for value in test.values
-        )
+        return isinstance(test, ast.BoolOp) and any(not _SPEAKS.search(self.shown(value)) for value in test.values)
 
     def told(self, node: ast.AST) -> _Told:
         """Return what decides whether a place is run, the nearest first."""
@@ -520,9 +518,7 @@ class _Places:
         return self._asked[name.id]
 
     def is_parameter(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and any(
-            isinstance(binding, ast.arg) for binding in self.names.bindings(node)
-        )
+        return isinstance(node, ast.Name) and any(isinstance(binding, ast.arg) for binding in self.names.bindings(node))
 
     def knows(self, node: ast.AST) -> bool:
         """Whether the function or statement around a choice names the target too, or asks torch for its accelerator."""

@@ -11,6 +11,7 @@ from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.installed.inspection import Inspected, State
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.rules.kept import Kept, Why
@@ -69,6 +70,7 @@ class Report:
         kept: Words of CUDA that no finding speaks of.
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
+        packages: The packages of an environment that the project reaches, where one was named.
         torchferry: The version that made the report.
     """
 
@@ -84,6 +86,7 @@ class Report:
     kept: tuple[Kept, ...] = ()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    packages: tuple[Inspected, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -179,6 +182,13 @@ class Report:
         if len(parts) == 2:
             return say("{first} and {second}", first=parts[0], second=parts[1])
         return parts[0] if parts else None
+
+    @property
+    def telling_packages(self) -> list[Inspected]:
+        """The packages of the environment that need a look: that choose CUDA, have kernels, or could not be read."""
+        order = (State.KERNELS, State.CHOOSES, State.UNREAD)
+        found = [package for package in self.packages if package.state in order]
+        return sorted(found, key=lambda package: (order.index(package.state), package.package))
 
     @property
     def by_grade(self) -> Counter[Grade]:
