@@ -319,7 +319,8 @@ class _Places:
 
     def placed(self, need: Need, node: ast.AST, what: str) -> Evidence:
         """Return a place that uses CUDA; at import where no function is around it."""
-        if need is Need.CALL and self.file.enclosing_function(node) is None and not what.startswith("autocast"):
+        decorates = isinstance(self.file.statement(node), DEFINITIONS)
+        if need is Need.CALL and self.file.enclosing_function(node) is None and not decorates:
             # A name that is set when the module is imported is a choice; it fails only where it is used.
             return self.evidence(Need.DEFAULT if " = " in what else Need.IMPORT, node, what)
         return self.evidence(need, node, what)
@@ -482,21 +483,29 @@ class _Places:
         return known
 
     def _test(self, test: ast.expr) -> _Told:
-        told = _Told.NOTHING
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+            return _Told.NOTHING  # whether something was given at all: what follows is the default
+        told, other = _Told.NOTHING, False
         for node in ast.walk(test):
             if isinstance(node, (ast.Name, ast.Attribute)):
                 name = last_name(node) or ""
                 if name == "__name__":
                     return _Told.ASIDE
-                if name in _ASKS and not self.other_card(node):
-                    return _Told.ASKED
+                if name in _ASKS:
+                    if not self.other_card(node):
+                        return _Told.ASKED
+                    other = True
                 if isinstance(node, ast.Name) and self.was_asked(node):
+                    return _Told.ASKED
+                if _NAMED.search(name) and name not in ("is_cuda", "cuda"):
+                    return _Told.ASKED  # a switch: CUDA or the CPU, whatever other card there is
+                if name == "cuda" and isinstance(node, ast.Name):
                     return _Told.ASKED
                 if _SPEAKS.search(name) or self.words.search(name):
                     told = _Told.CALLER
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _SPEAKS.search(node.value[:200]):
                 told = _Told.CALLER
-        return told
+        return _Told.NOTHING if other else told
 
     def other_card(self, node: ast.Name | ast.Attribute) -> bool:
         """Whether a question is about another kind of card: `torch.backends.mps.is_available`."""
