@@ -18,7 +18,12 @@ def site_of(folder: Path, version: str = "3.11") -> Path:
 
 
 def install(
-    site: Path, name: str, files: Mapping[str, str | bytes], version: str = "1.0", record: bool = True, metadata: str = ""
+    site: Path,
+    name: str,
+    files: Mapping[str, str | bytes],
+    version: str = "1.0",
+    record: bool = True,
+    metadata: str = "",
 ) -> None:
     """Lay the files of a distribution out, with its metadata and its list of files."""
     for path, content in files.items():
@@ -33,8 +38,14 @@ def install(
 
 
 def library(
-    needed: Sequence[str] = (), sections: Sequence[str] = (), symbols: Sequence[str] = (), *, machine: int = 62,
-    wide: bool = True, order: str = "<", stripped: bool = False,
+    needed: Sequence[str] = (),
+    sections: Sequence[str] = (),
+    symbols: Sequence[str] = (),
+    *,
+    machine: int = 62,
+    wide: bool = True,
+    order: str = "<",
+    stripped: bool = False,
 ) -> bytes:
     """Return a small ELF library: a dynamic table, its strings, and the sections that are named."""
     strings = b"\0"
@@ -77,7 +88,18 @@ def library(
     ident = b"\x7fELF" + bytes([2 if wide else 1, 1 if order == "<" else 2, 1]) + bytes(9)
     header = ident + struct.pack(
         order + ("HHIQQQIHHHHHH" if wide else "HHIIIIIHHHHHH"),
-        3, machine, 1, 0, head, 0 if stripped else sections_at, 0, head, program, count,
-        0 if stripped else (64 if wide else 40), 0 if stripped else len(rows), 0 if stripped else 3,
+        3,
+        machine,
+        1,
+        0,
+        head,
+        0 if stripped else sections_at,
+        0,
+        head,
+        program,
+        count,
+        0 if stripped else (64 if wide else 40),
+        0 if stripped else len(rows),
+        0 if stripped else 3,
     )
     return header + load + dyn + strings + dynamic + names + table_bytes

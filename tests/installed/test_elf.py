@@ -103,8 +103,12 @@ def test_a_library_that_a_compiler_made(tmp_path: Path) -> None:
     (tmp_path / "cudart.c").write_text("int cudaMalloc(void) { return 0; }\n")
     (tmp_path / "own.c").write_text("int cudaMalloc(void); int own(void) { return cudaMalloc(); }\n")
     runtime = tmp_path / "libcudart.so.12"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", runtime, "cudart.c"], cwd=tmp_path, check=True)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", "own.so", "own.c", runtime], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", runtime, "cudart.c"], cwd=tmp_path, check=True
+    )
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", "own.so", "own.c", runtime], cwd=tmp_path, check=True
+    )
     found = read((tmp_path / "own.so").read_bytes(), tmp_path)
     assert found.cuda_libraries == ("libcudart.so.12",)
     assert found.cuda_symbol == "cudaMalloc"

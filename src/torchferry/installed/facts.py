@@ -54,7 +54,6 @@ _COMMENT = re.compile(rb"#[^\r\n]*")
 _BLOCK = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 """How a statement of the module begins, or goes on behind what stands in brackets or quotes."""
 
-_DECORATES = re.compile(rb"^@[^\n]*(?:\n[ \t)#][^\n]*|\n)*\Z", re.MULTILINE)
 _QUOTES = (b'"""', b"'''")
 
 
@@ -335,13 +334,15 @@ def without_silent(data: bytes, offsets: list[int]) -> bytes:
     A package's files are long, and most of them speak of CUDA in one function of many.
     """
     starts = [match.start() for match in _BLOCK.finditer(data)]
-    parts = [data[: starts[0]]] if starts else [data]
+    if not starts:
+        return data
+    parts = [data[: starts[0]]]
     wanted = sorted(offsets)
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         part = data[start:end]
         index = bisect_left(wanted, start)
         speaks = index < len(wanted) and wanted[index] < end
         defines = part.startswith((b"def ", b"class ", b"async def "))
-        decorated = bool(parts) and _DECORATES.search(parts[-1]) is not None
+        decorated = parts[-1].startswith(b"@")
         parts.append(part if speaks or not defines or decorated else b"\n" * part.count(b"\n"))
     return b"".join(parts)
