@@ -149,7 +149,9 @@ def _reason(row: Any) -> tuple[str, Message]:
 
 def _import(row: Any) -> Import:
     module, line = _row(row, 2)
-    return Import(_text(module), _number(line))
+    if type(module) is str and type(line) is int and len(module) <= _LONGEST and 0 <= line < 1 << 53:
+        return Import(module, line)  # most of a document are these
+    raise ValueError("no import")
 
 
 def _row(value: Any, length: int) -> list[Any]:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.installed.distributions import Distribution, module_of
@@ -57,8 +58,7 @@ _BLOCK = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _QUOTES = (b'"""', b"'''")
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(NamedTuple):
     """An import that runs whenever its module does: what is imported, and on which line."""
 
     module: str
