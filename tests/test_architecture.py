@@ -109,15 +109,16 @@ MAY_IMPORT = {
     "backends": {"core"},
     "source": {"core", "backends"},
     "rules": {"core", "backends", "source"},
+    "installed": {"core", "backends", "source", "rules"},
     "migration": {"core", "backends", "source", "rules"},
-    "report": {"core", "backends", "source", "rules", "migration"},
+    "report": {"core", "backends", "source", "rules", "installed", "migration"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
     "doctor": {"core", "backends"},
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
     "cli": {
-        *("core", "backends", "source", "rules", "migration", "report"),
+        *("core", "backends", "source", "rules", "installed", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics"),
     },
 }

@@ -50,6 +50,7 @@ NEUTRAL = {
     "and {count} more, in the JSON report",
     "Left to do: {count}",
     "What would change: {count}",
+    "Packages of the environment: {count} reached, {told} to look at",
     "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
     "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses "
     "CUDA's streams and kernels (uses: {count}; lines: {lines})",

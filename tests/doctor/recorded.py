@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
+from torchferry.core.running import Ran
 from torchferry.doctor import registry
 from torchferry.doctor.engine import examine
 from torchferry.doctor.machine import Entry, Machine, Space, User
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result
-from torchferry.doctor.running import Ran
 
 KERNEL = "5.15.0-105-generic"
 

@@ -34,12 +34,12 @@ from tests.doctor.outputs import (
 from tests.doctor.recorded import KERNEL, PYTHON, Case, node, patient_of, results_of
 from torchferry.backends import registry
 from torchferry.backends.machine import facts
+from torchferry.core.running import Ran
 from torchferry.doctor.engine import examine
 from torchferry.doctor.machine import Space, User
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.registry import all_checks
 from torchferry.doctor.result import Result
-from torchferry.doctor.running import Ran
 
 ROOMY = Space(1 << 40, 1 << 39, True, True)
 SHM = Space(64 << 30, 60 << 30, True, True)

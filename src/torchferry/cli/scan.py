@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from torchferry.cli.settings import settings_lines, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.installed.inspection import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.judging import judge
@@ -26,6 +28,11 @@ from torchferry.rules.analysis import analyse
 @click.command("scan")
 @selection_options
 @output_options
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    help="Look into packages that the project reaches: of an interpreter, an environment or a site-packages folder.",
+)
 @click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
@@ -34,6 +41,7 @@ def command(
     output_file: Path | None,
     quiet: bool,
     verbose: bool,
+    python: Path | None,
     kept: bool,
     exit_zero: bool,
 ) -> None:
@@ -43,6 +51,11 @@ def command(
     from standard input. First comes the verdict, then counts, then what blocks, then every place with what to do there.
     """
     lang = choices.lang
+    environment = None
+    if python is not None:
+        from torchferry.installed.environment import environment_of
+
+        environment = environment_of(python)
     setting = settle(choices, rewrite=output_format == "html")
     for text in _interrupted(setting.root):
         tell(text.render(lang))
@@ -51,9 +64,15 @@ def command(
     setting = setting._replace(request=setting.request._replace(account=whole or kept or verbose))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
+    packages: tuple[Inspected, ...] = ()
+    if environment is not None:
+        from torchferry.cli.packages import reached  # imported late: most runs name no environment
+
+        packages = reached(environment, setting, analysis, lang)
     known = tuple(remarks(setting.root, setting.target, analysis))
     programs = judge(analysis, setting.target, setting.config.entry_points)
     report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
+    report = replace(report, packages=packages)
     if output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchferry.doctor import running
-from torchferry.doctor.running import Ran
+from torchferry.core import running
+from torchferry.core.running import Ran
 
 TOOL_TIMEOUT = 10.0
 """Seconds for a tool; a management tool that takes longer hangs on its driver."""

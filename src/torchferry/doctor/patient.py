@@ -18,8 +18,8 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual
+from torchferry.core.running import Ran
 from torchferry.doctor.machine import Machine
-from torchferry.doctor.running import Ran
 
 INSIDE = Path(__file__).with_name("inside")
 

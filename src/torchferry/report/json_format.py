@@ -7,12 +7,17 @@ import re
 from typing import Any
 
 from torchferry.core.finding import Finding
+from torchferry.installed.describing import package_message
+from torchferry.installed.inspection import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
 
 SCHEMA_VERSION = "2.0"
+
+_MOST_EVIDENCE = 50
+"""Places of one package in a report."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -52,6 +57,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
         "ignored": list(report.ignored),
+        "packages": [package_object(package, lang) for package in report.packages],
         "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
@@ -90,6 +96,36 @@ def _reason_object(obstacle: Obstacle, lang: str) -> dict[str, Any]:
         "chain": [str(step) for step in way.steps],
         "conditions": list(way.conditions),
         "options": list(way.options),
+    }
+
+
+def package_object(package: Inspected, lang: str) -> dict[str, Any]:
+    """Return what is known of one package as JSON holds it: the weightiest places, all of them counted."""
+    return {
+        "package": package.package,
+        "distribution": package.distribution,
+        "version": package.version,
+        "state": package.state.value,
+        "reason": package_message(package).render(lang),
+        "counts": {need.value: count for need, count in package.counts},
+        "evidence": [
+            {
+                "need": item.need.value,
+                "path": item.path,
+                "line": item.line,
+                "where": item.where,
+                "what": item.what,
+                "parameter": item.parameter,
+                "runs": package.runs(item),
+            }
+            for item in package.evidence[:_MOST_EVIDENCE]
+        ],
+        "chain": [str(step) for step in package.chain],
+        "import_fails": package.import_fails is not None or None,
+        "unread": [{"path": path, "reason": why.render(lang)} for path, why in package.unread],
+        "unread_count": package.unread_count,
+        "problem": package.problem.render(lang) if package.problem is not None else None,
+        "editable": package.editable,
     }
 
 

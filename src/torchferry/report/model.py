@@ -11,6 +11,7 @@ from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.installed.inspection import Inspected, State
 from torchferry.programs.judging import blocking
 from torchferry.programs.model import Judged
 from torchferry.programs.model import Verdict as ProgramVerdict
@@ -89,6 +90,7 @@ class Report:
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
+        packages: The packages of an environment that the project reaches, where one was named.
         torchferry: The version that made the report.
     """
 
@@ -105,6 +107,7 @@ class Report:
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     programs: tuple[Judged, ...] = ()
+    packages: tuple[Inspected, ...] = ()
     torchferry: str = __version__
 
     @property
@@ -256,6 +259,13 @@ class Report:
         if len(parts) == 2:
             return say("{first} and {second}", first=parts[0], second=parts[1])
         return parts[0] if parts else None
+
+    @property
+    def telling_packages(self) -> list[Inspected]:
+        """The packages of the environment that need a look: that choose CUDA, have kernels, or could not be read."""
+        order = (State.KERNELS, State.CHOOSES, State.UNREAD)
+        found = [package for package in self.packages if package.state in order]
+        return sorted(found, key=lambda package: (order.index(package.state), package.package))
 
     @property
     def by_grade(self) -> Counter[Grade]:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
@@ -55,6 +56,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         yield ""
         yield from _table(report, lang)
     yield from blocker_lines(report, lang, paint)
+    yield from package_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint)
     if report.kept:
         yield ""
@@ -94,6 +96,26 @@ def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
         yield f"  {printable(str(finding.location))} {finding.code} {printable(finding.message.render(lang))}"
     if len(report.blockers) > _MOST_BLOCKERS:
         yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
+
+
+def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield what packages of the environment need a look, behind an empty line; nothing where none was named."""
+    paint = paint or _plain
+    if not report.packages:
+        return
+    yield ""
+    told = report.telling_packages
+    title = say(
+        "Packages of the environment: {count} reached, {told} to look at", count=len(report.packages), told=len(told)
+    )
+    yield paint(title.render(lang), "path")
+    for package in told:
+        name = f"{package.package} {package.version}".rstrip()
+        state = state_message(package.state).render(lang)
+        yield printable(f"  {name}: {state}; {package_message(package).render(lang)}")
+        if package.chain:
+            way = " -> ".join(map(str, package.chain))
+            yield printable(f"    {say('reached by {chain}', chain=way).render(lang)}")
 
 
 def failure_lines(report: Report, lang: str) -> Iterator[str]:

@@ -1,0 +1,75 @@
+"""The packages of an environment that a project reaches, looked into with a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from torchferry.cli.options import Setting
+from torchferry.cli.output import tell
+from torchferry.core.messages import say
+from torchferry.installed.cache import Cache
+from torchferry.installed.environment import Environment
+from torchferry.installed.inspection import Inspected, inspect
+from torchferry.rules.analysis import Analysis
+from torchferry.source.kinds import Kind
+from torchferry.source.project import Project
+
+_PATIENCE = 0.5
+"""Seconds before a progress bar is shown."""
+
+_REFRESH = 0.1
+
+
+def reached(environment: Environment, setting: Setting, analysis: Analysis, lang: str) -> tuple[Inspected, ...]:
+    """Return what is known of the packages that the files of a project import, and those that these run."""
+    for remark in environment.remarks:
+        tell(remark.render(lang))
+    with _progress() as advance:
+        found = inspect(environment, imported(setting, analysis), setting.target, cache=Cache(), progress=advance)
+    return tuple(found.values())
+
+
+def imported(setting: Setting, analysis: Analysis) -> set[str]:
+    """Return the modules that the files of a project import and that are not its own."""
+    own = Project(setting.root, [entry.path for entry in setting.request.listing.entries if entry.kind is Kind.PYTHON])
+    return {
+        item.module
+        for examined in analysis.examined
+        if examined.outline is not None
+        for item in examined.outline.imports
+        if item.module and not item.module.startswith(".") and own.module_path(item.module, examined.path) is None
+    }
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int], None] | None]:
+    """Show which package is looked into, on a terminal and when it takes long enough to be read."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    begun, shown, done = monotonic(), 0.0, 0
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    task = bar.add_task(say("reading packages").render(), total=None)
+
+    def advance(package: str, waiting: int) -> None:
+        nonlocal shown, done
+        done += 1
+        if monotonic() - begun < _PATIENCE:
+            return
+        bar.start()
+        if monotonic() - shown > _REFRESH:
+            shown = monotonic()
+            bar.update(task, completed=done, total=done + waiting, description=package)
+            bar.refresh()
+
+    try:
+        yield advance
+    finally:
+        bar.stop()

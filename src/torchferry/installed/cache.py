@@ -1,0 +1,179 @@
+"""What was found in packages, kept in the user's cache: plain JSON, checked when it is read.
+
+A file is found by a hash of all that its content depends on: the distribution and its list of files, the target, and
+this room's own source. What is no such document, or is not this user's, is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torchferry import __version__
+from torchferry.backends.target import Target
+from torchferry.core import env
+from torchferry.core.files import read_regular
+from torchferry.core.messages import Message
+from torchferry.installed.distributions import Distribution
+from torchferry.installed.facts import Facts, Import
+from torchferry.installed.places import Evidence, Need
+
+_LARGEST = 1 << 25
+_LONGEST = 4096
+
+
+class Cache:
+    """A folder of results.
+
+    Args:
+        folder: Where it lies; None for `installed` in the user's cache.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or env.cache_folder() / "installed"
+
+    def load(self, distribution: Distribution, package: str, target: Target) -> Facts | None:
+        """Return what was found in a package before, or None."""
+        path = self._path(distribution, package, target)
+        try:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return None
+            return _facts(json.loads(read_regular(path, _LARGEST)))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def store(self, distribution: Distribution, package: str, target: Target, facts: Facts) -> None:
+        """Keep what was found; a folder that cannot be written is no error, since the next run only takes longer."""
+        path = self._path(distribution, package, target)
+        new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+        data = json.dumps(_document(facts), separators=(",", ":")).encode()
+        if len(data) > _LARGEST:
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(new, path)  # in one step: two runs at once each leave a whole file
+        except OSError:
+            with suppress(OSError):
+                os.unlink(new)
+
+    def _path(self, distribution: Distribution, package: str, target: Target) -> Path:
+        parts = (
+            __version__,
+            _own_source(),
+            distribution.name,
+            distribution.version,
+            distribution.digest,
+            package,
+            str(target),
+            *target.words,
+        )
+        name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        return self.folder / f"{name}.json"
+
+
+@lru_cache(maxsize=1)
+def _own_source() -> str:
+    """Return a hash of the modules that look into packages: what they say changes with them."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        with suppress(OSError):
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _document(facts: Facts) -> dict[str, Any]:
+    return {
+        "evidence": [
+            [item.need.value, item.path, item.line, item.where, item.what, item.parameter, item.optional]
+            for item in facts.evidence
+        ],
+        "counts": {need.value: count for need, count in facts.counts.items()},
+        "python": facts.python,
+        "torch": facts.torch,
+        "unread": [[path, why.template, [list(value) for value in why.values]] for path, why in facts.unread],
+        "unread_count": facts.unread_count,
+        "imports": {module: [[item.module, item.line] for item in found] for module, found in facts.imports.items()},
+    }
+
+
+def _facts(document: Any) -> Facts:
+    """Return what a document says.
+
+    Raises:
+        ValueError: it is not one that `_document` makes.
+    """
+    table = _of(document, dict)
+    return Facts(
+        [_evidence(row) for row in _of(table.get("evidence"), list)],
+        {Need(key): _number(count) for key, count in _of(table.get("counts"), dict).items()},
+        _number(table.get("python")),
+        [_text(module) for module in _of(table.get("torch"), list)],
+        [_reason(row) for row in _of(table.get("unread"), list)],
+        _number(table.get("unread_count")),
+        {
+            _text(module): [_import(row) for row in _of(found, list)]
+            for module, found in _of(table.get("imports"), dict).items()
+        },
+    )
+
+
+def _evidence(row: Any) -> Evidence:
+    need, path, line, where, what, parameter, optional = _row(row, 7)
+    if not isinstance(optional, bool):
+        raise ValueError("no truth")
+    return Evidence(
+        Need(_text(need)), _text(path), _number(line), _text(where), _text(what), _text(parameter), optional
+    )
+
+
+def _reason(row: Any) -> tuple[str, Message]:
+    path, template, values = _row(row, 3)
+    pairs = [_row(value, 2) for value in _of(values, list)]
+    message = Message(_text(template), tuple((_text(name), _text(value)) for name, value in pairs))
+    try:
+        message.render("en")
+    except (KeyError, IndexError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+    return _text(path), message
+
+
+def _import(row: Any) -> Import:
+    module, line = _row(row, 2)
+    if type(module) is str and type(line) is int and len(module) <= _LONGEST and 0 <= line < 1 << 53:
+        return Import(module, line)  # most of a document are these
+    raise ValueError("no import")
+
+
+def _row(value: Any, length: int) -> list[Any]:
+    row: list[Any] = _of(value, list)
+    if len(row) != length:
+        raise ValueError("a row of another length")
+    return row
+
+
+def _of(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"no {kind.__name__}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise ValueError("no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError("no number")
+    return value

@@ -1,0 +1,69 @@
+"""What was found in a package, as sentences."""
+
+from __future__ import annotations
+
+from torchferry.core.messages import Message, say
+from torchferry.installed.inspection import Inspected, State
+from torchferry.installed.places import Evidence, Need
+
+
+def state_message(state: State) -> Message:
+    """Return a state in a few words."""
+    match state:
+        case State.HOST:
+            return say("needs no card")
+        case State.FOLLOWS:
+            return say("takes the device that it is given")
+        case State.CHOOSES:
+            return say("chooses CUDA by itself")
+        case State.KERNELS:
+            return say("has CUDA kernels")
+        case State.KNOWS:
+            return say("knows the target")
+        case State.UNREAD:
+            return say("could not be read")
+
+
+def evidence_message(evidence: Evidence) -> Message:
+    """Return what stands at a place and what it means, the place first."""
+    place = f"{evidence.path}:{evidence.line}" if evidence.line else evidence.path
+    what, where = evidence.what, evidence.where
+    match evidence.need:
+        case Need.COMPILED:
+            return say("{place} is compiled for CUDA ({what})", place=place, what=what)
+        case Need.SOURCE:
+            return say("{place} is CUDA code that is compiled when it is used ({what})", place=place, what=what)
+        case Need.TRITON:
+            return say("{place}: `{what}` is a kernel in Triton", place=place, what=what)
+        case Need.IMPORT:
+            return say("{place}: {what} runs when the module is imported", place=place, what=what)
+        case Need.DEFAULT if evidence.parameter:
+            return say(
+                "{place}: {what} is the default; give `{parameter}`", place=place, what=what, parameter=where or "?"
+            )
+        case Need.DEFAULT:
+            return say("{place}: {what} is the default", place=place, what=what)
+        case Need.CALL:
+            return say("{place}: `{where}` uses {what} whatever it is given", place=place, where=where, what=what)
+        case Need.QUESTION:
+            return say("{place}: `{where}` refuses what is not on CUDA ({what})", place=place, where=where, what=what)
+        case Need.COLLECTIVE:
+            return say("{place}: the collective backend is {what} by name", place=place, what=what)
+        case Need.CHOICE:
+            return say("{place}: CUDA where it is available, else the CPU, and no other card", place=place)
+        case Need.TARGET:
+            return say("{place} names the target ({what})", place=place, what=what)
+
+
+def package_message(inspected: Inspected) -> Message:
+    """Return the first reason for a package's state."""
+    if inspected.state is State.UNREAD or (inspected.problem is not None and not inspected.evidence):
+        if inspected.problem is not None:
+            return inspected.problem
+        path, why = next(iter(inspected.unread), ("", say("its files could not be read")))
+        return say("{path}: {reason}", path=path, reason=why)
+    if inspected.import_fails is not None:
+        return say("its import fails where there is no CUDA: {reason}", reason=evidence_message(inspected.import_fails))
+    if not inspected.evidence:
+        return state_message(inspected.state)
+    return evidence_message(inspected.evidence[0])

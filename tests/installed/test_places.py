@@ -1,0 +1,104 @@
+"""What one file of a package does about its device."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchferry.installed.places import Need, places
+from torchferry.source.python import PythonFile
+from torchferry.source.text import SourceText
+
+WORDS = ("npu", "torch_npu")
+
+
+def found(text: str) -> list[tuple[Need, str, str]]:
+    file = PythonFile("pkg/mod.py", SourceText("import torch\n" + text))
+    return sorted((item.need, item.what, item.parameter) for item in places(file, WORDS))
+
+
+NOTHING = {
+    "the device that is given": "def f(x, device):\n    return x.to(device)\n",
+    "a question of the tensor": "def f(x, y):\n    if x.is_cuda:\n        y = y.cuda()\n    return y\n",
+    "a question of the device": "def f(x, d):\n    if d.type == 'cuda':\n        x = x.to('cuda')\n    return x\n",
+    "harmless names": "def f():\n    torch.cuda.empty_cache()\n    torch.cuda.manual_seed(0)\n",
+    "guarded calls": "def f():\n    if torch.cuda.is_available():\n        torch.cuda.synchronize()\n",
+    "left before": "def f(x):\n    if not x.is_cuda:\n        return x\n    torch.cuda.synchronize()\n",
+    "its own method": "class M:\n    def cuda(self):\n        self.x = self.x.cuda()\n",
+    "named for CUDA": "class CUDAThing:\n    def go(self, x):\n        return x.cuda()\n",
+    "the program part": "if __name__ == '__main__':\n    x = torch.ones(1).cuda()\n",
+    "switched off": "def f():\n    with torch.autocast('cuda', enabled=False):\n        pass\n",
+    "a text": "def f():\n    '''cuda'''\n    print('cuda')\n",
+    "a branch beside the target's": (
+        "def f():\n    if torch.npu.is_available():\n        return 'npu'\n"
+        "    device = 'cuda' if torch.cuda.is_available() else 'cpu'\n    return device\n"
+    ),
+    "kernel with a plain path": "def f(x):\n    if x.is_cuda:\n        return fast(x)\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("text", NOTHING.values(), ids=NOTHING)
+def test_what_follows_the_device_is_nothing(text: str) -> None:
+    assert [row for row in found(text) if row[0] is not Need.TARGET] == []
+
+
+SOMETHING: dict[str, tuple[str, tuple[Need, str, str]]] = {
+    "default": ("def f(device='cuda'):\n    pass\n", (Need.DEFAULT, '"cuda"', "device")),
+    "default of a keyword": ("def f(*, device='cuda:0'):\n    pass\n", (Need.DEFAULT, '"cuda:0"', "device")),
+    "default of a device": ("def f(device=torch.device('cuda')):\n    pass\n", (Need.DEFAULT, '"cuda"', "device")),
+    "field": ("class C:\n    device: str = 'cuda'\n", (Need.DEFAULT, '"cuda"', "device")),
+    "or": ("def f(device=None):\n    return g(device or 'cuda')\n", (Need.DEFAULT, '"cuda"', "device")),
+    "option": ("def f(p):\n    p.add_argument('--device', default='cuda')\n", (Need.DEFAULT, '"cuda"', "--device")),
+    "method": ("def f(x):\n    return x.cuda()\n", (Need.CALL, ".cuda()", "")),
+    "to": ("def f(x):\n    return x.to('cuda')\n", (Need.CALL, 'to("cuda")', "")),
+    "rank": ("def f(x, r):\n    return x.to(f'cuda:{r}')\n", (Need.CALL, 'to("cuda:")', "")),
+    "keyword": ("def f():\n    return torch.ones(1, device='cuda')\n", (Need.CALL, 'ones(device="cuda")', "")),
+    "namespace": ("def f():\n    torch.cuda.synchronize()\n", (Need.CALL, "torch.cuda.synchronize", "")),
+    "import": ("p = torch.cuda.get_device_properties(0)\n", (Need.IMPORT, "torch.cuda.get_device_properties", "")),
+    "assert": ("def f(x):\n    assert x.is_cuda\n", (Need.QUESTION, ".is_cuda", "")),
+    "raise": ("def f(x):\n    if not x.is_cuda:\n        raise ValueError\n", (Need.QUESTION, ".is_cuda", "")),
+    "else raise": (
+        "def f(x):\n    if x.is_cuda:\n        return k(x)\n    else:\n        raise ValueError\n",
+        (Need.QUESTION, ".is_cuda", ""),
+    ),
+    "nccl": ("def f(d):\n    d.init_process_group('nccl')\n", (Need.COLLECTIVE, 'init_process_group("nccl")', "")),
+    "choice": (
+        "def f(device=None):\n    if device is None:\n"
+        "        device = 'cuda' if torch.cuda.is_available() else 'cpu'\n    return device\n",
+        (Need.CHOICE, '"cuda"', "device"),
+    ),
+    "choice beside another card": (
+        "d: str = 'mps' if torch.backends.mps.is_available() else 'cuda' if torch.cuda.is_available() else 'cpu'\n",
+        (Need.CHOICE, '"cuda"', ""),
+    ),
+    "switch": (
+        "def f(x, use_gpu):\n    if use_gpu:\n        x = x.cuda()\n    return x\n",
+        (Need.CHOICE, ".cuda()", ""),
+    ),
+    "kernel": ("import triton\n@triton.jit\ndef k(x):\n    pass\n", (Need.TRITON, "k", "")),
+    "kernel below autotune": (
+        "from triton import jit, autotune\n@autotune([], key=[])\n@jit\ndef k(x):\n    pass\n",
+        (Need.TRITON, "k", ""),
+    ),
+    "built when used": (
+        "from torch.utils.cpp_extension import load\ndef f():\n    return load('n', ['a.cu'])\n",
+        (Need.SOURCE, "cpp_extension.load", ""),
+    ),
+    "plugin": ("try:\n    import torch_npu\nexcept ImportError:\n    pass\n", (Need.TARGET, "torch_npu", "")),
+    "accelerator": ("d = torch.accelerator.current_accelerator()\n", (Need.TARGET, "torch.accelerator", "")),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SOMETHING.values(), ids=SOMETHING)
+def test_what_chooses_is_told_with_what_a_caller_can_do(text: str, expected: tuple[Need, str, str]) -> None:
+    assert expected in found(text)
+
+
+def test_kernels_of_a_module_that_copes_without_triton_are_optional() -> None:
+    text = "try:\n    import triton\nexcept ImportError:\n    pass\nif a:\n    @triton.jit\n    def k(x): pass\n"
+    file = PythonFile("pkg/mod.py", SourceText(text))
+    assert [item.optional for item in places(file, WORDS) if item.need is Need.TRITON] == [True]
+
+
+def test_a_function_of_thousands_of_conditions_is_read_in_one_go() -> None:
+    body = "".join(f"    if x.is_cuda:\n        y{number} = x.cuda()\n" for number in range(3000))
+    assert found(f"def f(x):\n{body}") == []
