@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from torchferry.cli.options import Setting
 from torchferry.cli.output import tell
+from torchferry.cli.settings import Setting
 from torchferry.core.messages import say
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
