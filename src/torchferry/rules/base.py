@@ -11,7 +11,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.keeping import CUDA_ONLY_MODULES, target_words
+from torchferry.rules.keeping import CUDA_ONLY_MODULES, names_target
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -100,7 +100,7 @@ class PythonContext(Context):
     @cached_property
     def mentions_target(self) -> bool:
         """Whether the file speaks of the target anywhere."""
-        return target_words(*self.target.words).search(self.text) is not None
+        return names_target(self.target, self.text)
 
     @cached_property
     def patches_cuda(self) -> bool:

@@ -9,11 +9,11 @@ that consists of kernels.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchferry.backends import cuda
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DEPTH = 3
 """How many of the project's own functions are looked into on the way to a kernel."""
 
-_COMPILED_NAME = re.compile(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
+_COMPILED_NAME = lazy_regex(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
 _LOADERS = frozenset({"load", "load_inline", "load_ext", "get_plugin", "load_extension", "compile_extension"})
 
 
@@ -134,9 +134,9 @@ class _Reach:
         inside = module.startswith(".") or self.project.module_path(top, self.file.path) is not None
         return (
             inside
+            and _COMPILED_NAME.search(name) is not None  # ahead of what may have to parse another file
             and self.project.module_path(whole, self.file.path) is None
             and (isinstance(statement, ast.Import) or not self._defined(module, alias.name))
-            and _COMPILED_NAME.search(name) is not None
         )
 
     def _defined(self, module: str, name: str) -> bool:

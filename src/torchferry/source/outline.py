@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_IMPORT = re.compile(
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.lines import line_matches
+
+_IMPORT = lazy_regex(
     rb"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
     rb"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )
-_NAME = re.compile(rb"(?:^|,)\s*([\w.*]+)")
-_COMMENT = re.compile(rb"#[^\r\n]*")
+_NAME = lazy_regex(rb"(?:^|,)\s*([\w.*]+)")
+_COMMENT = lazy_regex(rb"#[^\r\n]*")
 
 
 class Import(NamedTuple):
@@ -46,14 +49,15 @@ class Outline(NamedTuple):
 def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""
     imports = []
-    if b"import" in data:
-        for match in _IMPORT.finditer(data):
-            module = match["module"]
-            if module is not None:
-                names = match["many"] if match["many"] is not None else match["names"]
-                imports.append(Import(_text(module), tuple(map(_text, _NAME.findall(_COMMENT.sub(b"", names))))))
-            else:
-                imports += [Import(_text(name), ()) for name in _NAME.findall(match["modules"])]
+    for match in line_matches(_IMPORT, b"import", data):
+        module = match["module"]
+        if module is not None:
+            names = match["many"] if match["many"] is not None else match["names"]
+            if b"#" in names:
+                names = _COMMENT.sub(b"", names)
+            imports.append(Import(_text(module), tuple(map(_text, _NAME.findall(names)))))
+        else:
+            imports += [Import(_text(name), ()) for name in _NAME.findall(match["modules"])]
     return Outline(path, tuple(imports), b"__main__" in data and b"__name__" in data)
 
 

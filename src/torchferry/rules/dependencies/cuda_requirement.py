@@ -9,11 +9,11 @@ along with torch; `CMP102` speaks of kernels that the project itself writes in T
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
@@ -25,7 +25,7 @@ from torchferry.source.requirements import Requirement
 _BUILD = frozenset({"pytorch-cuda", "cudatoolkit", "cudnn"})
 """Distributions of conda that only a CUDA build of torch needs."""
 
-_INSTALLABLE = re.compile(r"[a-z0-9][a-z0-9_-]*\Z")
+_INSTALLABLE = lazy_regex(r"[a-z0-9][a-z0-9_-]*\Z")
 
 
 class CudaRequirement(Rule):
