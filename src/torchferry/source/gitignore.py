@@ -15,7 +15,7 @@ from torchferry.core.lazy_regex import lazy_regex
 class Patterns(NamedTuple):
     """Lines of a `.gitignore` file that follow each other and do the same.
 
-    """Lines of a `.gitignore` file that follow each other and do the same.
+    Most patterns are a plain name, or `*` and an ending: all of these are asked at once, the others one by one.
 
     Attributes:
         base: The folder of the file; empty for the root.
