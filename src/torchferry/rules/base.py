@@ -12,6 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
 from torchferry.rules.keeping import CUDA_ONLY_MODULES, names_target
+from torchferry.rules.kernel_guards import Reach
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -147,6 +148,11 @@ class PythonContext(Context):
                         return body
             child, parent = parent, self.file.parents.get(parent)
         return []
+
+    @cached_property
+    def kernel_reach(self) -> Reach:
+        """Tells what code reaches a compiled extension."""
+        return Reach(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:

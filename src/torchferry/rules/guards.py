@@ -55,6 +55,7 @@ class _Guards:
         self.found = found
         self.staying: dict[str, Message] = {}
         self._parents: dict[str, str] = {}  # group -> a group that it was united with
+        self._united: dict[str, str] = {}  # the same, followed to the end
         self._needs: dict[str, set[str]] = {}  # group -> groups of conditions that it was made from
         self._needs_of: dict[str, list[str]] = {}  # the same, by what a group is united with
         self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost first
@@ -155,11 +156,14 @@ class _Guards:
             current = self.file.parents.get(current)
         return found
 
-    def _mark(self, nodes: Iterable[ast.AST], group: str) -> None:
+    def _mark(self, nodes: Sequence[ast.AST], group: str) -> None:
+        if not nodes:
+            return
+        self._guarded.setdefault(group, []).extend(nodes)
+        roots, marked = self._roots, self._marked
         for node in nodes:
-            self._roots.setdefault(node, []).insert(0, group)
-            self._guarded.setdefault(group, []).append(node)
-            self._marked.setdefault(node, []).insert(0, group)
+            roots[node] = [group, *roots[node]] if node in roots else [group]
+            marked[node] = [group, *marked[node]] if node in marked else [group]
 
     def _unite(self, one: str, other: str) -> None:
         one, other = self._group(one), self._group(other)
@@ -176,7 +180,7 @@ class _Guards:
     def _stay(self, asking: set[int]) -> None:
         """Find the groups of which a part stays on purpose."""
         branches = self.context.cuda_only_branches
-        for group, nodes in self._guarded.items():
+        for group, nodes in self._guarded.items() if branches else ():
             for node in nodes:
                 if node in branches:
                     reason = say("this branch runs on `{module}`, which drives CUDA cards only", module=branches[node])
@@ -276,7 +280,7 @@ class _Guards:
 
     def _chooses_device(self, condition: Condition, inside: dict[ast.AST, list[ast.AST]]) -> bool:
         guarded = followers(self.file, condition.top, condition.positive)
-        places = [place for node in guarded for place in inside.get(node, ())]
+        places = [place for node in guarded if node in inside for place in inside[node]]
         return bool(places) and all(isinstance(place, (ast.Constant, ast.JoinedStr)) for place in places)
 
     def _around(self, node: ast.AST) -> Iterable[ast.AST]:
@@ -305,13 +309,13 @@ class _Guards:
                 place.setdefault((scope, identifier), []).append(node)
         for variable, uses in loads.items():
             chains = [
-                [self._group(name) for name in self._guards_of(store)]
+                self._groups(self._guards_of(store))
                 for store in stores.get(variable, ())
                 if not self._is_default(store)
             ]
             common = [group for group in chains[0] if all(group in chain for chain in chains)] if chains else []
             for use in uses:
-                around = {self._group(name): None for name in self._guards_of(use)}
+                around = dict.fromkeys(self._groups(self._guards_of(use)))
                 if common and self._group(common[0]) not in around:
                     self._unite(common[0], next(iter(around)))
 
@@ -369,14 +373,21 @@ class _Guards:
 
     def _chain(self, node: ast.AST, owner: ast.AST | None = None) -> list[str]:
         """Return the groups that a place belongs to, innermost first: those of conditions within `owner`, if given."""
-        chain: list[str] = []
+        names: list[str] = []
         current: ast.AST | None = node
         while current is not None and not (current is owner and isinstance(current, ast.stmt)):
-            chain += (group for group in map(self._group, self._roots.get(current, ())) if group not in chain)
+            names += self._roots.get(current, ())
             if current is owner:
                 break
             current = self.file.parents.get(current)
-        return chain
+        return list(dict.fromkeys(self._groups(names)))
+
+    def _groups(self, names: Iterable[str]) -> list[str]:
+        """Return what `_group` does for each name: all are followed once, and again when groups were united since."""
+        if len(self._united) != len(self._parents):
+            self._united = {name: self._group(name) for name in self._parents}
+        united = self._united
+        return [united[name] if name in united else name for name in names]
 
     def _grouped(self, index: int, finding: Finding) -> Finding:
         node = self.nodes.get(index)
@@ -390,9 +401,12 @@ class _Guards:
             chain = chain[1:]  # its test asks for nothing of CUDA's: the condition around it decides
         needs = [*finding.needs, *(chain[1:] if binds else chain)]
         for group in chain:
-            needs += map(self._group, self._needs_of.get(group, ()))
+            if group in self._needs_of:
+                needs += self._groups(self._needs_of[group])
         first = chain[0] if binds else finding.group
-        return finding._replace(group=first, needs=tuple(dict.fromkeys(need for need in needs if need != first)))
+        others = dict.fromkeys(needs)
+        others.pop(first, None)
+        return finding._replace(group=first, needs=tuple(others))
 
 
 _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.current_device"})
@@ -428,11 +442,11 @@ def _name(kind: str, node: ast.AST) -> str:
 def _with_imports(findings: list[Finding]) -> list[Finding]:
     """Let an import need the groups of what it binds: a use that stays would otherwise mean something else."""
     wanted: dict[str, set[str]] = {}
+    imports = {finding.group for finding in findings if finding.group.startswith(("alias:", "Import"))}
     for finding in findings:
         if finding.group.startswith(("guard:", "conditional:")):
-            for need in finding.needs:
+            for need in imports.intersection(finding.needs):
                 wanted.setdefault(need, set()).add(finding.group)
-    imports = {finding.group for finding in findings if finding.group.startswith(("alias:", "Import"))}
     return [
         finding._replace(needs=(*finding.needs, *sorted(wanted[finding.group] - {finding.group})))
         if finding.group in imports and finding.group in wanted
