@@ -285,14 +285,18 @@ class Engine:
 
 
 def _changed_lines(text: str, edits: Iterable[Edit]) -> str:
-    """Return the lines of an edited text that the edits, which are counted in the text before, have touched."""
+    """Return the lines of an edited text that the edits, which are counted in the text before, have touched, once."""
     lines: list[str] = []
-    shift = 0
+    shift = done = 0
     for edit in sorted(edits):
         start = edit.start + shift
         shift += len(edit.text) - (edit.end - edit.start)
+        if 0 < edit.end + shift <= done:
+            continue
         end = text.find("\n", edit.end + shift)
-        lines.append(text[text.rfind("\n", 0, start) + 1 : end if end >= 0 else len(text)])
+        end = end if end >= 0 else len(text)
+        lines.append(text[max(text.rfind("\n", 0, start) + 1, done) : end])
+        done = end
     return "\n".join(lines)
 
 

@@ -90,8 +90,8 @@ def _settled(
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
             return finding._replace(grade=worst, edits=(), imports=(), message=_because(finding, reason))
-    found = {grades[group] if group in grades else finding.grade for group in groups}
-    grade = max(found, key=_WORSE.__getitem__)
+    found = {*map(grades.get, groups)}
+    grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
     reason = next((doubted[group] for group in groups if group in doubted), None)

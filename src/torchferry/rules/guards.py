@@ -58,7 +58,7 @@ class _Guards:
         self._united: dict[str, str] = {}  # the same, followed to the end
         self._needs: dict[str, set[str]] = {}  # group -> groups of conditions that it was made from
         self._needs_of: dict[str, list[str]] = {}  # the same, by what a group is united with
-        self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost first
+        self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost last
         self._guarded: dict[str, list[ast.AST]] = {}
         self._named: set[str] = set()  # groups of conditions that are kept under a name
         self._conditions: dict[ast.AST, str] = {}
@@ -86,7 +86,7 @@ class _Guards:
         for _, condition in conditions:
             self._spread(condition, self._conditions[condition.top])
         for condition in {condition.top: condition for _, condition in conditions}.values():
-            self._roots.setdefault(condition.top, []).insert(0, self._conditions[condition.top])
+            self._roots.setdefault(condition.top, []).append(self._conditions[condition.top])
         self._stay({index for index, _ in conditions})
         self._stay_by_generation()
         self._unite_equal([condition for _, condition in conditions])
@@ -115,7 +115,7 @@ class _Guards:
         top, positive = condition.top, condition.positive
         expression = self._outermost(top)
         if expression is not None:
-            self._unite(group, self._roots[expression][-1])
+            self._unite(group, self._roots[expression][0])
         self._mark(followers(self.file, top, positive), group)
         for use in stored_uses(self.context, top):
             self._named.add(group)
@@ -139,8 +139,8 @@ class _Guards:
             self._unite(own, group)
         expression = self._outermost(top)
         if expression is not None:
-            self._unite(group, self._roots[expression][-1])
-        self._roots.setdefault(top, []).insert(0, group)
+            self._unite(group, self._roots[expression][0])
+        self._roots.setdefault(top, []).append(group)
         self._mark(followers(self.file, top, positive), group)
         for further in stored_uses(self.context, top):
             self._named.add(group)
@@ -160,10 +160,13 @@ class _Guards:
         if not nodes:
             return
         self._guarded.setdefault(group, []).extend(nodes)
-        roots, marked = self._roots, self._marked
+        roots, marked, mark = self._roots, self._marked, [group]
         for node in nodes:
-            roots[node] = [group, *roots[node]] if node in roots else [group]
-            marked[node] = [group, *marked[node]] if node in marked else [group]
+            for groups in (roots, marked):
+                if node in groups:
+                    groups[node] += mark
+                else:
+                    groups[node] = [*mark]
 
     def _unite(self, one: str, other: str) -> None:
         one, other = self._group(one), self._group(other)
@@ -338,7 +341,7 @@ class _Guards:
             current = self.file.parents.get(current)
         found = self._reached[current] if current is not None else ()
         for step in reversed(path):
-            found = self._reached[step] = (*self._marked.get(step, ()), *found)
+            found = self._reached[step] = (*reversed(self._marked.get(step, ())), *found)
         return found
 
     def _is_default(self, store: ast.expr) -> bool:
@@ -376,18 +379,17 @@ class _Guards:
         names: list[str] = []
         current: ast.AST | None = node
         while current is not None and not (current is owner and isinstance(current, ast.stmt)):
-            names += self._roots.get(current, ())
+            names += reversed(self._roots.get(current, ()))
             if current is owner:
                 break
             current = self.file.parents.get(current)
         return list(dict.fromkeys(self._groups(names)))
 
-    def _groups(self, names: Iterable[str]) -> list[str]:
+    def _groups(self, names: Sequence[str]) -> list[str]:
         """Return what `_group` does for each name: all are followed once, and again when groups were united since."""
         if len(self._united) != len(self._parents):
             self._united = {name: self._group(name) for name in self._parents}
-        united = self._united
-        return [united[name] if name in united else name for name in names]
+        return list(map(self._united.get, names, names))
 
     def _grouped(self, index: int, finding: Finding) -> Finding:
         node = self.nodes.get(index)
