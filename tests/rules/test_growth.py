@@ -40,6 +40,9 @@ FULL_OF: dict[str, tuple[str, Callable[[int], str]]] = {
     "alternatives": ("x = d in (...)", listed("'cuda:@'")),
     "results": ("def f(d):\n ...\ntorch.ones(1, device=f(2))", listed("if d == @: return 'cuda:@'", "\n ")),
     "assignments": ("...", listed("d = 'cuda:@'; torch.ones(1, device=d)", "\n")),
+    "early returns": ("def f(x):\n ...", listed("if not torch.cuda.is_available(): return @", "\n ")),
+    "early returns of their own": ("def f(x):\n ...", listed("if not x@.is_cuda: return @", "\n ")),
+    "early returns and calls": ("def f(x):\n ...", listed("if not torch.cuda.is_available(): return @\n g@(x)", "\n ")),
     "suppressions": ("...", listed("x = torch.ones(2).cuda()  # torchferry: ignore[DST]", "\n")),
 }
 SHELL = listed("CUDA_VISIBLE_DEVICES=@ python train.py --device cuda:@", "; ")

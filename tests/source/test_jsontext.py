@@ -60,3 +60,20 @@ def test_duplicate_keys_are_all_seen() -> None:
 def test_hostile_depth_ends_soon() -> None:
     with pytest.raises(NotJsonError, match="deep"):
         list(values("[" * 10_000_000))
+
+
+@given(DOCUMENTS, st.booleans())
+def test_what_is_not_wanted_is_left_out(document: object, ascii_only: bool) -> None:
+    text = json.dumps({"a": document, "b": [document]}, ensure_ascii=ascii_only)
+    wanted = [value for value in values(text) if value.path[0] == "a" or len(value.path) == 1]
+    assert list(values(text, lambda path: path[:1] != ["b"])) == wanted
+
+
+@pytest.mark.parametrize("inner", ['{"a" 1}', "[1,]", "[" * 600 + "]" * 600, '["\\x"]', "[tru]", "[1", "{'a': 1}"])
+def test_what_is_not_wanted_is_refused_in_the_same_words(inner: str) -> None:
+    said = []
+    for wanted in (None, lambda path: path != ["b"]):
+        with pytest.raises(NotJsonError) as error:
+            list(values(f'{{"b": {inner}}}', wanted))
+        said.append((str(error.value), error.value.offset))
+    assert said[0] == said[1]

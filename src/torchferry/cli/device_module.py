@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular, read_text
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
@@ -28,7 +28,7 @@ DEVICE_MODULES = ("file", "package", "torch")
 NAME = "device_utils.py"
 """What the file is called."""
 
-_PINNED = re.compile(r"[=~<]=?=?[ \t]*(\d+)\.(\d+)")
+_PINNED = lazy_regex(r"[=~<]=?=?[ \t]*(\d+)\.(\d+)")
 
 _WORDS = tuple(stem.encode() for stem in (*STEMS, "accelerator", "mixed", "autocast"))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.lazy_regex import lazy_regex
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,12 +18,17 @@ else:
 
 TOMLDecodeError = tomllib.TOMLDecodeError
 
-_HEADER = re.compile(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
-_ENTRY = re.compile(r"(?P<key>[A-Za-z0-9_-]+) = (?P<value>.+)")
-_LITERAL = re.compile(r'["0-9tf]|\[ *"')
-"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of strings."""
+_HEADER = lazy_regex(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
+_ENTRY = lazy_regex(r"(?P<key>[A-Za-z0-9_-]+) = (?P<value>.+)")
+_LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9\]-]')
+"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of strings or numbers."""
 
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
+"""Escapes that JSON and TOML both have; each has others that the other lacks."""
+
+_KEY = lazy_regex(r"\s*([A-Za-z0-9_-]+) = ")
+
+_CONTROL = lazy_regex(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 _decode = json.JSONDecoder().raw_decode
 
@@ -58,7 +63,7 @@ class _NotPlainError(Exception):
 
 
 def _plain(text: str) -> dict[str, Any]:
-    """Parse text as our own tables are written: one entry a line, lists of strings that may go on over lines.
+    """Parse text as our own tables are written: one entry a line, lists of strings, or of tables, over lines.
 
     Most values are JSON as well, whose parser is C: it takes a quarter of the time, which every command pays and every
     program whose `torch.cuda` is redirected.
@@ -82,7 +87,7 @@ def _plain(text: str) -> dict[str, Any]:
         if entry is None or entry["key"] in table:
             raise _NotPlainError
         value = entry["value"]
-        table[entry["key"]] = _strings(lines) if value == "[" else _value(value)
+        table[entry["key"]] = _items(lines) if value == "[" else _value(value)
     return document
 
 
@@ -104,8 +109,8 @@ def _begin(line: str, document: dict[str, Any], begun: dict[str, list[dict[str, 
     return table
 
 
-def _strings(lines: Iterator[str]) -> list[str]:
-    """Return the list that goes on over lines until one that has its end alone."""
+def _items(lines: Iterator[str]) -> list[Any]:
+    """Return the list that goes on over lines until one that has its end alone: of strings, or of a table a line."""
     parts = []
     for part in lines:
         if part == "]":
@@ -113,29 +118,56 @@ def _strings(lines: Iterator[str]) -> list[str]:
         parts.append(part)
     else:
         raise _NotPlainError
+    if parts and parts[0].lstrip().startswith("{"):
+        if not all(part.endswith(",") for part in parts[:-1]):
+            raise _NotPlainError
+        return [_inline(part.strip().removesuffix(",")) for part in parts]
     text = f"[{' '.join(parts).rstrip().removesuffix(',')}]"
-    if "\\" in text:
-        raise _NotPlainError
-    try:
-        found, end = _decode(text)
-    except ValueError:
-        raise _NotPlainError from None
+    found, end = _literal(text)
     if end != len(text) or not all(isinstance(one, str) for one in found):
         raise _NotPlainError
     return list(found)
 
 
+def _inline(text: str) -> dict[str, Any]:
+    """Return an inline table that has a line to itself, of plain values."""
+    table: dict[str, Any] = {}
+    at = 1
+    while True:
+        key = _KEY.match(text, at)
+        if text[:1] != "{" or key is None or key[1] in table or not _LITERAL.match(text, key.end()):
+            raise _NotPlainError
+        table[key[1]], at = _literal(text, key.end())
+        rest = text[at : at + 2]
+        if rest == " }" and at + 2 == len(text):
+            return table
+        if rest[:1] != ",":
+            raise _NotPlainError
+        at += 1
+
+
+def _literal(text: str, at: int = 0) -> tuple[Any, int]:
+    """Return the value that stands somewhere, and where it ends."""
+    if "\\" in text and "\\" in _SAME_ESCAPE.sub("", text):
+        raise _NotPlainError
+    try:
+        value, end = _decode(text, at)
+    except ValueError:
+        raise _NotPlainError from None
+    if isinstance(value, list) and not all(isinstance(item, (str, int)) for item in value):
+        raise _NotPlainError
+    return value, end
+
+
 def _value(text: str) -> Any:
-    if not _LITERAL.match(text) or "\\" in text:  # JSON has other escapes
+    if not _LITERAL.match(text):
         return _by_itself(text)
     try:
-        value, end = _decode(text)
-    except ValueError:
+        value, end = _literal(text)
+    except _NotPlainError:
         return _by_itself(text)
     rest = text[end:].lstrip()
-    if (rest and rest[0] != "#") or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
-        return _by_itself(text)
-    return value
+    return value if not rest or rest[0] == "#" else _by_itself(text)
 
 
 def _by_itself(text: str) -> Any:

@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.signing import Signer, signer
@@ -40,17 +40,17 @@ _JOURNALS = "journal"
 _MANIFEST = "manifest.json"
 _NEW_MANIFEST = "manifest.json.new"
 _BEFORE = "before.bin"
-_NUMBER = re.compile(r"[0-9]{4,18}\Z")
-_LEFT_OVER = re.compile(r"(?:new(?:-[0-9a-f]{32})?|[0-9]{4,18}\.gone)\Z")
+_NUMBER = lazy_regex(r"[0-9]{4,18}\Z")
+_LEFT_OVER = lazy_regex(r"(?:new(?:-[0-9a-f]{32})?|[0-9]{4,18}\.gone)\Z")
 """Folders of runs that ended before their journal was complete, or while it was being removed."""
 
 _OWN_FILES = (_MANIFEST, _NEW_MANIFEST, _BEFORE, "old")
 _OWN_FOLDERS = ("after", "old")
-_CONTENT = re.compile(r"[0-9]{6,}\Z")
+_CONTENT = lazy_regex(r"[0-9]{6,}\Z")
 """Names of files in these folders: the place of the file in the list of changes."""
 
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-_ID = re.compile(r"[0-9a-f]{32}\Z")
+_DIGEST = lazy_regex(r"[0-9a-f]{64}\Z")
+_ID = lazy_regex(r"[0-9a-f]{32}\Z")
 
 LARGEST_MANIFEST = 1 << 26
 """Bytes: the changes of more than 200,000 files. A larger manifest is neither written nor read."""

@@ -11,7 +11,8 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.keeping import CUDA_ONLY_MODULES, target_words
+from torchferry.rules.keeping import CUDA_ONLY_MODULES, names_target
+from torchferry.rules.kernel_guards import Reach
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -102,7 +103,7 @@ class PythonContext(Context):
     @cached_property
     def mentions_target(self) -> bool:
         """Whether the file speaks of the target anywhere."""
-        return target_words(*self.target.words).search(self.text) is not None
+        return names_target(self.target, self.text)
 
     @cached_property
     def patches_cuda(self) -> bool:
@@ -149,6 +150,11 @@ class PythonContext(Context):
                         return body
             child, parent = parent, self.file.parents.get(parent)
         return []
+
+    @cached_property
+    def kernel_reach(self) -> Reach:
+        """Tells what code reaches a compiled extension."""
+        return Reach(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context
 from torchferry.source.dockerfile import docker_parts
 from torchferry.source.inner_commands import with_inner
@@ -19,7 +19,7 @@ JOB_KINDS = (*COMMAND_KINDS, Kind.COMPOSE, Kind.YAML)
 """Kinds of file that hold command lines, those among other things included."""
 
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
-_YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
+_YACS = lazy_regex(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 
 
 def commands_of(context: Context) -> list[Command]:

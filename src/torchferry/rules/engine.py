@@ -28,6 +28,7 @@ from torchferry.rules.kept import kept_words, speaks_of_cuda
 from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
 from torchferry.rules.redirected import covered
 from torchferry.rules.references import api_means_cuda
+from torchferry.rules.words import Words
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
@@ -36,20 +37,13 @@ from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.reparse import reparsed
 from torchferry.source.suppress import Suppression, Suppressions, suppressions
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
 _PASSES = 5
 """How often a file may be rewritten until nothing changes; more means that two rules undo each other."""
-
-
-_STEMS = (
-    b"cuda", b"CUDA", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"attn", b"attention",
-    b"autocast", b"reduce", b"istributed", b"arallel", b"get_device", b"channels_last", b"rofile", b"equire", b"nv",
-    b"import ", b"device", b"gather", b"scatter", b"Tensor", b"ensorrt",
-)  # fmt: skip
-"""Parts that many words share: a file without the part holds none of those words, which is found with one look."""
 
 
 class Engine:
@@ -75,17 +69,14 @@ class Engine:
         self.account = account
         self.redirected = redirected
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: dict[Kind, dict[bytes, dict[bytes, list[Rule]]]] = {}
+        self._words: dict[Kind, Words] = {}
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
-                encoded = word.encode()
-                stem = next((stem for stem in _STEMS if stem in encoded), encoded)
                 for kind in rule.KINDS:
-                    of_stem = self._words.setdefault(kind, {}).setdefault(stem, {})
-                    of_stem.setdefault(encoded, []).append(rule)
+                    self._words.setdefault(kind, Words()).add(word, rule)
 
     def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
         """Examine a file.
@@ -147,7 +138,7 @@ class Engine:
             )
             if document.notebook is not None:
                 examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
-        return self._rewrite(entry, data, document, found, examined, rules) if rewrite else examined
+        return self._rewrite(entry, data, document, context, found, examined, rules) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> Examined:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
@@ -160,28 +151,28 @@ class Engine:
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
-        if kind is Kind.NOTEBOOK:
-            of_cells = self.interested(Kind.PYTHON, data) + self.interested(Kind.SHELL, data)
-            if data is not None:
-                of_cells += (rule for top, of_top in self._modules.items() if top.encode() in data for rule in of_top)
-            return sorted({rule.CODE: rule for rule in of_cells}.values(), key=lambda rule: rule.CODE)
-        found = {
-            rule.CODE: rule
-            for stem, of_stem in self._words.get(kind, {}).items()
-            if data is None or stem in data
-            for word, of_word in of_stem.items()
-            if data is None or word in data
-            for rule in of_word
-        }
-        if kind is not Kind.PYTHON:
-            return [found[code] for code in sorted(found)]
-        tops = self._modules.keys() if data is None else imports.packages if imports is not None else ()
-        for top in tops:
+        kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
+        found: dict[str, Rule] = {}
+        for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
+            found |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
+        for top in self._tops(kind, data, imports):
             found |= {rule.CODE: rule for rule in self._modules.get(top, ())}
         return [found[code] for code in sorted(found)]
 
-    def context(self, document: Document) -> Context:
+    def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
+        """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
+        if kind is Kind.NOTEBOOK:
+            return [top for top in self._modules if data is None or top.encode() in data]
+        if kind is not Kind.PYTHON:
+            return ()
+        return self._modules if data is None else imports.packages if imports is not None else ()
+
+    def context(self, document: Document, tree: ast.Module | None = None) -> Context:
         """Return a document as rules see it.
+
+        Args:
+            document: The document.
+            tree: The syntax tree of a Python file, where it is known.
 
         Raises:
             UnparsableError: the text of a Python file does not parse.
@@ -189,8 +180,11 @@ class Engine:
         target = self.target.at(document.path)
         if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
             return Context(document.path, document.kind, document.source, target, self.options)
-        file = PythonFile(document.path, document.source)
-        names = Names(file, self.project)
+        known = None if self.project is None else self.project.parsed(document.path, document.source)
+        if known is None:
+            file = PythonFile(document.path, document.source, tree)
+            known = file, Names(file, self.project)
+        file, names = known
         context = PythonContext(file, names, target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
@@ -246,6 +240,7 @@ class Engine:
         entry: Entry,
         data: bytes,
         document: Document,
+        context: Context,
         remaining: tuple[Finding, ...],
         examined: Examined,
         rules: list[Rule],
@@ -258,12 +253,15 @@ class Engine:
                 break
             fixed += _placed(document, chosen)
             edits = all_edits(chosen, document, self.target)
-            document = document.edited(edits)
+            before, document = document, document.edited(edits)
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
                 message = say("what is to be written has characters that {encoding} lacks", encoding=error.encoding)
                 return self._problem(entry, UndecodableFile.at(entry.path, message))
+            tree = None
+            if entry.kind is Kind.PYTHON and isinstance(context, PythonContext):
+                tree = reparsed(context.file.tree, before.source, document.source, edits)
             try:
                 if entry.kind is Kind.PYTHON:  # words do not span lines: only changed lines can hold new ones
                     lines = _changed_lines(document.source.text, edits).encode("utf-8", "surrogatepass")
@@ -271,7 +269,8 @@ class Engine:
                     rules = sorted({*rules, *new}, key=lambda rule: rule.CODE)
                 else:
                     rules = self.interested(entry.kind, after)
-                remaining = self.check(self.context(document), rules)
+                context = self.context(document, tree)
+                remaining = self.check(context, rules)
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
@@ -286,14 +285,18 @@ class Engine:
 
 
 def _changed_lines(text: str, edits: Iterable[Edit]) -> str:
-    """Return the lines of an edited text that the edits, which are counted in the text before, have touched."""
+    """Return the lines of an edited text that the edits, which are counted in the text before, have touched, once."""
     lines: list[str] = []
-    shift = 0
+    shift = done = 0
     for edit in sorted(edits):
         start = edit.start + shift
         shift += len(edit.text) - (edit.end - edit.start)
+        if 0 < edit.end + shift <= done:
+            continue
         end = text.find("\n", edit.end + shift)
-        lines.append(text[text.rfind("\n", 0, start) + 1 : end if end >= 0 else len(text)])
+        end = end if end >= 0 else len(text)
+        lines.append(text[max(text.rfind("\n", 0, start) + 1, done) : end])
+        done = end
     return "\n".join(lines)
 
 

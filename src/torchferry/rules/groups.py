@@ -54,15 +54,19 @@ def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
     dependents: dict[str, list[str]] = {}
     for finding in findings:
         if finding.group:
-            for need in finding.needs:
-                dependents.setdefault(need, []).append(finding.group)
+            group = [finding.group]
+            for need in finding.needs:  # of a function that is left early at many places, as many for each
+                if need in dependents:
+                    dependents[need] += group
+                else:
+                    dependents[need] = [*group]
     waiting = deque(blocked)
     while waiting:
         need = waiting.popleft()
-        for group in dependents.get(need, ()):
-            if group not in blocked:
-                blocked[group] = blocked[need]
-                waiting.append(group)
+        for name in dependents.get(need, ()):
+            if name not in blocked:
+                blocked[name] = blocked[need]
+                waiting.append(name)
 
 
 def _blocking(finding: Finding, kept: bool) -> Message:
@@ -86,7 +90,8 @@ def _settled(
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
             return finding._replace(grade=worst, edits=(), imports=(), message=_because(finding, reason))
-    grade = max((grades.get(group, finding.grade) for group in groups), key=_WORSE.__getitem__)
+    found = {*map(grades.get, groups)}
+    grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
     reason = next((doubted[group] for group in groups if group in doubted), None)

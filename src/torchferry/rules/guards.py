@@ -55,9 +55,10 @@ class _Guards:
         self.found = found
         self.staying: dict[str, Message] = {}
         self._parents: dict[str, str] = {}  # group -> a group that it was united with
+        self._united: dict[str, str] = {}  # the same, followed to the end
         self._needs: dict[str, set[str]] = {}  # group -> groups of conditions that it was made from
         self._needs_of: dict[str, list[str]] = {}  # the same, by what a group is united with
-        self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost first
+        self._roots: dict[ast.AST, list[str]] = {}  # what a condition guards -> its group, innermost last
         self._guarded: dict[str, list[ast.AST]] = {}
         self._named: set[str] = set()  # groups of conditions that are kept under a name
         self._conditions: dict[ast.AST, str] = {}
@@ -85,7 +86,7 @@ class _Guards:
         for _, condition in conditions:
             self._spread(condition, self._conditions[condition.top])
         for condition in {condition.top: condition for _, condition in conditions}.values():
-            self._roots.setdefault(condition.top, []).insert(0, self._conditions[condition.top])
+            self._roots.setdefault(condition.top, []).append(self._conditions[condition.top])
         self._stay({index for index, _ in conditions})
         self._stay_by_generation()
         self._unite_equal([condition for _, condition in conditions])
@@ -114,7 +115,7 @@ class _Guards:
         top, positive = condition.top, condition.positive
         expression = self._outermost(top)
         if expression is not None:
-            self._unite(group, self._roots[expression][-1])
+            self._unite(group, self._roots[expression][0])
         self._mark(followers(self.file, top, positive), group)
         for use in stored_uses(self.context, top):
             self._named.add(group)
@@ -138,8 +139,8 @@ class _Guards:
             self._unite(own, group)
         expression = self._outermost(top)
         if expression is not None:
-            self._unite(group, self._roots[expression][-1])
-        self._roots.setdefault(top, []).insert(0, group)
+            self._unite(group, self._roots[expression][0])
+        self._roots.setdefault(top, []).append(group)
         self._mark(followers(self.file, top, positive), group)
         for further in stored_uses(self.context, top):
             self._named.add(group)
@@ -155,11 +156,17 @@ class _Guards:
             current = self.file.parents.get(current)
         return found
 
-    def _mark(self, nodes: Iterable[ast.AST], group: str) -> None:
+    def _mark(self, nodes: Sequence[ast.AST], group: str) -> None:
+        if not nodes:
+            return
+        self._guarded.setdefault(group, []).extend(nodes)
+        roots, marked, mark = self._roots, self._marked, [group]
         for node in nodes:
-            self._roots.setdefault(node, []).insert(0, group)
-            self._guarded.setdefault(group, []).append(node)
-            self._marked.setdefault(node, []).insert(0, group)
+            for groups in (roots, marked):
+                if node in groups:
+                    groups[node] += mark
+                else:
+                    groups[node] = [*mark]
 
     def _unite(self, one: str, other: str) -> None:
         one, other = self._group(one), self._group(other)
@@ -176,7 +183,7 @@ class _Guards:
     def _stay(self, asking: set[int]) -> None:
         """Find the groups of which a part stays on purpose."""
         branches = self.context.cuda_only_branches
-        for group, nodes in self._guarded.items():
+        for group, nodes in self._guarded.items() if branches else ():
             for node in nodes:
                 if node in branches:
                     reason = say("this branch runs on `{module}`, which drives CUDA cards only", module=branches[node])
@@ -276,7 +283,7 @@ class _Guards:
 
     def _chooses_device(self, condition: Condition, inside: dict[ast.AST, list[ast.AST]]) -> bool:
         guarded = followers(self.file, condition.top, condition.positive)
-        places = [place for node in guarded for place in inside.get(node, ())]
+        places = [place for node in guarded if node in inside for place in inside[node]]
         return bool(places) and all(isinstance(place, (ast.Constant, ast.JoinedStr)) for place in places)
 
     def _around(self, node: ast.AST) -> Iterable[ast.AST]:
@@ -305,13 +312,13 @@ class _Guards:
                 place.setdefault((scope, identifier), []).append(node)
         for variable, uses in loads.items():
             chains = [
-                [self._group(name) for name in self._guards_of(store)]
+                self._groups(self._guards_of(store))
                 for store in stores.get(variable, ())
                 if not self._is_default(store)
             ]
             common = [group for group in chains[0] if all(group in chain for chain in chains)] if chains else []
             for use in uses:
-                around = {self._group(name): None for name in self._guards_of(use)}
+                around = dict.fromkeys(self._groups(self._guards_of(use)))
                 if common and self._group(common[0]) not in around:
                     self._unite(common[0], next(iter(around)))
 
@@ -334,7 +341,7 @@ class _Guards:
             current = self.file.parents.get(current)
         found = self._reached[current] if current is not None else ()
         for step in reversed(path):
-            found = self._reached[step] = (*self._marked.get(step, ()), *found)
+            found = self._reached[step] = (*reversed(self._marked.get(step, ())), *found)
         return found
 
     def _is_default(self, store: ast.expr) -> bool:
@@ -369,14 +376,20 @@ class _Guards:
 
     def _chain(self, node: ast.AST, owner: ast.AST | None = None) -> list[str]:
         """Return the groups that a place belongs to, innermost first: those of conditions within `owner`, if given."""
-        chain: list[str] = []
+        names: list[str] = []
         current: ast.AST | None = node
         while current is not None and not (current is owner and isinstance(current, ast.stmt)):
-            chain += (group for group in map(self._group, self._roots.get(current, ())) if group not in chain)
+            names += reversed(self._roots.get(current, ()))
             if current is owner:
                 break
             current = self.file.parents.get(current)
-        return chain
+        return list(dict.fromkeys(self._groups(names)))
+
+    def _groups(self, names: Sequence[str]) -> list[str]:
+        """Return what `_group` does for each name: all are followed once, and again when groups were united since."""
+        if len(self._united) != len(self._parents):
+            self._united = {name: self._group(name) for name in self._parents}
+        return list(map(self._united.get, names, names))
 
     def _grouped(self, index: int, finding: Finding) -> Finding:
         node = self.nodes.get(index)
@@ -390,9 +403,12 @@ class _Guards:
             chain = chain[1:]  # its test asks for nothing of CUDA's: the condition around it decides
         needs = [*finding.needs, *(chain[1:] if binds else chain)]
         for group in chain:
-            needs += map(self._group, self._needs_of.get(group, ()))
+            if group in self._needs_of:
+                needs += self._groups(self._needs_of[group])
         first = chain[0] if binds else finding.group
-        return finding._replace(group=first, needs=tuple(dict.fromkeys(need for need in needs if need != first)))
+        others = dict.fromkeys(needs)
+        others.pop(first, None)
+        return finding._replace(group=first, needs=tuple(others))
 
 
 _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.current_device"})
@@ -428,11 +444,11 @@ def _name(kind: str, node: ast.AST) -> str:
 def _with_imports(findings: list[Finding]) -> list[Finding]:
     """Let an import need the groups of what it binds: a use that stays would otherwise mean something else."""
     wanted: dict[str, set[str]] = {}
+    imports = {finding.group for finding in findings if finding.group.startswith(("alias:", "Import"))}
     for finding in findings:
         if finding.group.startswith(("guard:", "conditional:")):
-            for need in finding.needs:
+            for need in imports.intersection(finding.needs):
                 wanted.setdefault(need, set()).add(finding.group)
-    imports = {finding.group for finding in findings if finding.group.startswith(("alias:", "Import"))}
     return [
         finding._replace(needs=(*finding.needs, *sorted(wanted[finding.group] - {finding.group})))
         if finding.group in imports and finding.group in wanted

@@ -11,6 +11,7 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.kernel_guards import chooses_kernel
 
 if TYPE_CHECKING:
+    from torchferry.backends.target import Target
     from torchferry.rules.base import PythonContext
 
 CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt", "torch_tensorrt", "nvidia"})
@@ -141,6 +142,15 @@ def _container(context: PythonContext, node: ast.AST) -> ast.AST | None:
             return None
         child = parent
     return None
+
+
+def names_target(target: Target, text: str) -> bool:
+    """Whether a text speaks of a target anywhere."""
+    if text.isascii():  # then a search without regard to case finds no more than one of the lowered text
+        lowered = text.lower()
+        if not any(word.lower() in lowered for word in target.words):
+            return False
+    return target_words(*target.words).search(text) is not None
 
 
 @lru_cache(maxsize=16)

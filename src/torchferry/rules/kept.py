@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Location
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context, PythonContext
 from torchferry.source.native import NATIVE_KINDS, comments
 from torchferry.source.python import PythonFile
@@ -21,9 +22,9 @@ from torchferry.source.python import PythonFile
 STEMS = ("cuda", "cudnn", "cublas", "cufft", "nccl", "nvidia", "nvml", "nvtx", "nvcc")
 """What speaks of CUDA, wherever it stands and in whatever case."""
 
-_WORD = re.compile("|".join(STEMS), re.IGNORECASE)
+_WORD = lazy_regex("|".join(STEMS), re.IGNORECASE)
 
-_IDENTIFIER = re.compile(r"[\w]+")
+_IDENTIFIER = lazy_regex(r"[\w]+")
 
 
 class Why(str, Enum):

@@ -9,11 +9,12 @@ that consists of kernels.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchferry.backends import cuda
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 _DEPTH = 3
 """How many of the project's own functions are looked into on the way to a kernel."""
 
-_COMPILED_NAME = re.compile(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
+_COMPILED_NAME = lazy_regex(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
 _LOADERS = frozenset({"load", "load_inline", "load_ext", "get_plugin", "load_extension", "compile_extension"})
 
 
 def chooses_kernel(context: PythonContext, node: ast.AST) -> bool:
     """Whether `node` is part of a test whose positive outcome runs a CUDA kernel."""
     file = context.file
-    reach = _Reach(file, context.names, context.project)
+    reach = context.kernel_reach
     negated = False
     child: ast.AST = node
     parent = file.parents.get(child)
@@ -66,18 +67,34 @@ def _behind(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-class _Reach:
-    """Whether code of one file reaches a compiled extension."""
+class Reach:
+    """Whether code of one file reaches a compiled extension; what was asked before is not looked at again."""
 
     def __init__(self, file: PythonFile, names: Names, project: Project | None) -> None:
         self.file = file
         self.names = names
         self.project = project
+        self._from: dict[tuple[ast.AST, int], bool] = {}
+        self._others: dict[str, Reach] = {}
 
-    def any(self, nodes: Iterable[ast.AST], depth: int) -> bool:
-        return any(
-            self._call(call.func, depth) for node in nodes for call in ast.walk(node) if isinstance(call, ast.Call)
-        )
+    def any(self, nodes: Sequence[ast.AST], depth: int) -> bool:
+        """Whether one of some nodes reaches one: all of a block or of a condition from one of its parts on.
+
+        Of a function that is left early at many places, each has all behind it for an answer, which is looked at once.
+        """
+        found = False
+        passed: list[tuple[ast.AST, int]] = []
+        for node in nodes:
+            known = self._from.get((node, depth))
+            if known is None:
+                passed.append((node, depth))
+                known = any(self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call))
+                if not known:
+                    continue
+            found = known
+            break
+        self._from.update(dict.fromkeys(passed, found))
+        return found
 
     def _call(self, func: ast.expr, depth: int) -> bool:
         root = func
@@ -109,7 +126,9 @@ class _Reach:
             if found is not None:
                 file, names, definition = found
                 body = getattr(definition, "body", [])
-                return _Reach(file, names, self.project).any(body, depth + 1)
+                if file.path not in self._others:
+                    self._others[file.path] = Reach(file, names, self.project)
+                return self._others[file.path].any(body, depth + 1)
             name = name.rpartition(".")[0]
         return False
 
@@ -134,9 +153,9 @@ class _Reach:
         inside = module.startswith(".") or self.project.module_path(top, self.file.path) is not None
         return (
             inside
+            and _COMPILED_NAME.search(name) is not None  # ahead of what may have to parse another file
             and self.project.module_path(whole, self.file.path) is None
             and (isinstance(statement, ast.Import) or not self._defined(module, alias.name))
-            and _COMPILED_NAME.search(name) is not None
         )
 
     def _defined(self, module: str, name: str) -> bool:
@@ -151,6 +170,7 @@ def _callee(call: ast.Call) -> str:
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
+@lru_cache(maxsize=1)
 def kernel_modules() -> frozenset[str]:
     """Return the top-level modules of distributions that consist of CUDA kernels."""
     return frozenset(

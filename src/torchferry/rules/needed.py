@@ -9,11 +9,11 @@ what each program calls.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.examined import Examined
 from torchferry.rules.guarded import Guard, guard_of
@@ -24,12 +24,12 @@ from torchferry.source.names import Names
 from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
 
-_BUILDS = re.compile(r"\b(?:CUDAExtension|CppExtension|create_extension|cpp_extension)\b")
-_SOURCE = re.compile(r"\.cu[\"']")
-_LOADS_LIBRARY = re.compile(r"\b(?:CDLL|LoadLibrary|load_library|RawModule)\(")
+_BUILDS = lazy_regex(r"\b(?:CUDAExtension|CppExtension|create_extension|cpp_extension)\b")
+_SOURCE = lazy_regex(r"\.cu[\"']")
+_LOADS_LIBRARY = lazy_regex(r"\b(?:CDLL|LoadLibrary|load_library|RawModule)\(")
 """What loads a compiled library by its path: which source it was compiled from cannot be told."""
 
-_ASIDE = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|docs?)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z")
+_ASIDE = lazy_regex(r"(?:^|/)(?:tests?|testing|benchmarks?|docs?)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z")
 """Files beside the project's own programs."""
 
 

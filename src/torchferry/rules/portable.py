@@ -6,6 +6,7 @@ import re
 
 from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAMED
 from torchferry.core.finding import LINK, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.source.insertion import behind_path_changes, first_use_when_imported
 
@@ -70,7 +71,7 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
     return settled
 
 
-_CALL = re.compile(rf"{re.escape(NAMESPACE)}\.(\w+)\(((?:[^()]|\([^()]*\))*)\)")
+_CALL = lazy_regex(rf"{re.escape(NAMESPACE)}\.(\w+)\(((?:[^()]|\([^()]*\))*)\)")
 _PLACES = ("device_string", "this_device", "load_location")
 _DEFAULT_BACKEND = "torch.distributed.get_default_backend_for_device"
 _OTHERS = {

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
-_KEYWORD = re.compile(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
-_CONTINUED = re.compile(r"\\[ \t]*\r?\Z")
-_EXEC_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_FLAG = re.compile(r"[ \t]*--[\w-]+(?:=\S+)?(?=[ \t])")
-_HEREDOC = re.compile(r"<<-?(['\"]?)([A-Za-z_][\w.-]*)\1")
+_KEYWORD = lazy_regex(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
+_CONTINUED = lazy_regex(r"\\[ \t]*\r?\Z")
+_EXEC_WORD = lazy_regex(r'"((?:[^"\\]|\\.)*)"')
+_FLAG = lazy_regex(r"[ \t]*--[\w-]+(?:=\S+)?(?=[ \t])")
+_HEREDOC = lazy_regex(r"<<-?(['\"]?)([A-Za-z_][\w.-]*)\1")
 _MISSES = 20
 """So many here-documents without an end, and no further one is believed; keeps hostile text linear."""
 

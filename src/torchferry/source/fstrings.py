@@ -8,15 +8,15 @@ itself, which also serves newer Pythons, where literal parts joined from several
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.text import SourceText
 
-_PREFIX = re.compile(r"[rRbBuUfFtT]{0,3}(?:'''|\"\"\"|'|\")")
-_DEBUG = re.compile(r"\s*[}:!]")
-_BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
+_PREFIX = lazy_regex(r"[rRbBuUfFtT]{0,3}(?:'''|\"\"\"|'|\")")
+_DEBUG = lazy_regex(r"\s*[}:!]")
+_BETWEEN = lazy_regex(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
 
 
 class _Field(NamedTuple):

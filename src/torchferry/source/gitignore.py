@@ -9,42 +9,85 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 
-class Pattern(NamedTuple):
-    """One line of a `.gitignore` file, in the folder `base` (empty for the root)."""
+
+class Patterns(NamedTuple):
+    """Lines of a `.gitignore` file that follow each other and do the same.
+
+    Most patterns are a plain name, or `*` and an ending: all of these are asked at once, the others one by one.
+
+    Attributes:
+        base: The folder of the file; empty for the root.
+        negated: Whether they take back what earlier patterns ignore.
+        names: Plain names.
+        endings: How names end.
+        others: All other patterns.
+        folder_names: Plain names that are about folders alone.
+        folder_others: All other patterns that are.
+    """
 
     base: str
-    regex: re.Pattern[str]
     negated: bool
-    folders_only: bool
+    names: set[str]
+    endings: tuple[str, ...]
+    others: list[re.Pattern[str]]
+    folder_names: set[str]
+    folder_others: list[re.Pattern[str]]
+
+    def match(self, path: str, is_folder: bool) -> bool:
+        """Whether one of them matches a path relative to the root."""
+        if self.base and not path.startswith(self.base + "/"):
+            return False
+        inside = path[len(self.base) + 1 :] if self.base else path
+        name = inside.rpartition("/")[2]
+        return (
+            name in self.names
+            or name.endswith(self.endings)
+            or any(pattern.match(inside) for pattern in self.others)
+            or (
+                is_folder
+                and (name in self.folder_names or any(pattern.match(inside) for pattern in self.folder_others))
+            )
+        )
 
 
-def parse_gitignore(text: str, base: str) -> list[Pattern]:
-    """Return the patterns of a `.gitignore` file that lies in the folder `base`, relative to the root."""
-    patterns = []
+def parse_gitignore(text: str, base: str) -> list[Patterns]:
+    """Return the patterns of a `.gitignore` file that lies in the folder `base`, relative to the root, in order."""
+    found: list[Patterns] = []
     for line in text.splitlines():
         stripped = re.sub(r"(?<!\\)[ \t]+$", "", line)
         if not stripped or stripped.startswith("#"):
             continue
         negated = stripped.startswith("!")
         body = stripped[negated:]
-        folders_only = body.endswith("/")
-        regex = _regex(body.rstrip("/"))
+        if not found or found[-1].negated != negated:
+            found.append(Patterns(base, negated, set(), (), [], set(), []))
+        found[-1] = _with(found[-1], body.rstrip("/"), folders_only=body.endswith("/"))
+    return found
+
+
+def _with(patterns: Patterns, body: str, folders_only: bool) -> Patterns:
+    """Return the patterns with one more."""
+    if body and not _SPECIAL.search(body):
+        (patterns.folder_names if folders_only else patterns.names).add(body)
+    elif body[:1] == "*" and body[1:] and not folders_only and not _SPECIAL.search(body, 1):
+        return patterns._replace(endings=(*patterns.endings, body[1:]))
+    else:
+        regex = _regex(body)
         if regex is not None:
-            patterns.append(Pattern(base, regex, negated, folders_only))
+            (patterns.folder_others if folders_only else patterns.others).append(regex)
     return patterns
 
 
-def is_ignored(path: str, is_folder: bool, patterns: list[Pattern]) -> bool:
+_SPECIAL = lazy_regex(r"[*?\[\\/]")
+
+
+def is_ignored(path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
     """Whether the last pattern that matches `path` (relative to the root, with `/`) ignores it."""
-    for pattern in reversed(patterns):
-        if pattern.folders_only and not is_folder:
-            continue
-        if pattern.base and not path.startswith(pattern.base + "/"):
-            continue
-        inside = path[len(pattern.base) + 1 :] if pattern.base else path
-        if pattern.regex.match(inside):
-            return not pattern.negated
+    for each in reversed(patterns):
+        if each.match(path, is_folder):
+            return not each.negated
     return False
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "su"})
@@ -18,10 +19,10 @@ _HAND_ON = frozenset({"eval", "ssh", "tmux", "screen", "watch", "parallel", "pds
 _BODY_READERS = _SHELLS | {"ssh", "sbatch", "qsub", "bsub", "srun"}
 _WRITERS = frozenset({"cat", "tee"})
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "set"})
-_SCRIPT = re.compile(r"\.(?:sh|bash|zsh|slurm|sbatch)[\"']?\Z")
-_RUNS = re.compile(r"-[a-z]*c\Z")
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
-_TEXT_NAME = re.compile(
+_SCRIPT = lazy_regex(r"\.(?:sh|bash|zsh|slurm|sbatch)[\"']?\Z")
+_RUNS = lazy_regex(r"-[a-z]*c\Z")
+_ASSIGNED = lazy_regex(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
+_TEXT_NAME = lazy_regex(
     r"(?:\A|_)(?:MSG|MESSAGE|HELP|USAGE|TEXT|DESC|DESCRIPTION|TITLE|NOTE|COMMENT)S?\Z", re.IGNORECASE
 )
 _DEEPEST = 4

@@ -8,14 +8,18 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from torchferry.core.finding import Edit
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.lines import line_matches
 
-_TORCH_IMPORT = re.compile(r"^(?:import[ \t]+torch\b|from[ \t]+torch(?:\.[\w.]+)?[ \t]+import\b)", re.MULTILINE)
+_TORCH_IMPORT = lazy_regex(r"^(?:import[ \t]+torch\b|from[ \t]+torch(?:\.[\w.]+)?[ \t]+import\b)", re.MULTILINE)
 _LONGEST_STATEMENT = 60
 """Lines that one import statement may span before it is taken for something else."""
 
 
 def binds_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line after which the name `module` means that module."""
+    if module not in text:  # a line that has it is looked for where there may be one
+        return False
     pattern = rf"^import[ \t]+(?:[\w. \t]+,[ \t]*)*{re.escape(module)}(?:\.\w+)*[ \t]*(?:[,;#\r]|$)"
     return re.search(pattern, text, re.MULTILINE) is not None
 
@@ -23,13 +27,15 @@ def binds_module(text: str, module: str) -> bool:
 def binds_by(text: str, statement: str) -> bool:
     """Whether the text binds what a statement `from package import module` does, at its top level."""
     owner, _, name = statement.removeprefix("from ").partition(" import ")
+    if owner not in text or name not in text:
+        return False
     pattern = rf"^from[ \t]+{re.escape(owner)}[ \t]+import[ \t]+(?:[\w ]+,[ \t]*)*{re.escape(name)}[ \t]*(?:[,;#\r]|$)"
     return re.search(pattern, text, re.MULTILINE) is not None
 
 
 def imports_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line that imports `module`."""
-    return (
+    return module in text and (
         re.search(rf"^(?:import|from)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*{re.escape(module)}\b", text, re.MULTILINE)
         is not None
     )
@@ -37,7 +43,7 @@ def imports_module(text: str, module: str) -> bool:
 
 def has_torch_import(text: str) -> bool:
     """Whether the text has a top-level line that imports torch or something of it."""
-    return _TORCH_IMPORT.search(text) is not None
+    return any(line_matches(_TORCH_IMPORT, "torch", text))
 
 
 def behind_path_changes(text: str) -> int:
@@ -128,7 +134,7 @@ def import_edit(
 
 
 def _import_edit(text: str, modules: list[str], newline: str, ahead_of: str, behind: int) -> Edit | None:
-    for match in _TORCH_IMPORT.finditer(text):
+    for match in line_matches(_TORCH_IMPORT, "torch", text):
         if ahead_of and re.compile(rf"(?:from|import)[ \t]+{re.escape(ahead_of)}\b").match(text, match.start()):
             if _statement_end(text, match.start()) is not None:
                 return _edit(text, match.start(), modules, newline)

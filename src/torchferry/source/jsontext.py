@@ -6,16 +6,21 @@ often as they stand there.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import NamedTuple
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+from torchferry.core.lazy_regex import lazy_regex
+
+_scan = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
+_OPENING = frozenset({"{", "["})
+_SPACE = lazy_regex(r"[ \t\r\n]*")
 _DEEPEST = 500
 """Levels of nesting that are read; no document made by a person or a tool has as many."""
-_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity")
+_SCALAR = lazy_regex(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity")
 
 
 class NotJsonError(ValueError):
@@ -44,8 +49,13 @@ class JsonValue(NamedTuple):
     is_string: bool
 
 
-def values(text: str) -> Iterator[JsonValue]:
+def values(text: str, wanted: Callable[[list[str | int]], bool] | None = None) -> Iterator[JsonValue]:
     """Yield the scalar values of a JSON text, in order of place.
+
+    Args:
+        text: The text.
+        wanted: Whether values are wanted of the object or array that these keys and indices lead to, outermost first;
+            what stands in others is read, but not yielded. None for all.
 
     Raises:
         NotJsonError: the text is not JSON; what came before was yielded.
@@ -55,7 +65,10 @@ def values(text: str) -> Iterator[JsonValue]:
     while True:
         # a value begins at `at`
         char = text[at : at + 1]
-        if char in ("{", "["):
+        end = _behind(text, at, len(keys)) if wanted is not None and char in _OPENING and not wanted(keys) else -1
+        if end >= 0:
+            at = end
+        elif char in ("{", "["):
             at = _skip(text, at + 1)
             closing = "}" if char == "{" else "]"
             if not text.startswith(closing, at):
@@ -95,6 +108,18 @@ def values(text: str) -> Iterator[JsonValue]:
             return
 
 
+def _behind(text: str, at: int, depth: int) -> int:
+    """Return the offset behind an object or array, read by Python's own reader, which is C; -1 where that cannot tell.
+
+    It cannot where the text is not JSON, which is to be said in our words, or may be nested too deeply.
+    """
+    try:
+        _, end = _scan(text, at)
+    except (StopIteration, ValueError, RecursionError):
+        return -1
+    return end if depth + text.count("{", at, end) + text.count("[", at, end) <= _DEEPEST else -1
+
+
 def _key(text: str, at: int, keys: list[str | int]) -> int:
     """Read `"key":` where the innermost level is an object; return where its value begins."""
     if isinstance(keys[-1], int):
@@ -122,7 +147,7 @@ def _skip(text: str, at: int) -> int:
     return match.end()
 
 
-_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPE = lazy_regex(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 def raw_offset(text: str, start: int, index: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
+
+from torchferry.core.lazy_regex import lazy_regex
 
 
 class Kind(Enum):
@@ -31,16 +32,16 @@ class Kind(Enum):
 OWN_SETTINGS = "torchferry.toml"
 
 _NAMES = (
-    (Kind.CMAKE, re.compile(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
-    (Kind.SETUP_CFG, re.compile(r"setup\.cfg\Z")),
-    (Kind.PYPROJECT, re.compile(r"pyproject\.toml\Z")),
-    (Kind.MAKEFILE, re.compile(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
-    (Kind.DOCKERFILE, re.compile(r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z")),
-    (Kind.COMPOSE, re.compile(r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z")),
-    (Kind.CONDA, re.compile(r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z")),
+    (Kind.CMAKE, lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
+    (Kind.SETUP_CFG, lazy_regex(r"setup\.cfg\Z")),
+    (Kind.PYPROJECT, lazy_regex(r"pyproject\.toml\Z")),
+    (Kind.MAKEFILE, lazy_regex(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
+    (Kind.DOCKERFILE, lazy_regex(r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z")),
+    (Kind.COMPOSE, lazy_regex(r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z")),
+    (Kind.CONDA, lazy_regex(r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z")),
     (
         Kind.REQUIREMENTS,
-        re.compile(r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z"),
+        lazy_regex(r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z"),
     ),
 )
 _SUFFIXES = {

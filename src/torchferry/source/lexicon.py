@@ -10,8 +10,9 @@ from typing import NamedTuple
 from torchferry.backends import registry
 from torchferry.backends.base import DATA
 from torchferry.core import toml
+from torchferry.core.lazy_regex import lazy_regex
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = lazy_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _DEVICE_WORDS = frozenset({"device", "devices", "dev"})
 _DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device"})
@@ -20,16 +21,16 @@ _OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "mlu", "hpu", "tpu", "rocm", "h
 _OTHER_COLLECTIVES = frozenset({"gloo", "mpi", "ccl", "ucc", "cncl", "xccl"})
 """What programs write beside `cuda` and `nccl`, but for the targets' own names, which their descriptions say."""
 
-DEVICE_SPELLING = re.compile(r"cuda(?::(?:\d+|%[sd]|\{[^{}]*\}|\*)?)?\Z")
+DEVICE_SPELLING = lazy_regex(r"cuda(?::(?:\d+|%[sd]|\{[^{}]*\}|\*)?)?\Z")
 """A whole string that is spelt as a device: `cuda`, `cuda:1`, `cuda:`, `cuda:%d`, `cuda:{}`."""
 
-COLLECTIVE_SPELLING = re.compile(r"nccl\Z", re.IGNORECASE)
+COLLECTIVE_SPELLING = lazy_regex(r"nccl\Z", re.IGNORECASE)
 """A whole string that is spelt as NVIDIA's collective backend."""
 
-COMPOSITE_SPELLING = re.compile(r"(?:\w+:\w+,)*cuda:nccl(?:,\w+:\w+)*\Z")
+COMPOSITE_SPELLING = lazy_regex(r"(?:\w+:\w+,)*cuda:nccl(?:,\w+:\w+)*\Z")
 """A backend for each device type: `cpu:gloo,cuda:nccl`."""
 
-TENSOR_TYPE_SPELLING = re.compile(r"torch\.cuda\.(\w+Tensor)\Z")
+TENSOR_TYPE_SPELLING = lazy_regex(r"torch\.cuda\.(\w+Tensor)\Z")
 """A tensor type as `Tensor.type()` spells it."""
 
 
@@ -61,6 +62,16 @@ class Lexicon(NamedTuple):
         return text.partition(":")[0] in self.peers
 
 
+@lru_cache(maxsize=1)
+def _parameters() -> dict[str, dict[str, int]]:
+    """Return the positions of the arguments that hold a value, by role and callable."""
+    document = toml.load_own(DATA / "cuda" / "parameters.toml")
+    found: dict[str, dict[str, int]] = {}
+    for group in document["group"]:
+        found.setdefault(group["role"], {}).update({entry["name"]: entry["position"] for entry in group["parameters"]})
+    return found
+
+
 @lru_cache(maxsize=8)
 def lexicon(role: str, name: str = "") -> Lexicon:
     """Return the lexicon for `device` or `collective`.
@@ -71,13 +82,7 @@ def lexicon(role: str, name: str = "") -> Lexicon:
     """
     targets = [registry.load(target) for target in registry.built_in()]
     own = {name} - {""}
-    document = toml.load_own(DATA / "cuda" / "parameters.toml")
-    parameters = {
-        entry["name"]: entry["position"]
-        for group in document["group"]
-        if group["role"] == role
-        for entry in group["parameters"]
-    }
+    parameters = _parameters()[role]
     if role == "device":
         devices = _OTHER_DEVICES.union(own, (target.DEVICE_TYPE for target in targets))
         return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, devices, parameters)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-_FENCE = re.compile(r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?:\{?\.?(?P<language>[\w+-]*))?[^\n]*$")
-_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+(?:code-block|code|sourcecode|prompt)::[ \t]*(?P<language>[\w+-]*)")
-_LITERAL = re.compile(r"::[ \t\r]*\Z")
+from torchferry.core.lazy_regex import lazy_regex
+
+_FENCE = lazy_regex(r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?:\{?\.?(?P<language>[\w+-]*))?[^\n]*$")
+_DIRECTIVE = lazy_regex(r"^[ \t]*\.\.[ \t]+(?:code-block|code|sourcecode|prompt)::[ \t]*(?P<language>[\w+-]*)")
+_LITERAL = lazy_regex(r"::[ \t\r]*\Z")
 _SHELL = frozenset({"sh", "shell", "bash", "zsh", "powershell", "ps1"})
 _SESSION = frozenset({"console", "terminal", "shell-session"})
 _UNMARKED = frozenset({"", "text", "none", "cmd"})
 
-_DOLLAR = re.compile(r"^[ \t]{0,8}\$[ \t]+")
-_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\s$#%]*[$#%]|[$%>])[ \t]+")
-_COMMAND = re.compile(
+_DOLLAR = lazy_regex(r"^[ \t]{0,8}\$[ \t]+")
+_PROMPT = lazy_regex(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\s$#%]*[$#%]|[$%>])[ \t]+")
+_COMMAND = lazy_regex(
     r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
     r"(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv)\b"
 )
@@ -27,7 +28,8 @@ def command_view(text: str) -> str:
     fence = language = ""
     indent = -1  # that of the directive whose block is being read
     for line in text.split("\n"):
-        match = _FENCE.match(line) if indent < 0 else None
+        fenced = "```" in line or "~~~" in line
+        match = _FENCE.match(line) if fenced and indent < 0 else None
         if fence:
             if match is not None and match["fence"].startswith(fence) and not match["language"]:
                 shown += _commands(block, language)
@@ -42,15 +44,16 @@ def command_view(text: str) -> str:
                 continue
             shown += _commands(block, language)
             indent = -1
-            match = _FENCE.match(line)
-        directive = _DIRECTIVE.match(line)
+            match = _FENCE.match(line) if fenced else None
+        colons = "::" in line
+        directive = _DIRECTIVE.match(line) if colons else None
         if match is not None:
             fence, language, block = match["fence"], (match["language"] or "").lower(), []
-        elif directive is not None or _LITERAL.search(line) is not None:
+        elif directive is not None or (colons and _LITERAL.search(line) is not None):
             indent, block = _indent(line), []
             language = directive["language"].lower() if directive is not None else ""
         else:
-            prompt = _DOLLAR.match(line)
+            prompt = _DOLLAR.match(line) if "$" in line else None
             shown.append(_blank(line) if prompt is None else _blank(prompt.group()) + line[prompt.end() :])
             continue
         shown.append(_blank(line))

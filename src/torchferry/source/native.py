@@ -10,12 +10,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.kinds import Kind
 
 NATIVE_KINDS = (Kind.CPP, Kind.KERNEL, Kind.CMAKE)
 """Kinds of file that this module reads."""
 
-_CPP = re.compile(
+_CPP = lazy_regex(
     r"(?P<comment>//(?:[^\\\n]|\\.)*|/\*.*?(?:\*/|\Z))"
     r'|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
     r'|"(?:[^"\\\n]|\\.)*"?'
@@ -24,24 +25,24 @@ _CPP = re.compile(
 )
 """Comments, and the strings in which what looks like one is none; nothing is read twice, whatever is left open."""
 
-_CMAKE = re.compile(
+_CMAKE = lazy_regex(
     r'(?P<comment>#\[(?P<mark>=*)\[.*?(?:\](?P=mark)\]|\Z)|#[^\n]*)|"(?:[^"\\]|\\.)*(?:"|\Z)',
     re.DOTALL,
 )
 
-_NOT_NEWLINE = re.compile(r"[^\n]")
+_NOT_NEWLINE = lazy_regex(r"[^\n]")
 
-_DIRECTIVE = re.compile(
+_DIRECTIVE = lazy_regex(
     r"^[ \t]*#[ \t]*(?P<word>if|ifdef|ifndef|elif|else|endif)\b(?P<rest>(?:[^\\\n]|\\.)*)", re.MULTILINE | re.DOTALL
 )
-_CMAKE_CONDITION = re.compile(
+_CMAKE_CONDITION = lazy_regex(
     r"^[ \t]*(?P<word>if|elseif|else|endif)[ \t]*\((?P<rest>[^\n]*)", re.MULTILINE | re.IGNORECASE
 )
 
-_SWITCH = re.compile(r"cuda|gpu|nvcc|nccl|cudnn|tensorrt", re.IGNORECASE)
+_SWITCH = lazy_regex(r"cuda|gpu|nvcc|nccl|cudnn|tensorrt", re.IGNORECASE)
 """What a switch is named for that decides whether CUDA is compiled."""
 
-_NEGATED = re.compile(r"\s*(?:!|NOT\b)", re.IGNORECASE)
+_NEGATED = lazy_regex(r"\s*(?:!|NOT\b)", re.IGNORECASE)
 
 
 def comments(kind: Kind, text: str) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchferry.core.finding import Edit, Location
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.jsontext import JsonValue, raw_offset, values
 from torchferry.source.text import SourceText
 
@@ -25,10 +26,10 @@ _PYTHON_CELLS = frozenset({"capture", "prun", "python", "python3", "time", "time
 """Cell magics (`%%time`) whose cell is Python all the same."""
 
 _SHELL_CELLS = frozenset({"bash", "script", "sh", "system", "!"})
-_MAGIC = re.compile(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
-_TIMED = re.compile(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
-_ASSIGNED = re.compile(r"([ \t]*)[\w, \t]+=[ \t]*(?P<mark>!|%)")
-_HELP = re.compile(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
+_MAGIC = lazy_regex(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
+_TIMED = lazy_regex(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
+_ASSIGNED = lazy_regex(r"([ \t]*)[\w, \t]+=[ \t]*(?P<mark>!|%)")
+_HELP = lazy_regex(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
 
 
 class Piece(NamedTuple):
@@ -169,7 +170,7 @@ def _code_cells(text: str) -> Iterator[Cell]:
     """Yield the code cells; formats 4 (`cells`, `source`) and 3 (`worksheets`, `input`) of notebooks."""
     sources: dict[tuple[str | int, ...], list[JsonValue]] = {}
     kinds: dict[tuple[str | int, ...], str] = {}
-    for value in values(text):
+    for value in values(text, _may_hold_code):
         path = value.path
         depth = 2 if path[:1] == ("cells",) else 4 if path[:1] == ("worksheets",) and path[2:3] == ("cells",) else 0
         if not depth or len(path) <= depth or not value.is_string:
@@ -191,6 +192,14 @@ def _code_cells(text: str) -> Iterator[Cell]:
             at += len(value.value)
         yield Cell(number, start, "".join(piece.text for piece in pieces), tuple(pieces))
         start = at + 1
+
+
+def _may_hold_code(path: list[str | int]) -> bool:
+    """Whether an object or array may hold cells or their sources: outputs, which are most of a file, do not."""
+    if not path:
+        return True
+    depth = 2 if path[0] == "cells" else 4 if path[0] == "worksheets" and path[2:3] in ([], ["cells"]) else 0
+    return len(path) <= depth or (bool(depth) and path[depth] in ("source", "input") and len(path) == depth + 1)
 
 
 def _cell_order(cell: tuple[str | int, ...]) -> tuple[int, ...]:

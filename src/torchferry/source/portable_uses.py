@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from torchferry.core.lazy_regex import lazy_regex
+
 EVERY = "*"
 """What stands for all names: `from device_utils import *`."""
 
-_NAME = re.compile(r"[\w*]+")
-_COMMENT = re.compile(r"#[^\n]*")
+_NAME = lazy_regex(r"[\w*]+")
+_COMMENT = lazy_regex(r"#[^\n]*")
 
 
 def names_used(text: str, module: str) -> set[str]:

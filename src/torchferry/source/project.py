@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.files import read_regular
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.lines import line_matches
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, UndecodableError, decode_python
@@ -43,6 +45,11 @@ class Project:
         """Remember a file that is parsed already."""
         self._files[file.path] = (file, names)
         self._forget(self._files)
+
+    def parsed(self, path: str, source: SourceText) -> tuple[PythonFile, Names] | None:
+        """Return a file that is at hand with this text; None where it is not, or has another."""
+        found = self._files.get(path)
+        return found if found is not None and found[0].source.text == source.text else None
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file of the project, parsed, or None when it cannot be read."""
@@ -147,12 +154,13 @@ class Project:
             source = self.text(path)
             text = source.text if source is not None else ""
             found = {}
-            for match in _FROM_IMPORT.finditer(text):
+            for match in line_matches(_FROM_IMPORT, "import", text):
                 module = absolute_module(match["module"], path)
-                for original, bound in _BOUND_NAME.findall(_COMMENT.sub("", match["many"] or match["names"] or "")):
+                taken = match["many"] or match["names"] or ""
+                for original, bound in _BOUND_NAME.findall(_COMMENT.sub("", taken) if "#" in taken else taken):
                     found.setdefault(bound or original, []).append(f"{module}.{original}")
-            for name, origin in _ALIAS.findall(text) if "torch" in text else ():
-                found.setdefault(name, []).append(origin)
+            for match in line_matches(_ALIAS, "torch.", text):
+                found.setdefault(match[1], []).append(match[2])
             self._reexports[path] = found
         return found
 
@@ -220,18 +228,18 @@ class Project:
         return self._importers.get(stem, [])
 
 
-_IMPORTED_WORD = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
+_IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
 
 
-_FROM_IMPORT = re.compile(
+_FROM_IMPORT = lazy_regex(
     r"^[ \t]*from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))",
     re.MULTILINE,
 )
-_BOUND_NAME = re.compile(r"([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
-_ALIAS = re.compile(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
-_COMMENT = re.compile(r"#[^\r\n]*")
-_BUILD_SCRIPT = re.compile(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
-_EXTENSION_NAME = re.compile(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
+_BOUND_NAME = lazy_regex(r"([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
+_ALIAS = lazy_regex(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_COMMENT = lazy_regex(r"#[^\r\n]*")
+_BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
+_EXTENSION_NAME = lazy_regex(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
 
 
 def extension_names(text: str) -> frozenset[str]:

@@ -6,21 +6,22 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command
 
-_REQUIREMENT = re.compile(
+_REQUIREMENT = lazy_regex(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:[ \t]*\[[^\]]*\])?"
     r"(?:[ \t]*(?P<rest>@[ \t]*\S+|(?:\([ \t]*)?(?:[=~!]=|[<>=])[^;#\s]*(?:[ \t]+(?!-)[^;#\s]+)*))?"
     r"[ \t]*(?:;|#|(?<=[ \t])--?\w|\Z)"
 )
-_URL = re.compile(r"(?:git\+)?(?:https?|ssh|git)://[^/\s]*/(?P<path>[^\s@#?]+)[^\s#]*(?:#(?P<fragment>\S*))?")
-_WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+?)-\d[\w.+]*-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
-_EGG = re.compile(r"egg=([\w.-]+)")
-_EDITABLE = re.compile(r"(?:-e|--editable)(?:[ \t]+|=)(?=\S)")
-_COMMENT = re.compile(r"(?:(?<=\s)|\A)#")
+_URL = lazy_regex(r"(?:git\+)?(?:https?|ssh|git)://[^/\s]*/(?P<path>[^\s@#?]+)[^\s#]*(?:#(?P<fragment>\S*))?")
+_WHEEL = lazy_regex(r"(?P<name>[A-Za-z0-9_.]+?)-\d[\w.+]*-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
+_EGG = lazy_regex(r"egg=([\w.-]+)")
+_EDITABLE = lazy_regex(r"(?:-e|--editable)(?:[ \t]+|=)(?=\S)")
+_COMMENT = lazy_regex(r"(?:(?<=\s)|\A)#")
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _INSTALLERS = _CONDA | {"uv", "pipx", "poetry", "pdm"}
-_PIP = re.compile(r"pip(?:\d+(?:\.\d+)?)?\Z")
+_PIP = lazy_regex(r"pip(?:\d+(?:\.\d+)?)?\Z")
 
 
 class Requirement(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.jsontext import JsonValue, NotJsonError, values
 from torchferry.source.kinds import Kind
 from torchferry.source.setting import Setting
@@ -17,8 +18,8 @@ _OWN = ("tool", "torchferry")
 """The table of our own settings in a pyproject.toml, which speaks of a project and is no part of it."""
 
 _STRING = r"\"(?:[^\"\\\n]|\\[^\n])*\""
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])")
+_COMMENT = lazy_regex(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
+_LAST_COMMA = lazy_regex(rf"{_STRING}|,(?=\s*[\]}}])")
 
 
 def settings(kind: Kind, text: str) -> Iterator[Setting]:

@@ -11,14 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_PLAIN = re.compile(r"[^\s'\"\\$`#;&|()<>]+")
-_SPACE = re.compile(r"[ \t\r]+")
-_BLANK = re.compile(r"\s+")
-_HEREDOC = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<escape>\\?)(?P<word>[A-Za-z_][\w.-]*)(?P=quote)")
-_ARITHMETIC = re.compile(r"\$?\(\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)\)")
+from torchferry.core.lazy_regex import lazy_regex
+
+_PLAIN = lazy_regex(r"[^\s'\"\\$`#;&|()<>]+")
+_SPACE = lazy_regex(r"[ \t\r]+")
+_BLANK = lazy_regex(r"\s+")
+_HEREDOC = lazy_regex(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<escape>\\?)(?P<word>[A-Za-z_][\w.-]*)(?P=quote)")
+_ARITHMETIC = lazy_regex(r"\$?\(\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)\)")
 _MISSES = 20
 """So many here-documents without an end, and no further one is believed; keeps hostile text linear."""
-_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
+_ASSIGNMENT = lazy_regex(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
 _DEEPEST = 50
 """Levels of substitution that are followed; deeper ones are read as words."""
 

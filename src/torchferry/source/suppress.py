@@ -6,14 +6,14 @@ Such a comment speaks for its own line, or for the next one when it stands on a 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.text import SourceText
 
-_COMMENT = re.compile(
+_COMMENT = lazy_regex(
     r"(?:#|//|<!--)[ \t]*torchferry:[ \t]*(?P<what>ignore(?:-file)?)[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?"
 )
 

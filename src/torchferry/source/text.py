@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import codecs
-import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate, count
+from operator import add
 from typing import NamedTuple
 
 from torchferry.core.finding import Edit
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 
-_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
-_BLANK = re.compile(rb"^[ \t\f]*(?:[#\r\n]|$)")
-_WIDE = re.compile(r"[^\x00-\x7f]")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+_COOKIE = lazy_regex(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
+_BLANK = lazy_regex(rb"^[ \t\f]*(?:[#\r\n]|$)")
+_WIDE = lazy_regex(r"[^\x00-\x7f]")
+_NEWLINE = lazy_regex(r"\r\n|\r|\n")
 _WIDE_BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -87,12 +89,9 @@ class SourceText:
             if "\r" in text:
                 self._starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
             else:
-                starts = [0]
-                at = text.find("\n") + 1
-                while at:
-                    starts.append(at)
-                    at = text.find("\n", at) + 1
-                self._starts = starts
+                lines = text.split("\n")
+                lines.pop()
+                self._starts = [0, *map(add, accumulate(map(len, lines)), count(1))]
         return self._starts
 
     @property

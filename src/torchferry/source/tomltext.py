@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.setting import Setting
 
-_TOKEN = re.compile(
+_TOKEN = lazy_regex(
     r"(?P<space>[ \t\r]+|\#[^\n]*)"
     r"|(?P<newline>\n)"
     r"|(?P<long>\"\"\"|''')"
@@ -21,11 +22,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _LONG = {
-    '"""': re.compile(r'((?:[^\\]|\\.)*?)"""(?!"(?!"))', re.DOTALL),
-    "'''": re.compile(r"(.*?)'''(?!'(?!'))", re.DOTALL),
+    '"""': lazy_regex(r'((?:[^\\]|\\.)*?)"""(?!"(?!"))', re.DOTALL),
+    "'''": lazy_regex(r"(.*?)'''(?!'(?!'))", re.DOTALL),
 }
-_HEADER = re.compile(r"\[{1,2}(?P<name>(?:\"[^\"\n]*\"|'[^'\n]*'|[^\[\]\"'\n#])+)\]")
-_PART = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s.\"']+)")
+_HEADER = lazy_regex(r"\[{1,2}(?P<name>(?:\"[^\"\n]*\"|'[^'\n]*'|[^\[\]\"'\n#])+)\]")
+_PART = lazy_regex(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s.\"']+)")
 
 
 class _Open:

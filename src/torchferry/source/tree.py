@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say
 from torchferry.source.git import git, is_in_repository
-from torchferry.source.gitignore import Pattern, is_ignored, parse_gitignore
+from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
 from torchferry.source.kinds import Kind, kind_of
 
 NEVER_ENTERED = frozenset(
@@ -122,7 +122,7 @@ class _Walk:
         self.entries = sorted(set(self.entries))
         return Listing(self.entries, self.skipped, tuple(sorted(self.hidden)))
 
-    def _enter(self, folder: str, prefix: str, patterns: list[Pattern]) -> None:
+    def _enter(self, folder: str, prefix: str, patterns: list[Patterns]) -> None:
         try:
             with os.scandir(folder) as scan:
                 items = sorted(scan, key=lambda item: item.name)
@@ -186,12 +186,12 @@ class _Walk:
         except OSError:
             self.hidden.append(path)
 
-    def _is_ignored(self, path: str, is_folder: bool, patterns: list[Pattern]) -> bool:
+    def _is_ignored(self, path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
         if self.ignored is not None:
             return path in self.ignored
         return is_ignored(path, is_folder, patterns)
 
-    def _gitignore(self, folder: str, prefix: str) -> list[Pattern]:
+    def _gitignore(self, folder: str, prefix: str) -> list[Patterns]:
         try:
             return parse_gitignore(read_text(Path(folder, ".gitignore"), LARGEST_SETTINGS, "replace"), prefix)
         except OSError as error:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Heredoc, Word, parts
@@ -19,11 +20,11 @@ COMMAND_KEYS = frozenset(
 )
 """Keys whose values are command lines in compose files, job descriptions and continuous integration."""
 
-_BLOCK = re.compile(
+_BLOCK = lazy_regex(
     r"^(?P<indent>[ \t]*(?:-[ \t]+)*)(?P<key>[A-Za-z_]+)[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE
 )
-_ITEM_BLOCK = re.compile(r"^(?P<indent>[ \t]*)-[ \t]+[|>][-+0-9]*[ \t]*\r?\n", re.MULTILINE)
-_LINE = re.compile(r"[ \t]*(?P<first>[^\s])?[^\n]*(?:\n|\Z)")
+_ITEM_BLOCK = lazy_regex(r"^(?P<indent>[ \t]*)-[ \t]+[|>][-+0-9]*[ \t]*\r?\n", re.MULTILINE)
+_LINE = lazy_regex(r"[ \t]*(?P<first>[^\s])?[^\n]*(?:\n|\Z)")
 
 
 def yaml_parts(kind: Kind, text: str) -> Iterator[Command | Heredoc]:

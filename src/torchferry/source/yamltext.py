@@ -10,25 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.setting import Setting
 
-_DOCUMENT = re.compile(r"(?:---|\.\.\.)(?=[ \t\r]|\Z)[ \t]*")
-_ITEM = re.compile(r"[ \t]*-(?=[ \t]|\r?\Z)[ \t]*")
-_KEY = re.compile(
+_DOCUMENT = lazy_regex(r"(?:---|\.\.\.)(?=[ \t\r]|\Z)[ \t]*")
+_ITEM = lazy_regex(r"[ \t]*-(?=[ \t]|\r?\Z)[ \t]*")
+_KEY = lazy_regex(
     r"(?:(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^']|'')*)')[ \t]*"
     r"|(?P<plain>(?:[^\s\"'#{}\[\],&*!|>%@`:-]|-(?=[^\s:]))(?:[^:#]|:(?=\S)|(?<=\S)#)*))"
     r":(?=[ \t]|\r?\Z)"
 )
-_PROPERTY = re.compile(r"[ \t]*(?:[&!][^\s,\]}]*(?:[ \t]+|(?=\r?\Z)))*")
-_BLOCK = re.compile(r"[|>][-+0-9]*[ \t]*(?:#.*)?\r?\Z")
-_BEHIND = re.compile(r"[ \t]*(?:#.*)?\r?\Z")
-_PLAIN = re.compile(r"(?:[^#\s]|(?<=\S)#|[ \t\r]+(?!#)(?=\S))*")
-_QUOTED = {'"': re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL), "'": re.compile(r"'((?:[^']|'')*)'")}
-_FLOW_PLAIN = re.compile(
+_PROPERTY = lazy_regex(r"[ \t]*(?:[&!][^\s,\]}]*(?:[ \t]+|(?=\r?\Z)))*")
+_BLOCK = lazy_regex(r"[|>][-+0-9]*[ \t]*(?:#.*)?\r?\Z")
+_BEHIND = lazy_regex(r"[ \t]*(?:#.*)?\r?\Z")
+_PLAIN = lazy_regex(r"(?:[^#\s]|(?<=\S)#|[ \t\r]+(?!#)(?=\S))*")
+_QUOTED = {'"': lazy_regex(r'"((?:[^"\\]|\\.)*)"', re.DOTALL), "'": lazy_regex(r"'((?:[^']|'')*)'")}
+_FLOW_PLAIN = lazy_regex(
     r"(?:[^\s,\[\]{}#:]|:(?![\s,\[\]{}]|\Z)|(?<=\S)#|[ \t]+(?=[^\s,\[\]{}#:]|:(?![\s,\[\]{}]|\Z)))+"
 )
-_FLOW_COLON = re.compile(r"[ \t]*:")
-_FLOW_SKIP = re.compile(r"[\s:]+|\#[^\n]*|[&!][^\s,\[\]{}]*")
+_FLOW_COLON = lazy_regex(r"[ \t]*:")
+_FLOW_SKIP = lazy_regex(r"[\s:]+|\#[^\n]*|[&!][^\s,\[\]{}]*")
 
 
 def yaml_settings(text: str) -> Iterator[Setting]:

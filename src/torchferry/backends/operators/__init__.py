@@ -35,7 +35,6 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -45,6 +44,7 @@ from typing import Any
 from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
 from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 
 FALLBACKS = ("error", "warn", "silent", "unknown")
@@ -53,7 +53,7 @@ FALLBACKS = ("error", "warn", "silent", "unknown")
 LAYOUTS = ("sparse", "sparse_compressed", "nested")
 """Kinds of tensors that are not dense."""
 
-NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)?")
+NAME = lazy_regex(r"[A-Za-z_]\w*(?:\.\w+)?")
 """An operator's name with its overload, as the dispatcher spells it without `aten::`."""
 
 

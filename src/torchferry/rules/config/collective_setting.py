@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
-_DISTRIBUTED = re.compile(r"dist|collective|nccl", re.IGNORECASE)
+_DISTRIBUTED = lazy_regex(r"dist|collective|nccl", re.IGNORECASE)
 """Keys that speak of distributed training without the word `backend`: `dist_lib`, `ddp_dist`."""
 
 

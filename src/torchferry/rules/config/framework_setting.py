@@ -5,29 +5,29 @@ What the library's integration with the target expects is in the target's table;
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 
 _SETTINGS = (
-    (re.compile(r"distributed_type\Z"), re.compile(r"MULTI_GPU\Z"), "accelerate.distributed_type.MULTI_GPU"),
-    (re.compile(r"accelerator\Z"), re.compile(r"gpu\Z"), "lightning.accelerator.gpu"),
-    (re.compile(r"accelerator\Z"), re.compile(r"cuda\Z"), "lightning.accelerator.cuda"),
-    (re.compile(r"accelerator\Z"), re.compile(r"(?:ddp\w*|dp|horovod)\Z"), "lightning.accelerator.gpu"),
-    (re.compile(r"gpus\Z"), re.compile(r"(?!0\Z|null\Z|None\Z|~\Z|false\Z).+\Z"), "lightning.accelerator.gpu"),
+    (lazy_regex(r"distributed_type\Z"), lazy_regex(r"MULTI_GPU\Z"), "accelerate.distributed_type.MULTI_GPU"),
+    (lazy_regex(r"accelerator\Z"), lazy_regex(r"gpu\Z"), "lightning.accelerator.gpu"),
+    (lazy_regex(r"accelerator\Z"), lazy_regex(r"cuda\Z"), "lightning.accelerator.cuda"),
+    (lazy_regex(r"accelerator\Z"), lazy_regex(r"(?:ddp\w*|dp|horovod)\Z"), "lightning.accelerator.gpu"),
+    (lazy_regex(r"gpus\Z"), lazy_regex(r"(?!0\Z|null\Z|None\Z|~\Z|false\Z).+\Z"), "lightning.accelerator.gpu"),
     (
-        re.compile(r"_?attn_implementation\Z"),
-        re.compile(r"flash_attention_2\Z"),
+        lazy_regex(r"_?attn_implementation\Z"),
+        lazy_regex(r"flash_attention_2\Z"),
         "transformers.attn_implementation.flash_attention_2",
     ),
     (
-        re.compile(r"_?attn_implementation\Z"),
-        re.compile(r"flash_attention_3\Z"),
+        lazy_regex(r"_?attn_implementation\Z"),
+        lazy_regex(r"flash_attention_3\Z"),
         "transformers.attn_implementation.flash_attention_3",
     ),
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
@@ -18,12 +19,12 @@ from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 
-_IMAGE = re.compile(
+_IMAGE = lazy_regex(
     r"(?P<name>[a-z0-9][\w./-]*?(?::\d+/[\w./-]+?)?)(?::(?P<tag>[\w.${}-]+))?(?P<digest>@sha256:\w+)?\Z"
 )
-_FROM = re.compile(r"(?:--platform=\S+[ \t]+)?(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
-_DEFAULT = re.compile(r"\w+=[\"']?(?P<image>[\w./:@${}-]+)")
-_VALUE = re.compile(
+_FROM = lazy_regex(r"(?:--platform=\S+[ \t]+)?(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
+_DEFAULT = lazy_regex(r"\w+=[\"']?(?P<image>[\w./:@${}-]+)")
+_VALUE = lazy_regex(
     r"(?:[A-Za-z_]\w*(?:\+|[:?!]|::)?=|--[\w-]+=)?[\"']?(?:\$\{\w+:?[-=])?(?:docker://)?(?P<image>[a-z0-9][\w./:@${-]*)"
 )
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "srun", "kubectl"})

@@ -6,11 +6,11 @@ are mounted by hand.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
@@ -19,7 +19,7 @@ from torchferry.source.settings import settings
 
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "docker-compose"})
 _NV_RUNTIMES = frozenset({"singularity", "apptainer"})
-_OPTION = re.compile(r"--gpus=.|--runtime=nvidia\Z|--device=(?:/dev/nvidia|nvidia\.com/)")
+_OPTION = lazy_regex(r"--gpus=.|--runtime=nvidia\Z|--device=(?:/dev/nvidia|nvidia\.com/)")
 
 
 class CardAccess(Rule):

@@ -6,21 +6,21 @@ it, so that the build ends there. The vendor's toolkit takes its place; it mostl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
 from torchferry.source.shell import Command
 
 _INSTALLERS = frozenset({"apt", "apt-get", "aptitude", "yum", "dnf", "microdnf", "zypper", "apk"})
-_PACKAGE = re.compile(
+_PACKAGE = lazy_regex(
     r"(?P<package>(?:lib)?(?:cuda|cudnn|nccl|cublas|cufft|curand|cusolver|cusparse|cutensor|nvinfer|nvjpeg)[\w.+-]*"
     r"|nvidia-[\w.+-]+|nsight-[\w.+-]+|tensorrt[\w.+-]*|datacenter-gpu-manager[\w.+-]*)(?:=\S*)?\Z"
 )
-_SOURCE = re.compile(r"https?://developer\.(?:download\.)?nvidia\.com/\S*?(?=[\"'\s;|&)]|\Z)")
+_SOURCE = lazy_regex(r"https?://developer\.(?:download\.)?nvidia\.com/\S*?(?=[\"'\s;|&)]|\Z)")
 
 
 class SystemPackage(Rule):

@@ -6,10 +6,10 @@ torch version that its plugin names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of
@@ -17,14 +17,14 @@ from torchferry.rules.dependencies.listed import LIST_KINDS
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 
-_CHANNEL = re.compile(r"nvidia(?:/.*)?\Z")
+_CHANNEL = lazy_regex(r"nvidia(?:/.*)?\Z")
 """The conda channel of CUDA's libraries, and its labels."""
 
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 
-_COMMENTED = re.compile(r"(?:^|[ \t])#")
+_COMMENTED = lazy_regex(r"(?:^|[ \t])#")
 
-_BUILD = re.compile(
+_BUILD = lazy_regex(
     r"(?P<pin>(?<![/\w-])torch(?:vision|audio)?[ \t]*==[ \t]*(?P<version>[\d.]+)\+cu\d+)"
     r"|(?P<index>https?://[^\s\"']{0,500}(?:/cu\d{2,3}\b|torch-[\d.]+\+cu\d+)[^\s\"']*)"
 )
@@ -43,7 +43,8 @@ class CudaBuild(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each, comments left out."""
-        for match in _BUILD.finditer(context.text):
+        builds = "+cu" in context.text or "/cu" in context.text
+        for match in _BUILD.finditer(context.text) if builds else ():
             line = context.text.rfind("\n", 0, match.start()) + 1
             if _COMMENTED.search(context.text[line : match.start()]) is not None:
                 continue

@@ -9,12 +9,12 @@ along with torch; `CMP102` speaks of kernels that the project itself writes in T
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
@@ -29,7 +29,7 @@ _BUILD = frozenset({"pytorch-cuda", "cudatoolkit", "cudnn"})
 _UNJUDGED = frozenset({"plain", "other"})
 """The kinds of package of which there is nothing to do in a list of requirements."""
 
-_INSTALLABLE = re.compile(r"[a-z0-9][a-z0-9_-]*\Z")
+_INSTALLABLE = lazy_regex(r"[a-z0-9][a-z0-9_-]*\Z")
 
 
 class CudaRequirement(Rule):

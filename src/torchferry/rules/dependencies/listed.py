@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.commands import commands_of, prints_text
 from torchferry.source.flow.syntax import last_name
@@ -16,8 +17,8 @@ from torchferry.source.settings import settings
 LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 """Kinds of file that list requirements and little else."""
 
-_LISTS = re.compile(r"(?:(?:install|setup|tests|extras)_requires?|requirements?|dependencies)\Z", re.IGNORECASE)
-_INSTALLS = re.compile(r"(?:\A|_)(?:require|requires|requirements|install)(?:\Z|_)")
+_LISTS = lazy_regex(r"(?:(?:install|setup|tests|extras)_requires?|requirements?|dependencies)\Z", re.IGNORECASE)
+_INSTALLS = lazy_regex(r"(?:\A|_)(?:require|requires|requirements|install)(?:\Z|_)")
 
 
 def requirements_of(context: Context) -> Iterator[Requirement]:
@@ -86,9 +87,8 @@ def _in_setup_cfg(text: str) -> Iterator[Requirement]:
 
 def _in_setup(context: PythonContext) -> Iterator[Requirement]:
     """Yield requirements in Python: strings in `setup(...)`, in a list named for them, given to what installs."""
-    for node in sorted(context.file.strings, key=lambda node: (node.lineno, node.col_offset)):
-        if not isinstance(node.value, str) or not _in_list_of_requirements(context, node):
-            continue
+    listed = [node for node in context.file.strings if _in_list_of_requirements(context, node)]
+    for node in sorted(listed, key=lambda node: (node.lineno, node.col_offset)):
         start, end = context.file.span(node)
         inner = context.text[start:end]
         body = inner.lstrip("rRuUbB").strip("\"'")
@@ -97,10 +97,15 @@ def _in_setup(context: PythonContext) -> Iterator[Requirement]:
             yield _moved(found, start + inner.index(body))
 
 
+_HOLDING = frozenset({ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set, ast.IfExp})
+"""What a requirement may stand in on the way to what it is given to."""
+
+
 def _in_list_of_requirements(context: PythonContext, node: ast.AST) -> bool:
     child: ast.AST = node
     parent = context.file.parents.get(child)
-    while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set, ast.IfExp)):
+    while parent.__class__ in _HOLDING:
+        assert parent is not None
         if isinstance(parent, ast.Dict) and child in parent.keys:
             return False
         child, parent = parent, context.file.parents.get(parent)

@@ -10,12 +10,12 @@ A literal number is rewritten. A variable is rewritten with `--unsafe-fixes`, be
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of, calls_to
 from torchferry.rules.device.expressions import indexed_device, portable_imports
@@ -23,7 +23,7 @@ from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 
-_INDEX_NAME = re.compile(r"(?:\A|_)(?:rank|local_rank|gpu|gpu_id|gpu_index|device_id|device_index|cuda_id)\Z")
+_INDEX_NAME = lazy_regex(r"(?:\A|_)(?:rank|local_rank|gpu|gpu_id|gpu_index|device_id|device_index|cuda_id)\Z")
 
 
 class IntegerDevice(Rule):

@@ -8,19 +8,19 @@ condition decides nothing and is removed. So is one whose two sides have become 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 
 _SAME_WITHOUT = {
-    "device_string": re.compile(r"""\A["']cpu["']\Z"""),
-    "load_location": re.compile(r"""\A(?:["']cpu["']|torch\.device\(["']cpu["']\))\Z"""),
-    "this_device": re.compile(r"""\Atorch\.device\(["']cpu["']\)\Z"""),
-    "collective_backend": re.compile(r"""\A["']gloo["']\Z"""),
+    "device_string": lazy_regex(r"""\A["']cpu["']\Z"""),
+    "load_location": lazy_regex(r"""\A(?:["']cpu["']|torch\.device\(["']cpu["']\))\Z"""),
+    "this_device": lazy_regex(r"""\Atorch\.device\(["']cpu["']\)\Z"""),
+    "collective_backend": lazy_regex(r"""\A["']gloo["']\Z"""),
 }
 """Portable names, and how the other side is written that each equals where there is no accelerator."""
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import re
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 
 _DEPTH = 4
-_STORAGE_NAME = re.compile(r"(?:\A|_)storage\Z")
+_STORAGE_NAME = lazy_regex(r"(?:\A|_)storage\Z")
 _STORAGE_METHODS = frozenset({"storage", "untyped_storage", "typed_storage"})
-_STORAGE_CLASS = re.compile(r"\A[A-Z][A-Za-z0-9]*Storage\Z")
-_PACKED_NAME = re.compile(r"(?:\A|_)packed(?:_seq(?:uence)?)?\Z")
+_STORAGE_CLASS = lazy_regex(r"\A[A-Z][A-Za-z0-9]*Storage\Z")
+_PACKED_NAME = lazy_regex(r"(?:\A|_)packed(?:_seq(?:uence)?)?\Z")
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 
 
@@ -72,7 +73,7 @@ def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) ->
     return bool(bindings) and all(_binds_device(context, binding, depth) for binding in bindings)
 
 
-_SETTINGS = re.compile(
+_SETTINGS = lazy_regex(
     r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I
 )
 

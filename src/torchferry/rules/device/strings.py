@@ -8,16 +8,17 @@ from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.syntax import last_name
 
-_PLAIN_LITERAL = re.compile(r"(?:[rRuUfF]|[rR][fF]|[fF][rR])?([\"'])[^\"'\\]*\1\Z")
+_PLAIN_LITERAL = lazy_regex(r"(?:[rRuUfF]|[rR][fF]|[fF][rR])?([\"'])[^\"'\\]*\1\Z")
 _FIRST_ARGUMENT = frozenset({"startswith", "autocast", "GradScaler", "get_autocast_dtype", "is_autocast_enabled"})
 """Functions whose first argument asks for the type of an accelerator, or names it where the CPU is not meant."""
 
-_TYPE_NAME = re.compile(r"(?:\A|_)device_?type\Z", re.IGNORECASE)
+_TYPE_NAME = lazy_regex(r"(?:\A|_)device_?type\Z", re.IGNORECASE)
 """Names of variables, arguments and settings that hold the type of a device."""
 
 _DEPTH = 4
@@ -146,7 +147,7 @@ def default_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edi
     return [Edit(*file.span(default), "None"), Edit(line, line, question)]
 
 
-_SCRIPTED = re.compile(r"\bjit\.script|\bjit_script|\boverload\b")
+_SCRIPTED = lazy_regex(r"\bjit\.script|\bjit_script|\boverload\b")
 """Functions that torch compiles from their source cannot ask a module of the project."""
 
 

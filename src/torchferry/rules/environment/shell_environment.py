@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
@@ -22,7 +23,7 @@ from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Word
 
-_NAME = re.compile(
+_NAME = lazy_regex(
     r"(?<![A-Za-z0-9_])(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|PYTORCH_CUDA|PYTORCH_NO_CUDA)_[A-Z0-9_]+"
     r"|(?<![A-Za-z0-9_])DIFFUSERS_ATT(?:N_BACKEND|ENTION_TYPE)(?!\w)"
 )
@@ -30,14 +31,14 @@ _DECLARES = frozenset(
     {"export", "unset", "declare", "readonly", "local", "typeset", "env", "set", "setenv", "printenv", "%env"}
 )
 _PASSES = frozenset({"-e", "--env", "-x", "-v", "-u", "-genv"})
-_LISTED = re.compile(r"(?:--export=|--env=|.*,)\Z")
-_ASSIGNS = re.compile(
+_LISTED = lazy_regex(r"(?:--export=|--env=|.*,)\Z")
+_ASSIGNS = lazy_regex(
     r"(?:[ \t]+(?:\+|[:?!]|::)?=[ \t]*|(?:\+|[:?!]|::)?=)(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*)"
 )
-_NEXT = re.compile(r",(?=[A-Za-z_])")
-_USED = re.compile(r"\$\{?(?P<name>" + _NAME.pattern + ")")
-_NO_CARD = re.compile(r"(?:-1|none|void|NoDevFiles)?\Z")
-_NUMBERS = re.compile(r"[\d,\s]+\Z|.*[$<{]")
+_NEXT = lazy_regex(r",(?=[A-Za-z_])")
+_USED = lazy_regex(r"\$\{?(?P<name>" + _NAME.pattern + ")")
+_NO_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z")
+_NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{]")
 _LONGEST = 24
 """So many characters before a name are looked at to see what it is."""
 

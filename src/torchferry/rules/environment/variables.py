@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,9 +9,10 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 
-VARIABLE = re.compile(
+VARIABLE = lazy_regex(
     r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z|DIFFUSERS_ATTN_BACKEND\Z|DIFFUSERS_ATTENTION_TYPE\Z"
 )
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""

@@ -6,18 +6,18 @@ maker's own kernel language, or find out whether the project has a plain path wi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.source.kinds import Kind
 from torchferry.source.native import code_of
 
-_KERNEL = re.compile(r"\b__global__\b")
-_LAUNCH = re.compile(r"<<<")
+_KERNEL = lazy_regex(r"\b__global__\b")
+_LAUNCH = lazy_regex(r"<<<")
 
 
 class CudaSource(Rule):

@@ -13,14 +13,15 @@ import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 
-_KEY = re.compile(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr)?CUDA\Z")
-_TAKES_KEY = re.compile(r"(?:impl|py_impl|Library|fallback|fallthrough_kernel|DispatchKey|DispatchKeySet)\Z|dispatch")
+_KEY = lazy_regex(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr)?CUDA\Z")
+_TAKES_KEY = lazy_regex(r"(?:impl|py_impl|Library|fallback|fallthrough_kernel|DispatchKey|DispatchKeySet)\Z|dispatch")
 _ALWAYS = frozenset({None, "Autograd"})
 """Kinds of key that torch has for every device."""
 

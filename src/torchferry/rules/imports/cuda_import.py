@@ -8,7 +8,6 @@ change. Names that the plugin lacks stay where they are and are reported.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -16,13 +15,14 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
-_FROM = re.compile(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
+_FROM = lazy_regex(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
 
 
 class _Counterpart(NamedTuple):

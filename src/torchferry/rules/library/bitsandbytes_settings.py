@@ -8,11 +8,11 @@ the steps: both take more memory.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of
@@ -25,7 +25,7 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 
 _QUANTISED = ("load_in_4bit", "load_in_8bit")
-_OPTIMIZER = re.compile(
+_OPTIMIZER = lazy_regex(
     r"(?:paged_(?:adamw|lion|ademamix)(?:_(?:8|32)bit)?|(?:adamw|lion|ademamix|rmsprop)_(?:bnb_)?8bit|adamw_bnb_8bit"
     r"|rmsprop_(?:bnb(?:_32bit)?))\Z"
 )

@@ -6,17 +6,17 @@ ultralytics takes numbers for CUDA indices and sets `CUDA_VISIBLE_DEVICES` by th
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 
 _METHODS = ("train", "val", "predict", "export", "track", "benchmark", "tune")
-_INDICES = re.compile(r"\d+(?:,\d+)*\Z")
+_INDICES = lazy_regex(r"\d+(?:,\d+)*\Z")
 
 
 class UltralyticsDevice(Rule):

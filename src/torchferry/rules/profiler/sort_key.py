@@ -7,16 +7,16 @@ AttributeError with another device. The same goes for attributes of events such 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.references import attribute_span
 
-_COLUMN = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)\Z")
+_COLUMN = lazy_regex(r"(?:self_)?cuda_(?:time_total|time|memory_usage)\Z")
 
 
 class SortKey(Rule):

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a report; a run over a large project writes some thousand lines of a hundred bytes."""
 
 _MAJOR = "1"
-_HASH = re.compile(r"[0-9a-f]{64}\Z")
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_HASH = lazy_regex(r"[0-9a-f]{64}\Z")
+_NAME = lazy_regex(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _LONGEST_NAME = 200
 _MOST_TIMES = 10**15
 

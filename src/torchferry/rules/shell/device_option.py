@@ -7,11 +7,11 @@ backend; what such a variable is compared with changes with it, unless it is com
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
@@ -19,7 +19,7 @@ from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.shell.places import COMPARED, OPTION, Place, places
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
-_DEVICE = re.compile(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
+_DEVICE = lazy_regex(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
 """A device as a command line spells it: `cuda`, `cuda:0`, `cuda:$RANK`, and the patterns `cuda*`, `^cuda`."""
 
 

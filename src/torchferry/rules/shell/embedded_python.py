@@ -7,18 +7,18 @@ because of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of
 from torchferry.source.shell import Command
 
-_PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*(?:\.exe)?\Z")
-_CUDA = re.compile(
+_PYTHON = lazy_regex(r"(?:python|pypy|ipython)[\d.]*(?:\.exe)?\Z")
+_CUDA = lazy_regex(
     r"torch\.cuda\b|\.cuda\(|(?:\bdevice[ \t]*[=(]|map_location[ \t]*=|\.to\()[ \t]*\\?['\"]cuda(?::\d+)?\b"
     r"|(?:backend[ \t]*=|init_process_group\()[ \t]*\\?['\"]nccl\b|\bpynvml\b|\bcupy\b|\bnvidia_smi\b"
 )

@@ -6,11 +6,11 @@ holds elsewhere. What the library expects on the target is in the target's table
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, options, prints_text
@@ -18,9 +18,9 @@ from torchferry.rules.commands import JOB_KINDS, commands_of, options, prints_te
 _ATTENTION = "transformers.attn_implementation."
 _OPTIMIZER = "transformers.training_arguments.optim."
 _ROWS = (
-    (re.compile(r"_?attn_implementation\Z"), re.compile(r"flash_attention_[23]\Z"), _ATTENTION),
-    (re.compile(r"optim\Z"), re.compile(r"adamw_(?:apex_fused|torch_fused|bnb_8bit)\Z"), _OPTIMIZER),
-    (re.compile(r"accelerator\Z"), re.compile(r"(?:gpu|cuda)\Z"), "lightning.accelerator."),
+    (lazy_regex(r"_?attn_implementation\Z"), lazy_regex(r"flash_attention_[23]\Z"), _ATTENTION),
+    (lazy_regex(r"optim\Z"), lazy_regex(r"adamw_(?:apex_fused|torch_fused|bnb_8bit)\Z"), _OPTIMIZER),
+    (lazy_regex(r"accelerator\Z"), lazy_regex(r"(?:gpu|cuda)\Z"), "lightning.accelerator."),
 )
 """Option, value, and the rows of `frameworks.toml` that speak of them, by value."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context
 from torchferry.rules.commands import commands_of, is_of_service, options, prints_text, unquoted
 from torchferry.source.dockerfile import instructions
@@ -14,11 +14,11 @@ from torchferry.source.lexicon import lexicon
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Word, commands
 
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!]|::)?=")
-_REFERENCE = re.compile(r"[\"']?\$+[{(]?(?P<name>\w+)(?::?-[^{}]*)?[})]?[\"']?\Z")
-_DEFAULT = re.compile(r"\$\{\w+:?[-=]([^{}$]*)\}\Z")
-_EXPANSION = re.compile(r"\$\{(?P<name>\w+)(?:##?|%%?|//?|\^\^?)[\"']?(?P<value>\w+:?)")
-_PATTERN = re.compile(r"(?:^|[\n;|(]|\bin\b)[ \t]*[\"']?(?P<value>[\w:*]+)[\"']?[ \t]*(?=[)|])")
+_ASSIGNED = lazy_regex(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!]|::)?=")
+_REFERENCE = lazy_regex(r"[\"']?\$+[{(]?(?P<name>\w+)(?::?-[^{}]*)?[})]?[\"']?\Z")
+_DEFAULT = lazy_regex(r"\$\{\w+:?[-=]([^{}$]*)\}\Z")
+_EXPANSION = lazy_regex(r"\$\{(?P<name>\w+)(?:##?|%%?|//?|\^\^?)[\"']?(?P<value>\w+:?)")
+_PATTERN = lazy_regex(r"(?:^|[\n;|(]|\bin\b)[ \t]*[\"']?(?P<value>[\w:*]+)[\"']?[ \t]*(?=[)|])")
 _EQUALS = frozenset({"=", "==", "!=", "=~"})
 _MAKE_ASSIGNS = frozenset({"=", ":=", "::=", "?=", "+="})
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "set", "setenv"})

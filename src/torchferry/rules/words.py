@@ -1,0 +1,92 @@
+"""Which rules a text may interest: those of which it holds a word.
+
+Many words share a part. A text without the part holds none of them, which one search finds; in a text with it, they are
+looked for around the part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchferry.rules.base import Rule
+
+_PARTS = (
+    b"cuda", b"CU", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"att", b"autocast", b"reduce",
+    b"istributed", b"arallel", b"get_device", b"channels_last", b"rofile", b"equire", b"nv", b"import ", b"device",
+    b"gather", b"scatter", b"Tensor", b"ensorrt", b"sparse", b"float", b"bit",
+)  # fmt: skip
+
+
+class _Sharing:
+    """The words that share a part.
+
+    Attributes:
+        part: What they share.
+        words: Each word with its rules.
+    """
+
+    def __init__(self, part: bytes) -> None:
+        self.part = part
+        self.words: dict[bytes, list[Rule]] = {}
+        self._ahead = self._behind = 0
+
+    def add(self, word: bytes, rule: Rule) -> None:
+        """Let a rule have a word."""
+        self.words.setdefault(word, []).append(rule)
+        first, last = word.find(self.part), word.rfind(self.part)
+        self._ahead = max(self._ahead, last)
+        self._behind = max(self._behind, len(word) - first)
+
+    def around(self, data: bytes) -> bytes:
+        """Return what stands around the part wherever it is, far enough for every word; what overlaps is one piece.
+
+        A word holds the part, so it is in the text exactly where it is in this: pieces are kept apart by a byte that
+        no word has.
+        """
+        ahead, behind, part = self._ahead, self._behind, self.part
+        pieces: list[bytes] = []
+        start = end = 0
+        at = data.find(part)
+        while at >= 0:
+            if at - ahead > end:
+                pieces.append(data[start:end])
+                start = at - ahead
+            end = at + behind
+            at = data.find(part, at + 1)
+        pieces.append(data[start:end])
+        return b"\0".join(pieces)
+
+
+class Words:
+    """The words of rules for one kind of file."""
+
+    def __init__(self) -> None:
+        self._alone: dict[bytes, list[Rule]] = {}
+        self._sharing: dict[bytes, _Sharing] = {}
+
+    def add(self, word: str, rule: Rule) -> None:
+        """Let a rule have a word."""
+        encoded = word.encode()
+        part = next((part for part in _PARTS if part in encoded), None)
+        if part is None:
+            self._alone.setdefault(encoded, []).append(rule)
+        else:
+            self._sharing.setdefault(part, _Sharing(part)).add(encoded, rule)
+
+    def rules(self) -> Iterator[Rule]:
+        """Yield the rules that have a word, as often as they have one."""
+        for words in (self._alone, *(sharing.words for sharing in self._sharing.values())):
+            for rules in words.values():
+                yield from rules
+
+    def rules_in(self, data: bytes) -> Iterator[Rule]:
+        """Yield the rules that have a word in a text, as often as they have one there."""
+        for word, rules in self._alone.items():
+            if word in data:
+                yield from rules
+        for part, sharing in self._sharing.items():
+            if part in data:
+                around = sharing.around(data)
+                for word, rules in sharing.words.items():
+                    if word in around:
+                        yield from rules

@@ -1,0 +1,27 @@
+"""Patterns that are asked at once say what each would say by itself, in the order of their lines."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchferry.source.gitignore import _regex, is_ignored, parse_gitignore
+
+BODIES = st.sampled_from(["a", "*.py", "*", "**", "a/b", "/a", "a*", "*a*", "?.py", "[ab]", "\\a", "b/", "*.py/", "a/"])
+LINES = st.lists(st.tuples(st.booleans(), BODIES), max_size=8)
+PATHS = st.lists(st.sampled_from(["a", "b", "a.py", "ba", ".py", "*.py"]), min_size=1, max_size=3).map("/".join)
+
+
+@given(LINES, PATHS, st.booleans(), st.sampled_from(["", "b"]))
+def test_the_last_line_that_matches_decides(
+    lines: list[tuple[bool, str]], path: str, is_folder: bool, base: str
+) -> None:
+    wanted = False
+    for negated, body in lines:
+        regex = _regex(body.rstrip("/"))
+        inside = path.removeprefix(f"{base}/") if base else path
+        below = not base or path.startswith(f"{base}/")
+        if below and (is_folder or not body.endswith("/")) and regex is not None and regex.match(inside):
+            wanted = not negated
+    text = "\n".join("!" * negated + body for negated, body in lines)
+    assert is_ignored(path, is_folder, parse_gitignore(text, base)) == wanted
