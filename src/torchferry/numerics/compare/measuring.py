@@ -23,6 +23,10 @@ def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Te
     """Yield parts of a result, of its reference and of its absolute bound, in the reference's dtype."""
     flat, right = device.reshape(-1), reference.reshape(-1)
     absolute = bound.absolute.reshape(-1) if isinstance(bound.absolute, Tensor) else bound.absolute
+    if right.numel() <= _PIECE:
+        if right.numel():
+            yield flat.to(right.dtype), right, absolute
+        return
     for begin in range(0, right.numel(), _PIECE):
         end = begin + _PIECE
         yield (

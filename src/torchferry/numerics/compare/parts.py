@@ -28,7 +28,7 @@ class Parts:
         few: Whether some tensors of a long list are enough, others with each turn.
 
     Attributes:
-        whole: Whether all elements of all tensors are in the parts.
+        whole: Whether all elements of all tensors are in the parts: then nothing is cut.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], turn: int, limit: int, few: bool = False) -> None:
@@ -56,7 +56,7 @@ class Parts:
 
     def cut(self, value: Any) -> Any:
         """Return what takes the place of an argument, or of a result."""
-        if not isinstance(value, (list, tuple)) or len(value) != self._length or not value:
+        if self.whole or not isinstance(value, (list, tuple)) or len(value) != self._length or not value:
             return value
         return [self._block(value[number], begin, largest) for number, begin, largest in self._cuts]
 
