@@ -1,7 +1,7 @@
 """Values of the device on the CPU, without waiting for the device where it can copy by itself.
 
-The tensors of a call cross together: one buffer for each dtype, and one event behind them all. Each is copied by itself,
-so that nothing but a plain copy of the device stands between its values and what is compared.
+The tensors of a call cross together: one buffer for each dtype, and one event behind them all. Each is copied by itself:
+nothing but a plain copy of the device stands between its values and what is compared.
 """
 
 from __future__ import annotations

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.messages import Message, say
-from torchferry.core.ownwork import OwnWork
 from torchferry.numerics.attribution import Where
 from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
@@ -24,6 +22,7 @@ from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.operators import Operator, argument, tensors
 from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
+from torchferry.numerics.unseen import Unseen
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.tool import CompareWithCPU
@@ -301,10 +300,10 @@ def _broken(error: Exception) -> Message:
     return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
 
 
-class Calm(OwnWork):
+class Calm(Unseen):
     """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
 
-    __slots__ = ("_functions", "_grad", "_modes")
+    __slots__ = ("_functions", "_grad")
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -312,16 +311,10 @@ class Calm(OwnWork):
         torch._C._set_grad_enabled(False)
         self._functions = torch._C.DisableTorchFunction()
         self._functions.__enter__()
-        self._modes: Any = None
-        if torch._C._len_torch_dispatch_stack():
-            self._modes = _disable_current_modes()
-            self._modes.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._modes is not None:
-            self._modes.__exit__(None, None, None)
         self._functions.__exit__(kind, error, trace)
         torch._C._set_grad_enabled(self._grad)
         super().__exit__(kind, error, trace)
