@@ -863,3 +863,13 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pyte
         torch.ones(3).exp()
     assert tool.document()["counts"]["pass"] == 4
     assert capsys.readouterr().err.count("cannot write") == 1
+
+
+@pytest.mark.parametrize("count", [3, 1 << 16])
+def test_a_result_of_float64_stays_as_it_is_while_it_is_measured(count: int) -> None:
+    from torchferry.numerics.compare.measuring import of_bound
+    from torchferry.numerics.compare.tolerances import Bound
+
+    device, reference = torch.full((count,), 3.0, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
+    assert of_bound(device, reference, Bound(0.0, 1.0)) == 2.0
+    assert bool((device == 3.0).all())

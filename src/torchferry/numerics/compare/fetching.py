@@ -1,7 +1,7 @@
 """Values of the device on the CPU, without waiting for the device where it can copy by itself.
 
-The tensors of a call cross together: one buffer for each dtype, and one event behind them all. Each is copied by itself:
-nothing but a plain copy of the device stands between its values and what is compared.
+The tensors of a call cross together: one buffer for each dtype, and one event behind them all. Each is copied by
+itself: nothing but a plain copy of the device stands between its values and what is compared.
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ class Fetched:
         return self._tensor
 
 
+_Added = tuple[Tensor, Fetched, bool, torch.device]
+"""A tensor, where its copy will be, whether it is contiguous, and its device."""
+
+
 class Crossing:
     """The tensors of one call on their way to the CPU.
 
@@ -77,7 +81,7 @@ class Crossing:
     __slots__ = ("_added", "_events", "_sent_by")
 
     def __init__(self) -> None:
-        self._added: list[tuple[Tensor, Fetched]] = []
+        self._added: list[_Added] = []
         self._sent_by: dict[torch.device, None] = {}
         self._events: list[Any] = []
 
@@ -86,13 +90,13 @@ class Crossing:
 
         Args:
             tensor: What the device does to it after `go` changes nothing.
-            flat: Whether the copy is to be read as numbers in a row; only of a contiguous tensor.
+            flat: Whether it is contiguous, and the copy is to be read as numbers in a row.
         """
         found = Fetched(None, tensor.dtype)
         found._crossing = self
         if flat:
             found._size, found._stride = (tensor.numel(),), (1,)
-        self._added.append((tensor, found))
+        self._added.append((tensor, found, flat or tensor.is_contiguous(), tensor.device))
         return found
 
     def go(self) -> None:
@@ -100,7 +104,7 @@ class Crossing:
         added, self._added = self._added, []
         if not added:
             return
-        devices = {tensor.device: None for tensor, _ in added}
+        devices = {device: None for _, _, _, device in added}
         for device in devices:
             if device not in self._sent_by and sends(device):
                 self._sent_by[device] = None
@@ -125,17 +129,17 @@ class Crossing:
         for event in self._events:
             event.synchronize()
 
-    def _copy(self, added: list[tuple[Tensor, Fetched]]) -> None:
+    def _copy(self, added: list[_Added]) -> None:
         sent_by = self._sent_by
         sizes: dict[Key, int] = {}
-        apart: list[tuple[Tensor, Fetched]] = []
         together: list[tuple[Tensor, Fetched, Key]] = []
-        for tensor, fetched in added:
-            if not tensor.is_contiguous():
-                apart.append((tensor, fetched))
+        for tensor, fetched, contiguous, device in added:
+            pinned = device in sent_by
+            if not contiguous:
+                fetched._tensor = torch.empty_like(tensor, device="cpu", pin_memory=pinned)
+                fetched._tensor.copy_(tensor, non_blocking=pinned)
                 continue
-            dtype = fetched.dtype
-            key = dtype, tensor.device in sent_by
+            key = fetched.dtype, pinned
             begin = fetched.begin = sizes.get(key, 0)
             step = _ALIGNED // tensor.element_size()
             sizes[key] = begin + -(-tensor.numel() // step) * step
@@ -143,14 +147,10 @@ class Crossing:
         buffers = {key: torch.empty(size, dtype=key[0], pin_memory=key[1]) for key, size in sizes.items()}
         for tensor, fetched, key in together:
             buffer = fetched.buffer = buffers[key]
-            target = buffer.as_strided(tensor.size(), tensor.stride(), fetched.begin)
+            target = buffer.as_strided(tensor.shape, tensor.stride(), fetched.begin)
             target.copy_(tensor, non_blocking=key[1])
             if not fetched._size:
                 fetched._tensor = target
-        for tensor, fetched in apart:
-            pinned = tensor.device in sent_by
-            fetched._tensor = torch.empty_like(tensor, device="cpu", pin_memory=pinned)
-            fetched._tensor.copy_(tensor, non_blocking=pinned)
 
 
 def fetch(tensor: Tensor) -> Fetched:

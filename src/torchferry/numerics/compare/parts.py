@@ -35,7 +35,9 @@ class Parts:
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         self._length = max((len(value) for value in lists), default=0)
         aligned = [value for value in lists if len(value) == self._length]
-        fits = sum(tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)) <= limit
+        fits = limit > 0 and (
+            sum([tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)]) <= limit
+        )
         self.whole = True
         self._cuts: list[tuple[int, int, int]] = []
         chosen: Iterable[int] = range(self._length)
@@ -44,7 +46,7 @@ class Parts:
             chosen = sorted((turn * FEW + number) % self._length for number in range(FEW))
         for number in chosen:
             row = [value[number] for value in aligned]
-            largest = max(tensor.numel() for tensor in row)
+            largest = 0 if fits else max([tensor.numel() for tensor in row])
             if fits or largest <= 3 * BLOCK or not _alike(row, largest):
                 self._cuts.append((number, -1, -1))
                 continue

@@ -119,30 +119,32 @@ def replaced(value: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
 class _Group:
     """The tensors of a call that lie in one storage with one dtype, and the part of it that they reach."""
 
-    __slots__ = ("begin", "end", "number", "tensors")
+    __slots__ = ("begin", "contiguous", "count", "end", "number", "tensor")
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensors = [tensor]
-        self.begin, self.end = reach(tensor)
+        self.tensor = tensor
+        self.count = 1
+        self.contiguous = tensor.is_contiguous()
         self.number = -1
+        self.begin, self.end = reach(tensor, self.contiguous)
 
     def add(self, tensor: Tensor) -> None:
-        begin, end = reach(tensor)
+        begin, end = reach(tensor, tensor.is_contiguous())
         if end > begin:
             self.begin, self.end = min(self.begin, begin), max(self.end, end)
-        self.tensors.append(tensor)
+        self.count += 1
 
     @property
     def sparse(self) -> bool:
         """Whether most of what the one view reaches over lies between its elements."""
-        return len(self.tensors) == 1 and self.end - self.begin > _GAPS * self.tensors[0].numel() > 0
+        return self.count == 1 and self.end - self.begin > _GAPS * self.tensor.numel() > 0
 
 
-def reach(tensor: Tensor) -> tuple[int, int]:
+def reach(tensor: Tensor, contiguous: bool) -> tuple[int, int]:
     """Return the first element of its storage that a tensor has, and the one behind its last."""
     begin = int(tensor.storage_offset())
     count = tensor.numel()
-    if count == 0 or tensor.is_contiguous():
+    if count == 0 or contiguous:
         return begin, begin + count
     return begin, begin + 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
 
@@ -162,7 +164,7 @@ def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int, crossing: Cr
     groups: dict[tuple[int, torch.dtype], _Group] = {}
     order: list[_Group | None] = []
     for tensor in tensors((*args, *kwargs.values()) if kwargs else args):
-        if tensor.layout in SPARSE:
+        if tensor.layout is not torch.strided and tensor.layout in SPARSE:
             order.append(None)
             continue
         check(tensor)
@@ -173,7 +175,7 @@ def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int, crossing: Cr
         else:
             group.add(tensor)
         order.append(group)
-    size = sum([(group.end - group.begin) * group.tensors[0].element_size() for group in groups.values()])
+    size = sum([(group.end - group.begin) * group.tensor.element_size() for group in groups.values()])
     if size > limit:
         raise Untestable(too_large(size, limit))
     snapshot = Snapshot((), {}, size=size)
@@ -200,9 +202,9 @@ def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int, crossing: Cr
 
 
 def _copied(group: _Group, crossing: Crossing) -> Fetched:
-    first = group.tensors[0].detach()
+    first = group.tensor.detach() if group.tensor.requires_grad else group.tensor
     count = group.end - group.begin
-    if len(group.tensors) == 1 and first.is_contiguous():
+    if group.count == 1 and group.contiguous:
         return crossing.add(first, flat=True)
     if not group.sparse:
         return crossing.add(torch.as_strided(first, (count,), (1,), group.begin), flat=True)

@@ -3,9 +3,9 @@
 The tensor is read as rows of 61 numbers, each row gets a sign, and the rows are added. The squared distance of two such
 sketches is on average the squared distance of the tensors, whatever device made them, since the signs are computed from
 their position by integers (splitmix64). 61 is a prime because rows that are the same cancel: a batch of equal samples
-has a period, such as 32 features, and rows of 64 would repeat it. One product on the device writes the sketch of a large
-tensor into a buffer that is read once a step; nothing waits for the device. A small tensor is copied as it is, which
-costs the device one call and not three; the CPU makes its sketch when the step ends.
+has a period, such as 32 features, and rows of 64 would repeat it. One product on the device writes the sketch of a
+large tensor into a buffer that is read once a step; nothing waits for the device. A small tensor is copied as it is,
+which costs the device one call and not three; the CPU makes its sketch when the step ends.
 """
 
 from __future__ import annotations
