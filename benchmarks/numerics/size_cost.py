@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import itertools
 import os
 import statistics
 import struct
@@ -89,7 +90,7 @@ def measured(step: Callable[[], object], tool: Any, count: int, used: Callable[[
         wait()
         if isinstance(tool, CompareWithCPU):
             return (used() - times[0]) / count
-    return statistics.median(b - a for a, b in zip(times, times[1:], strict=False))
+    return statistics.median(end - begin for begin, end in itertools.pairwise(times))
 
 
 def main() -> None:
