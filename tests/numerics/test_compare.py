@@ -537,7 +537,8 @@ def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPat
     def refused(*size: int, pin_memory: bool = False, **how: Any) -> Tensor:
         if pin_memory:
             raise RuntimeError("no pinned memory is left")
-        return empty(*size, **how)
+        made: Tensor = empty(*size, **how)
+        return made
 
     empty = torch.empty
     event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)

@@ -197,8 +197,8 @@ class Sketches:
             self._sums[block].zero_()
         copies: list[Tensor] = []
         if self._lengths:
-            for block, end in zip(self._blocks_of_copies, (*self._ends, self._end), strict=False):
-                used = block[:end]
+            for numbers, end in zip(self._blocks_of_copies, (*self._ends, self._end), strict=False):
+                used = numbers[:end]
                 copies.append(used.clone())
                 used.zero_()
         found = OfStep(count, sketches, sums, Copies(copies, tuple(self._lengths)))
