@@ -1,15 +1,23 @@
 """What the tools cost as a function of the model's size: a training step of multilayer perceptrons, under each tool.
 
-    python benchmarks/numerics/size_cost.py [--target NAME] [--pairs N]
+    python benchmarks/numerics/size_cost.py [--target NAME] [--pairs N] [--rounds N] [--widths N ...] [--instructions]
 
 A tool has a part that is fixed for each call of an operator, and a part that grows with its numbers. The smaller the
-model, the more the fixed part counts. On the simulated card, with one thread; it says nothing about any card.
+model, the more the fixed part counts. The plain step and the tools take turns; of the rounds the least counts. With
+`--instructions`, on Linux, the instructions of the process outside of the kernel are counted and not its time: other
+programs on the machine do not change them, and what the kernel does, such as writing files, is not in them. On the
+simulated card, with one thread; it says nothing about any card.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
+import itertools
+import os
 import statistics
+import struct
 import sys
 import tempfile
 import time
@@ -45,16 +53,44 @@ def step_of(width: int, device: str) -> tuple[Callable[[], object], int]:
     return step, sum(one.numel() for one in model.parameters())
 
 
-def measured(step: Callable[[], object], after: Callable[[], object], count: int) -> float:
-    """Return the median of the processor's milliseconds of a step, without the first ones."""
-    times = []
-    for number in range(_FIRST + count):
-        begun = time.process_time()
-        step()
-        after()
-        if number >= _FIRST:
-            times.append((time.process_time() - begun) * 1000)
-    return statistics.median(times)
+def milliseconds() -> float:
+    """Return the processor's time of this process so far."""
+    return time.process_time() * 1000
+
+
+def instructions() -> Callable[[], float]:
+    """Return what tells the millions of instructions of this process from now on, and of threads that begin later."""
+    size, inherit, outside_kernel = 112, 1 << 1, 3 << 5
+    attributes = struct.pack("<IIQQQQQ", 0, size, 1, 0, 0, 0, inherit | outside_kernel).ljust(size, b"\0")
+    library = ctypes.CDLL(None, use_errno=True)
+    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]  # of perf_event_open
+    counter = library.syscall(number, ctypes.create_string_buffer(attributes, size), 0, -1, -1, 0)
+    if counter < 0:
+        raise OSError(ctypes.get_errno(), "the kernel lets nobody count instructions")
+    return lambda: int(struct.unpack("<Q", os.read(counter, 8))[0]) / 1e6
+
+
+def measured(step: Callable[[], object], tool: Any, count: int, used: Callable[[], float]) -> float:
+    """Return what a step takes under a tool, without the first ones: the median, or the mean for one that works aside.
+
+    The thread of a comparison is waited for, so that all that it does counts.
+    """
+    with tool:
+        after = getattr(tool, "step", lambda: None) if not isinstance(tool, NanInfTracker) else lambda: None
+        wait = getattr(tool, "wait", lambda: None)
+        for _ in range(_FIRST):
+            step()
+            after()
+        wait()
+        times = [used()]
+        for _ in range(count):
+            step()
+            after()
+            times.append(used())
+        wait()
+        if isinstance(tool, CompareWithCPU):
+            return (used() - times[0]) / count
+    return statistics.median(end - begin for begin, end in itertools.pairwise(times))
 
 
 def main() -> None:
@@ -62,27 +98,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="npu")
     parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
+    parser.add_argument("--instructions", action="store_true")
     options = parser.parse_args()
+    used = instructions() if options.instructions else milliseconds
     torch.set_num_threads(1)
     device = "cpu" if options.target == "cpu" else rehearsal.enable(options.target).backend.DEVICE_TYPE
     print("| parameters | a step | nan | nan, operator | compare | compare, every | record |\n" + "|---" * 7 + "|")
-    for width in WIDTHS:
+    for width in options.widths:
         step, parameters = step_of(width, device)
-        plain = measured(step, lambda: None, options.pairs)
-        cells = []
+        least: dict[str, float] = {}
         with tempfile.TemporaryDirectory() as folder:
-            tools: list[Any] = [
-                NanInfTracker(level="watch"),
-                NanInfTracker(level="operator"),
-                CompareWithCPU(quiet=True),
-                CompareWithCPU(quiet=True, every=True),
-                Recorder(Path(folder) / "record", first=10**9),
-            ]
-            for tool in tools:
-                with tool:
-                    end = (lambda: None) if isinstance(tool, NanInfTracker) else tool.step
-                    cells.append(f"{measured(step, end, options.pairs) / plain:.2f}")
-        print(f"| {parameters:,} | {plain:.2f} ms | {' | '.join(cells)} |", flush=True)
+            for turn in range(options.rounds):
+                tools: dict[str, Any] = {
+                    "plain": contextlib.nullcontext(),
+                    "nan": NanInfTracker(level="watch"),
+                    "nan, operator": NanInfTracker(level="operator"),
+                    "compare": CompareWithCPU(quiet=True),
+                    "compare, every": CompareWithCPU(quiet=True, every=True),
+                    "record": Recorder(Path(folder) / f"record-{turn}", first=10**9),
+                }
+                for name, tool in tools.items():
+                    cost = measured(step, tool, options.pairs, used)
+                    least[name] = min(cost, least.get(name, cost))
+        plain = least.pop("plain")
+        cells = " | ".join(f"{cost / plain:.2f}" for cost in least.values())
+        unit = "million instructions" if options.instructions else "ms"
+        print(f"| {parameters:,} | {plain:.2f} {unit} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

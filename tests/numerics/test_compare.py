@@ -475,7 +475,7 @@ def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:
     )
 
 
-def test_a_copy_is_waited_for_on_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
     from torchferry.numerics.compare import fetching
 
     seen: list[str] = []
@@ -488,11 +488,65 @@ def test_a_copy_is_waited_for_on_its_own_device(monkeypatch: pytest.MonkeyPatch)
 
     event = SimpleNamespace(record=lambda: seen.append("record"), synchronize=lambda: seen.append("wait"))
     module = SimpleNamespace(device=device, Event=lambda: event)
+    empty = torch.empty
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
-    monkeypatch.setattr(torch, "empty_like", lambda tensor, **how: torch.zeros(tensor.shape))
-    values = fetching._fetch_pinned(torch.ones(3), "cpu").tensor
-    assert values.tolist() == [1.0, 1.0, 1.0]
-    assert seen == ["on cpu", "record", "back", "wait"]
+    monkeypatch.setattr(torch, "empty", lambda size, dtype, pin_memory: empty(size, dtype=dtype))
+    monkeypatch.setattr(fetching, "sends", lambda device: True)
+    crossing = fetching.Crossing()
+    first = crossing.add(torch.ones(3))
+    crossing.go()
+    second = crossing.add(torch.full((2, 2), 2.0))
+    crossing.go()
+    assert not seen
+    crossing.left()
+    assert first.tensor.tolist() == [1.0, 1.0, 1.0]
+    assert second.tensor.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert seen == ["on cpu", "record", "back", "wait", "wait"]
+
+
+def test_what_crosses_together_keeps_its_values_and_strides() -> None:
+    from torchferry.numerics.compare.fetching import Crossing
+
+    given = [
+        torch.arange(6.0).reshape(2, 3),
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.tensor(7.0),
+        torch.empty(0, 4),
+        torch.arange(3).expand(2, 3),
+        torch.arange(8)[::2],
+        torch.tensor([1 + 2j, 3j]).conj(),
+        torch.tensor([True, False]),
+        torch.arange(5, dtype=torch.bfloat16),
+    ]
+    crossing = Crossing()
+    crossed = [crossing.add(tensor) for tensor in given]
+    crossing.go()
+    crossing.left()
+    kept = [tensor.clone() for tensor in given]
+    given[0].zero_()
+    for tensor, before, fetched in zip(given, kept, crossed, strict=True):
+        assert fetched.dtype is tensor.dtype
+        assert torch.equal(fetched.tensor, before)
+        assert not tensor.is_contiguous() or fetched.tensor.stride() == tensor.stride()
+    assert crossed[1].tensor.stride() == (1, 3)
+
+
+def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchferry.numerics.compare import fetching
+
+    def refused(*size: int, pin_memory: bool = False, **how: Any) -> Tensor:
+        if pin_memory:
+            raise RuntimeError("no pinned memory is left")
+        made: Tensor = empty(*size, **how)
+        return made
+
+    empty = torch.empty
+    event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(Event=lambda: event))
+    monkeypatch.setattr(torch, "empty", refused)
+    monkeypatch.setattr(fetching, "_PINNED", {"cpu": True})
+    assert fetching.fetch(torch.ones(3)).tensor.tolist() == [1.0, 1.0, 1.0]
+    assert fetching._PINNED == {"cpu": False}
 
 
 def test_nested_tensors_beside_a_golden_run() -> None:
@@ -810,3 +864,13 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pyte
         torch.ones(3).exp()
     assert tool.document()["counts"]["pass"] == 4
     assert capsys.readouterr().err.count("cannot write") == 1
+
+
+@pytest.mark.parametrize("count", [3, 1 << 16])
+def test_a_result_of_float64_stays_as_it_is_while_it_is_measured(count: int) -> None:
+    from torchferry.numerics.compare.measuring import of_bound
+    from torchferry.numerics.compare.tolerances import Bound
+
+    device, reference = torch.full((count,), 3.0, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
+    assert of_bound(device, reference, Bound(0.0, 1.0)) == 2.0
+    assert bool((device == 3.0).all())

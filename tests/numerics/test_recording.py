@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.numerics.recorded import Told, record
 from torchferry.core.errors import TorchferryError
@@ -21,7 +21,7 @@ from torchferry.numerics.differences.layout import SAMPLE, WIDTH
 from torchferry.numerics.differences.record import Rows, Step, read_record
 from torchferry.numerics.recording import Recorder
 from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.sketching import Sketches
+from torchferry.numerics.recording.sketching import Sketches, sketched_of
 
 pytestmark = pytest.mark.rehearsal
 
@@ -104,6 +104,31 @@ def test_the_program_is_the_same_with_and_without(tmp_path: Path, device: str) -
     assert torch.equal(plain[1], recorded[1])
 
 
+def read(sketches: Sketches) -> tuple[Tensor, Tensor]:
+    """Return sketches and sums so that the place that `put` gave is their index; one below 0 counts from the end."""
+    _, made, sums, copies = sketches.read()
+    if not copies.lengths:
+        return made.view(-1, WIDTH), sums
+    also, its = sketched_of(torch.cat(copies.blocks), copies.lengths)
+    return torch.cat([made.view(-1, WIDTH), also.flip(0)]), torch.cat([sums, its.flip(0)])
+
+
+@pytest.mark.parametrize("count", [1, 60, 61, 62, 122, 4000, 4096])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_small_tensors_have_the_sketch_that_the_device_would_make(count: int, dtype: torch.dtype) -> None:
+    sketches = Sketches(torch.device("cpu"))
+    tensors = [torch.randn(count, generator=torch.Generator().manual_seed(seed)).to(dtype) for seed in range(3)]
+    copied = [sketches.put(tensor) for tensor in tensors]
+    whole, sums = read(sketches)
+    while sketches.put(torch.zeros(1)) < 0:
+        pass  # until no copy has room
+    made = [sketches.put(tensor) for tensor in tensors]
+    assert min(made) >= 0 > max(copied)
+    again, others = read(sketches)
+    assert torch.allclose(whole[copied], again[made], atol=1e-4)
+    assert torch.allclose(sums[copied], others[made], atol=1e-2)
+
+
 @pytest.mark.parametrize("shape", [(64, 64), (3, 5), (100, 7, 13), (1 << 17, 64), (65, 64)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_distances_are_estimated_from_sketches(shape: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -115,8 +140,7 @@ def test_distances_are_estimated_from_sketches(shape: tuple[int, ...], dtype: to
     first, second = sketches.put(a), sketches.put(b.t() if b.dim() == 2 else b)
     if b.dim() == 2:
         second = sketches.put(b.t().contiguous().t())  # laid out the other way round: the same numbers
-    made, sums = sketches.read()
-    found = made.view(-1, WIDTH)
+    found, sums = read(sketches)
     true = (a.float() - b.float()).norm()
     assert (found[first] - found[second]).norm() == pytest.approx(float(true), rel=0.35)
     if a.numel() >= WIDTH:
@@ -129,7 +153,7 @@ def test_equal_samples_do_not_cancel_in_a_sketch(many: int, wide: int) -> None:
     sketches = Sketches(torch.device("cpu"))
     sample = torch.randn(wide, generator=torch.Generator().manual_seed(0)).repeat(many, 1)
     place = sketches.put(sample)
-    assert sketches.read()[0].view(-1, WIDTH)[place].norm() == pytest.approx(float(sample.norm()), rel=0.5)
+    assert read(sketches)[0][place].norm() == pytest.approx(float(sample.norm()), rel=0.5)
 
 
 def test_sketches_without_products_are_the_same() -> None:
@@ -138,7 +162,7 @@ def test_sketches_without_products_are_the_same() -> None:
     first = sketches.put(tensor)
     sketches.coarse = True
     second = sketches.put(tensor)
-    found = sketches.read()[0].view(-1, WIDTH)
+    found, _ = read(sketches)
     assert torch.allclose(found[first], found[second], atol=1e-3)
 
 
@@ -339,7 +363,7 @@ def test_a_fault_of_the_recording_does_not_reach_the_program(
 
     monkeypatch.setattr(Sketches, "put", broken)
     monkeypatch.setattr(Sketches, "__init__", lambda *_: None)
-    monkeypatch.setattr(Sketches, "count", 1, raising=False)
+    monkeypatch.setattr(Sketches, "used", False)
     model = nn.Linear(4, 4)
     with Recorder(tmp_path / "r") as recorder:
         assert model(torch.ones(2, 4)).shape == (2, 4)

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.rehearsal.child import run_snippet  # noqa: E402
+from torchferry.core.ownwork import OwnWork  # noqa: E402
 from torchferry.rehearsal import events  # noqa: E402
 
 pytestmark = pytest.mark.rehearsal
@@ -251,6 +252,20 @@ def test_copies_are_counted_in_bytes(device: str, noted: Any) -> None:
     amounts = {key.kind: count.amount for key, count in events.recorder.counts().items()}
     assert amounts["to-device"] == 400
     assert amounts["to-host"] == 400
+
+
+def test_what_a_tool_copies_for_itself_is_not_the_programs(device: str, noted: Any) -> None:
+    values = torch.ones(100, device=device)
+    events.recorder.clear()
+    with OwnWork():
+        values.cpu()
+        values[0].item()
+        with OwnWork():
+            pass
+        values.cpu()
+    assert not events.recorder.counts()
+    values.cpu()
+    assert {key.kind for key in events.recorder.counts()} == {"to-host"}
 
 
 def test_what_happens_is_noted_at_the_users_line(device: str, noted: Any) -> None:

@@ -29,6 +29,9 @@ _ACCUMULATE = 2**63
 """Numbers from here on are those of nodes that accumulate gradients: they run first, and differentiate nothing."""
 
 
+_current_node = torch._C._current_autograd_node
+_next_number = torch._C._autograd._get_sequence_nr
+
 _AT_ONCE = 8
 """More autograd nodes than one call makes."""
 
@@ -80,6 +83,8 @@ class Attribution:
         self._threads: list[_Thread] = []
         self._optimizers = 0
         self._handles: list[Any] = []
+        self._differentiated: dict[tuple[int, str], Where] = {}
+        """Where the calls of a node in backward belong, by its number and name, until another forward call is made."""
 
     def start(self) -> None:
         """Begin to follow modules and optimizers."""
@@ -99,6 +104,7 @@ class Attribution:
 
     def next_step(self) -> None:
         """Forget the forward calls of the step before the last: their graphs are gone."""
+        self._differentiated.clear()
         for thread in self._threads:
             thread.before, thread.origins = thread.origins, {}
 
@@ -113,7 +119,7 @@ class Attribution:
 
     def where(self, operator: Operator) -> Where:
         """Return where the call belongs that is being dispatched in this thread. Called once for each call."""
-        node: Any = torch._C._current_autograd_node()
+        node: Any = _current_node()
         module = self.modules.current
         if node is None:
             if not module:
@@ -127,6 +133,15 @@ class Attribution:
             self._remember(module, operator, torch._C._current_graph_task_id())
             return Where(RECOMPUTE, module, "")
         return self._backward(node)
+
+    def passed(self, operator: Operator) -> None:
+        """Be told of a call whose place nobody asks for, in place of `where`: it may make autograd nodes."""
+        module = self.modules.current
+        if _current_node() is None:
+            if module or not (self._optimizers or operator.base in _SCALING):
+                self._remember(module, operator, -1)
+        elif module:
+            self._remember(module, operator, torch._C._current_graph_task_id())
 
     def _thread(self) -> _Thread:
         thread: _Thread | None = getattr(self._own, "thread", None)
@@ -142,8 +157,9 @@ class Attribution:
         makes a node and then calls `clone`, which makes another: both are of the module that is running.
         """
         thread = self._thread()
-        number = torch._C._autograd._get_sequence_nr() - 1
+        number = _next_number() - 1
         if number != thread.last:
+            self._differentiated.clear()
             for made in range(max(thread.last + 1, number - _AT_ONCE), number + 1):
                 thread.origins[made] = (module, operator.name)
             thread.last = number
@@ -157,11 +173,18 @@ class Attribution:
             name = self.modules.parameter(variable) if variable is not None else ""
             module, _, leaf = name.rpartition(".")
             return Where(BACKWARD, module, leaf or "a leaf")
+        node_name = node.name()
+        known = self._differentiated.get((number, node_name))
+        if known is not None:
+            return known
         found = self._origin(number)
         if not found:
-            return Where(BACKWARD, "", node.name())
+            return Where(BACKWARD, "", node_name)
         module, source = found
-        return Where(BACKWARD, module, source if _made_by(node.name(), source) else node.name())
+        where = Where(BACKWARD, module, source if _made_by(node_name, source) else node_name)
+        if self._thread().inside < 0:  # what this thread has run again has numbers of its own
+            self._differentiated[number, node_name] = where
+        return where
 
     def _origin(self, number: int) -> tuple[str, str] | None:
         own = self._thread()

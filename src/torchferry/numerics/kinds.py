@@ -24,6 +24,8 @@ class Kind(enum.Enum):
     COMMUNICATE = "communicate"
     BOOKKEEP = "bookkeep"  # no values: sizes, storages, profiler marks; or host reads
 
+    __hash__ = object.__hash__  # a member is itself alone; that of Enum is a function of Python's
+
 
 COPIES = frozenset(
     {

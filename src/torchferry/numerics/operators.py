@@ -103,14 +103,15 @@ def tensors(value: Any) -> Iterator[Tensor]:
             yield from tensors(part)
 
 
-_KNOWN: dict[torch._ops.OpOverload, Operator] = {}
+_KNOWN: dict[int, Operator] = {}
+"""By the identity of the overload, which is kept in what is known of it: its hash is a function of Python's."""
 
 
 def operator(overload: torch._ops.OpOverload) -> Operator:
     """Return what is known of an overload."""
-    found = _KNOWN.get(overload)
+    found = _KNOWN.get(id(overload))
     if found is None:
-        found = _KNOWN[overload] = _described(overload)
+        found = _KNOWN[id(overload)] = _described(overload)
     return found
 
 

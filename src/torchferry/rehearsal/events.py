@@ -18,6 +18,7 @@ from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
 from typing import NamedTuple
 
+from torchferry.core.ownwork import is_own
 from torchferry.core.userlines import Place, UserLines
 from torchferry.rehearsal.kinds import DTYPES, NATIVE
 
@@ -176,9 +177,11 @@ def as_one(kind: str, subject: str) -> Iterator[None]:
 
 
 def receive(kind: int, subject: bytes, detail: bytes, amount: int) -> None:
-    """Count an event of the C++ device; called from any thread."""
-    name = subject.decode(errors="replace")
+    """Count an event of the C++ device; called from any thread. A tool's own waits and copies are not the program's."""
     kind_name = NATIVE.get(kind, "?")
+    if is_own() and kind_name in _FOLDED:
+        return
+    name = subject.decode(errors="replace")
     folded: dict[str, int] | None = getattr(_folding, "amounts", None)
     if folded is not None and kind_name in _FOLDED:
         folded[kind_name] = folded.get(kind_name, 0) + amount

@@ -10,6 +10,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ _OWN = frozenset({"aten", "prims"})
 """Namespaces whose operators say whether they draw."""
 
 
+@cache
 def is_foreign(operator: Operator) -> bool:
     """Whether the reference runs code of which nothing is known: neither torch's nor a description of ours."""
     return operator.space not in _OWN and decomposition(operator) is None
@@ -36,8 +38,11 @@ def run(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         Exception: whatever the operator raises.
     """
     instead = decomposition(operator)
-    with kept() if is_foreign(operator) else contextlib.nullcontext():
-        return operator.overload(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+    function = operator.overload if instead is None else instead
+    if not is_foreign(operator):
+        return function(*args, **kwargs)
+    with kept():
+        return function(*args, **kwargs)
 
 
 @contextlib.contextmanager

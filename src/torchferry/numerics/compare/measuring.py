@@ -23,6 +23,10 @@ def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Te
     """Yield parts of a result, of its reference and of its absolute bound, in the reference's dtype."""
     flat, right = device.reshape(-1), reference.reshape(-1)
     absolute = bound.absolute.reshape(-1) if isinstance(bound.absolute, Tensor) else bound.absolute
+    if right.numel() <= _PIECE:
+        if right.numel():
+            yield flat.to(right.dtype), right, absolute
+        return
     for begin in range(0, right.numel(), _PIECE):
         end = begin + _PIECE
         yield (
@@ -34,15 +38,30 @@ def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Te
 
 def of_bound(device: Tensor, reference: Tensor, bound: Bound) -> float:
     """Return the greatest error over its bound; NaN or infinite where a value is not finite."""
+    if 0 < reference.numel() <= _PIECE and _alike(device, reference, bound):
+        return _greatest(device, reference, bound.absolute, bound.relative)  # as it lies, in the fewest operations
     greatest = 0.0
     for ours, right, absolute in pieces(device, reference, bound):
-        allowed = right.abs().mul_(bound.relative).add_(absolute)
-        worst = float(ours.sub_(right).abs_().div_(allowed).max()) if ours is not right else 0.0
+        worst = _greatest(ours, right, absolute, bound.relative) if ours is not right else 0.0
         if not worst <= greatest:
             greatest = worst
             if not math.isfinite(worst):
                 return worst
     return greatest
+
+
+def _greatest(ours: Tensor, right: Tensor, absolute: float | Tensor, relative: float) -> float:
+    allowed = right.abs().mul_(relative).add_(absolute)
+    return float(torch.sub(right, ours).abs_().div_(allowed).max())
+
+
+def _alike(device: Tensor, reference: Tensor, bound: Bound) -> bool:
+    absolute = bound.absolute
+    return (
+        device is not reference
+        and device.shape == reference.shape
+        and (not isinstance(absolute, Tensor) or absolute.shape == reference.shape)
+    )
 
 
 def measure(device: Tensor, reference: Tensor, bound: Bound, dtype: torch.dtype) -> Measures:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.attribution import Where
 from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import Call, Result
-from torchferry.numerics.compare.fetching import Fetched, fetch
+from torchferry.numerics.compare.fetching import Crossing, Fetched
 from torchferry.numerics.compare.parts import Parts, applies
 from torchferry.numerics.compare.sampling import Kindred, key_of
-from torchferry.numerics.compare.snapshot import SPARSE, Untestable, check, take, too_large
+from torchferry.numerics.compare.snapshot import SPARSE, Snapshot, Untestable, check, take, too_large
 from torchferry.numerics.kinds import Kind
 from torchferry.numerics.modes import WholeMode, is_higher_order
 from torchferry.numerics.operators import Operator, argument, tensors
 from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
+from torchferry.numerics.unseen import Unseen
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.tool import CompareWithCPU
@@ -143,14 +142,14 @@ class CompareMode(WholeMode):
         golden = self._owner.golden
         assert golden is not None
         self._last = None
-        with calm():
+        with Calm():
             prepared = golden.before(plan.operator, args, kwargs)
         if plan.left:
             plan.calls += 1
             out = func(*args, **kwargs)
         else:
             out = self._computed(plan, where, func, args, kwargs)
-        with calm():
+        with Calm():
             drift = golden.after(plan.operator, prepared, args, kwargs, out)
         last: tuple[Kindred, Call, float] | None = self._last
         if last is not None:
@@ -186,17 +185,18 @@ class CompareMode(WholeMode):
         begin = time.perf_counter()
         parts: Parts | None = None
         snapshot = None
+        crossing = Crossing()
         reason: Message | None = None
         try:
-            with calm():
+            with Calm():
                 if plan.lists and applies(plan.operator, args):
                     # the first is compared whole where it has room: what is written to is there twice
                     room = 0 if kindred.taken else self._limit // 2
                     parts = Parts(args, kwargs, kindred.taken, room, kindred.brief and kindred.taken > 0)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
-                    snapshot = take(*given, self._limit)
+                    snapshot = take(*given, self._limit, crossing)
                 else:
-                    snapshot = take(args, kwargs, self._limit)
+                    snapshot = take(args, kwargs, self._limit, crossing)
         except Untestable as error:
             reason = error.reason
         except Exception as error:
@@ -209,8 +209,8 @@ class CompareMode(WholeMode):
             return out
         begin = time.perf_counter()
         try:
-            with calm():
-                call = self._call(plan, where, snapshot, args, kwargs, out, parts)
+            with Calm():
+                call = self._call(plan, where, snapshot, crossing, args, kwargs, out, parts)
         except Untestable as error:
             owner.untested(plan, kindred, where, error.reason)
             return out
@@ -229,7 +229,8 @@ class CompareMode(WholeMode):
         self,
         plan: Plan,
         where: Where,
-        snapshot: Any,
+        snapshot: Snapshot,
+        crossing: Crossing,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         out: Any,
@@ -265,7 +266,9 @@ class CompareMode(WholeMode):
         size = snapshot.size + sum(one.numel() * one.element_size() for one in made)
         if size > self._limit:
             raise Untestable(too_large(size, self._limit))
-        results = [_result(one) for one in made]
+        results = [_result(one, crossing) for one in made]
+        crossing.go()
+        crossing.left()
         return Call(
             number=0,
             operator=known,
@@ -284,12 +287,12 @@ class CompareMode(WholeMode):
         )
 
 
-def _result(tensor: Tensor) -> Result:
+def _result(tensor: Tensor, crossing: Crossing) -> Result:
     if tensor.layout in SPARSE:
         values = Fetched(tensor.detach().to("cpu", copy=True))
         return Result(values, tuple(tensor.shape), (), tensor.dtype)
     check(tensor)
-    return Result(fetch(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+    return Result(crossing.add(tensor.detach()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
 def _broken(error: Exception) -> Message:
@@ -297,12 +300,21 @@ def _broken(error: Exception) -> Message:
     return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
 
 
-@contextlib.contextmanager
-def calm() -> Iterator[None]:
-    """Keep what the tool does from autograd and from the program's own modes."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(torch._C.DisableTorchFunction())
-        if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_disable_current_modes())
-        yield
+class Calm(Unseen):
+    """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
+
+    __slots__ = ("_functions", "_grad")
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self._functions = torch._C.DisableTorchFunction()
+        self._functions.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._functions.__exit__(kind, error, trace)
+        torch._C._set_grad_enabled(self._grad)
+        super().__exit__(kind, error, trace)

@@ -28,14 +28,16 @@ class Parts:
         few: Whether some tensors of a long list are enough, others with each turn.
 
     Attributes:
-        whole: Whether all elements of all tensors are in the parts.
+        whole: Whether all elements of all tensors are in the parts: then nothing is cut.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], turn: int, limit: int, few: bool = False) -> None:
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         self._length = max((len(value) for value in lists), default=0)
         aligned = [value for value in lists if len(value) == self._length]
-        fits = sum(tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)) <= limit
+        fits = limit > 0 and (
+            sum([tensor.numel() * tensor.element_size() for value in lists for tensor in tensors(value)]) <= limit
+        )
         self.whole = True
         self._cuts: list[tuple[int, int, int]] = []
         chosen: Iterable[int] = range(self._length)
@@ -44,7 +46,7 @@ class Parts:
             chosen = sorted((turn * FEW + number) % self._length for number in range(FEW))
         for number in chosen:
             row = [value[number] for value in aligned]
-            largest = max(tensor.numel() for tensor in row)
+            largest = 0 if fits else max([tensor.numel() for tensor in row])
             if fits or largest <= 3 * BLOCK or not _alike(row, largest):
                 self._cuts.append((number, -1, -1))
                 continue
@@ -56,7 +58,7 @@ class Parts:
 
     def cut(self, value: Any) -> Any:
         """Return what takes the place of an argument, or of a result."""
-        if not isinstance(value, (list, tuple)) or len(value) != self._length or not value:
+        if self.whole or not isinstance(value, (list, tuple)) or len(value) != self._length or not value:
             return value
         return [self._block(value[number], begin, largest) for number, begin, largest in self._cuts]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -89,7 +90,8 @@ class Reference:
         self, widen: Callable[[torch.dtype], torch.dtype], fresh: bool
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments on the CPU, of the dtypes that `widen` says."""
-        args, kwargs = self._snapshot.build(widen, fresh, self.change)
+        apart = fresh and not tables.is_elementwise_list(self._operator)
+        args, kwargs = self._snapshot.build(widen, fresh, self.change, apart)
         return adapted(self._operator, args, kwargs, widen)
 
 
@@ -118,16 +120,26 @@ def adapted(
         return torch.device("cpu")
 
     kind = (torch.dtype, torch.device)
-    args = tuple(replaced(value, kind, adapt) for value in args)
+    args = tuple([value if _is_of_tensors(value) else replaced(value, kind, adapt) for value in args])
     kwargs = {key: replaced(value, kind, adapt) for key, value in kwargs.items()}
     if "pin_memory" in kwargs:
         kwargs["pin_memory"] = False
-    if "device" in {item.name for item in operator.overload._schema.arguments} and kwargs.get("device") is None:
+    if _takes_device(operator) and kwargs.get("device") is None:
         if not any(_has_tensor(value) for value in (*args, *kwargs.values())):
             kwargs["device"] = torch.device("cpu")  # a factory, where the program has another default device
     if "dtype" in kwargs and kwargs["dtype"] is None:
         del kwargs["dtype"]
     return args, kwargs
+
+
+@cache
+def _takes_device(operator: Operator) -> bool:
+    return any(item.name == "device" for item in operator.overload._schema.arguments)
+
+
+def _is_of_tensors(value: Any) -> bool:
+    """Whether an argument is a tensor, or a list of tensors: there is no dtype or device in it."""
+    return isinstance(value, Tensor) or (isinstance(value, list) and bool(value) and isinstance(value[0], Tensor))
 
 
 def _has_tensor(value: Any) -> bool:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.compare.fetching import Fetched, fetch
+from torchferry.numerics.compare.fetching import Crossing, Fetched
+from torchferry.numerics.operators import tensors
 
 SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
@@ -66,6 +67,7 @@ class Snapshot:
         widen: Callable[[torch.dtype], torch.dtype],
         fresh: bool,
         change: Callable[[Tensor], Tensor] | None = None,
+        apart: bool = False,
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments on the CPU, of the dtypes that `widen` says.
 
@@ -73,11 +75,22 @@ class Snapshot:
             widen: What a dtype becomes.
             fresh: Whether the call writes to its arguments, so that the snapshot must not be what it writes to.
             change: What is done to the values first, if anything.
+            apart: Whether each storage of the device's is to be one here too, as what may resize its arguments needs;
+                else those that crossed together are widened together.
         """
         made: dict[int, Tensor] = {}
+        whole: dict[int, Tensor] = {}
+        apart = apart or change is not None
 
         def tensor(place: Place) -> Tensor:
             store = self.stores[place.store]
+            fetched = store.fetched
+            if fetched.buffer is not None and not apart:
+                fetched.wait()
+                kept = whole.get(id(fetched.buffer))
+                if kept is None:
+                    kept = whole[id(fetched.buffer)] = fetched.buffer.to(widen(fetched.dtype), copy=fresh)
+                return kept.as_strided(place.size, place.stride, fetched.begin + place.offset)
             kept = made.get(place.store)
             if kept is None:
                 values = store.tensor if change is None else change(store.tensor)
@@ -85,7 +98,7 @@ class Snapshot:
                 made[place.store] = kept
             return kept if store.whole else kept.as_strided(place.size, place.stride, place.offset)
 
-        args = tuple(replaced(value, Place, tensor) for value in self.args)
+        args = tuple([replaced(value, Place, tensor) for value in self.args])
         return args, {key: replaced(value, Place, tensor) for key, value in self.kwargs.items()}
 
     def dtypes(self) -> list[torch.dtype]:
@@ -98,7 +111,7 @@ def replaced(value: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
-        parts = [replaced(part, kind, change) for part in value]
+        parts = [change(part) if isinstance(part, kind) else replaced(part, kind, change) for part in value]
         return tuple(parts) if isinstance(value, tuple) else parts
     return value
 
@@ -106,85 +119,95 @@ def replaced(value: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
 class _Group:
     """The tensors of a call that lie in one storage with one dtype, and the part of it that they reach."""
 
-    def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
-        self.begin = 0
-        self.end = 0
+    __slots__ = ("begin", "contiguous", "count", "end", "number", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.count = 1
+        self.contiguous = tensor.is_contiguous()
+        self.number = -1
+        self.begin, self.end = reach(tensor, self.contiguous)
 
     def add(self, tensor: Tensor) -> None:
-        begin, end = reach(tensor)
-        if not self.tensors:
-            self.begin, self.end = begin, end
-        elif end > begin:
+        begin, end = reach(tensor, tensor.is_contiguous())
+        if end > begin:
             self.begin, self.end = min(self.begin, begin), max(self.end, end)
-        self.tensors.append(tensor)
+        self.count += 1
 
     @property
     def sparse(self) -> bool:
         """Whether most of what the one view reaches over lies between its elements."""
-        return len(self.tensors) == 1 and self.end - self.begin > _GAPS * self.tensors[0].numel() > 0
+        return self.count == 1 and self.end - self.begin > _GAPS * self.tensor.numel() > 0
 
 
-def reach(tensor: Tensor) -> tuple[int, int]:
+def reach(tensor: Tensor, contiguous: bool) -> tuple[int, int]:
     """Return the first element of its storage that a tensor has, and the one behind its last."""
     begin = int(tensor.storage_offset())
-    if tensor.numel() == 0:
-        return begin, begin
+    count = tensor.numel()
+    if count == 0 or contiguous:
+        return begin, begin + count
     return begin, begin + 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> Snapshot:
+def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int, crossing: Crossing | None = None) -> Snapshot:
     """Copy the tensors of a call.
 
     Args:
         args: Positional arguments.
         kwargs: Arguments by name.
         limit: Bytes that the copies may take.
+        crossing: With what they cross, where more is to follow; then the caller says when all have left.
 
     Raises:
         Untestable: they take more, or one is of a kind that is not copied.
     """
     groups: dict[tuple[int, torch.dtype], _Group] = {}
-    size = 0
-
-    def collect(tensor: Tensor) -> Tensor:
-        nonlocal size
-        if tensor.layout in SPARSE:
-            return tensor
+    order: list[_Group | None] = []
+    for tensor in tensors((*args, *kwargs.values()) if kwargs else args):
+        if tensor.layout is not torch.strided and tensor.layout in SPARSE:
+            order.append(None)
+            continue
         check(tensor)
         key = (tensor.untyped_storage()._cdata, tensor.dtype)
-        groups.setdefault(key, _Group()).add(tensor)
-        return tensor
-
-    for value in (*args, *kwargs.values()):
-        replaced(value, Tensor, collect)
-    size = sum((group.end - group.begin) * group.tensors[0].element_size() for group in groups.values())
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(tensor)
+        else:
+            group.add(tensor)
+        order.append(group)
+    size = sum([(group.end - group.begin) * group.tensor.element_size() for group in groups.values()])
     if size > limit:
         raise Untestable(too_large(size, limit))
     snapshot = Snapshot((), {}, size=size)
-    at: dict[tuple[int, torch.dtype], int] = {}
+    stores = snapshot.stores
+    crosses = Crossing() if crossing is None else crossing
+    following = iter(order)
 
     def place(tensor: Tensor) -> Place:
-        if tensor.layout in SPARSE:
-            snapshot.stores.append(Store(Fetched(tensor.detach().to("cpu", copy=True)), whole=True))
-            return Place(len(snapshot.stores) - 1, tuple(tensor.shape), (), 0)
-        key = (tensor.untyped_storage()._cdata, tensor.dtype)
-        group = groups[key]
-        if key not in at:
-            at[key] = len(snapshot.stores)
-            snapshot.stores.append(Store(_copied(group)))
-        return Place(at[key], tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()) - group.begin)
+        group = next(following)
+        if group is None:
+            stores.append(Store(Fetched(tensor.detach().to("cpu", copy=True)), whole=True))
+            return Place(len(stores) - 1, tuple(tensor.shape), (), 0)
+        if group.number < 0:
+            group.number = len(stores)
+            stores.append(Store(_copied(group, crosses)))
+        return Place(group.number, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()) - group.begin)
 
-    snapshot.args = tuple(replaced(value, Tensor, place) for value in args)
+    snapshot.args = tuple([replaced(value, Tensor, place) for value in args])
     snapshot.kwargs = {key: replaced(value, Tensor, place) for key, value in kwargs.items()}
+    crosses.go()
+    if crossing is None:
+        crosses.left()
     return snapshot
 
 
-def _copied(group: _Group) -> Fetched:
-    first = group.tensors[0].detach()
+def _copied(group: _Group, crossing: Crossing) -> Fetched:
+    first = group.tensor.detach() if group.tensor.requires_grad else group.tensor
     count = group.end - group.begin
+    if group.count == 1 and group.contiguous:
+        return crossing.add(first, flat=True)
     if not group.sparse:
-        return fetch(torch.as_strided(first, (count,), (1,), group.begin))
+        return crossing.add(torch.as_strided(first, (count,), (1,), group.begin), flat=True)
     flat = torch.empty(count, dtype=first.dtype)
     flat.as_strided(first.size(), first.stride(), 0).copy_(first)
     return Fetched(flat)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -282,6 +283,7 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
+@cache
 def name_of(dtype: torch.dtype) -> str:
     """Return `float16` for torch.float16."""
     return str(dtype).removeprefix("torch.")

@@ -18,6 +18,8 @@ class Status(enum.Enum):
     UNTESTED = "untested"
     SKIPPED = "skipped"
 
+    __hash__ = object.__hash__  # a member is itself alone; that of Enum is a function of Python's
+
 
 ORDER = (Status.FAIL, Status.WARN, Status.UNTESTED, Status.PASS, Status.SKIPPED)
 """From the worst to the one that needs no attention."""
@@ -83,6 +85,10 @@ class Verdict:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     elements: tuple[Element, ...] = ()
+
+    def of(self, shape: tuple[int, ...], dtype: str) -> Verdict:
+        """Return the verdict as that of a result of this shape and dtype."""
+        return Verdict(self.status, self.reason, self.measures, shape, dtype, self.elements)
 
     @property
     def badness(self) -> tuple[int, float]:

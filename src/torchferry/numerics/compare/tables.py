@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ class Growth(enum.Enum):
     POINT = "pointwise"
     SUM = "reduction"
     PRODUCT = "product"
+
+    __hash__ = object.__hash__  # a member is itself alone; that of Enum is a function of Python's
 
 
 @lru_cache(maxsize=1)
@@ -46,6 +48,7 @@ def _is(operator: Operator, table: str) -> bool:
     return base in names or f"{base}.{overload}" in names
 
 
+@cache
 def growth(operator: Operator) -> Growth:
     """Return how errors grow in an operator; one of which nothing is known reduces, if it is not pointwise."""
     if operator.kind is Kind.MOVE:
@@ -61,6 +64,7 @@ def growth(operator: Operator) -> Growth:
     return Growth.SUM
 
 
+@cache
 def is_elementwise_list(operator: Operator) -> bool:
     """Whether it works on lists of tensors, element by element, such as an optimizer's."""
     base = plain(operator.base)
@@ -69,32 +73,38 @@ def is_elementwise_list(operator: Operator) -> bool:
     return base in ("_fused_adam", "_fused_adamw", "_fused_sgd", "_fused_adagrad")
 
 
+@cache
 def is_stepped(operator: Operator) -> bool:
     """Whether a slightly different input can change the result by a whole step."""
     return _is(operator, "stepped")
 
 
+@cache
 def is_opaque(operator: Operator) -> bool:
     """Whether it takes or gives a workspace that only the same kernel of the same device can read."""
     return _is(operator, "opaque")
 
 
+@cache
 def is_unordered(operator: Operator) -> bool:
     """Whether devices add in an order that differs from run to run."""
     return _is(operator, "unordered")
 
 
+@cache
 def is_sum(operator: Operator) -> bool:
     """Whether each element of a result is a sum of products of the arguments."""
     return _is(operator, "sum")
 
 
+@cache
 def ulps(operator: Operator) -> float:
     """Return what a device may be off by in one pointwise function, in ULP."""
     value: float = _tables()["ulp"].get(plain(operator.base), 4)
     return value
 
 
+@cache
 def chosen(operator: Operator) -> int | None:
     """Return the number of the result that has indices of chosen elements, or None."""
     table: dict[str, int] = _tables()["chosen"]
@@ -112,12 +122,14 @@ def widened(
     return args, kwargs
 
 
+@cache
 def statistics(operator: Operator) -> dict[int, str]:
     """Return what auxiliary results mean that can be compared where the device gives them too."""
     found: dict[str, dict[str, int]] = _tables()["statistics"]
     return {number: name for name, number in found.get(operator.base, {}).items()}
 
 
+@cache
 def auxiliary(operator: Operator) -> frozenset[int]:
     """Return the numbers of results that only the backward of the same device understands."""
     fused = fused_operators().get(f"{operator.space}::{operator.base}")

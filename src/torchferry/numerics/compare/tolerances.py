@@ -94,12 +94,16 @@ def bound(
     if growth is Growth.PRODUCT:
         length = max(_SHORTEST, _product_length(operator, args, index, reference))
         if operator.base in ("mm", "addmm") and reference.dim() == 2 and reference.numel():
-            left, right = (one.to_dense() for one in (args[-2:] if operator.base == "mm" else args[1:3]))
-            sizes = torch.outer(left.norm(dim=1), right.norm(dim=0))
+            left, right = map(_dense, args[-2:] if operator.base == "mm" else args[1:3])
+            sizes = torch.outer(torch.linalg.vector_norm(left, dim=1), torch.linalg.vector_norm(right, dim=0))
             return Bound(2 * own, sizes.mul_(4 * math.sqrt(length) * summing(dtype)).add_(small))
         return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
     length = max(_SHORTEST, _sum_length(args, reference))
     return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def magnitude(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:

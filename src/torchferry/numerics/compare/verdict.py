@@ -146,7 +146,7 @@ class Judge:
         right = _joined(session.right, numbers)
         verdict = self._floating(session, numbers, ours, right)
         largest = max((results[number] for number in numbers), key=lambda one: len(one.shape))
-        verdict = replace(verdict, shape=largest.shape, dtype=standards.name_of(largest.dtype))
+        verdict = verdict.of(largest.shape, standards.name_of(largest.dtype))
         if not verdict.elements:
             return verdict
         owners = session.call.owners or []
@@ -183,7 +183,7 @@ class Judge:
         verdict = self._floating(session, [number], ours, right)
         if meaning == "save_invstd" and verdict.status is Status.FAIL:
             verdict = self._as_variance(session, number, ours, right) or verdict
-        verdict = replace(verdict, shape=result.shape, dtype=dtype)
+        verdict = verdict.of(result.shape, dtype)
         if verdict.status is Status.PASS and call.full and meaning is None:
             wrong = judge_layout(call, number, session.right[number], lambda: session.same()[number])
             if wrong is not None:
@@ -352,7 +352,7 @@ def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
     """Return one of the values, or several behind each other."""
     if len(numbers) == 1:
         return values[numbers[0]]
-    return torch.cat([values[number].detach().reshape(-1) for number in numbers])
+    return torch.cat([values[number].reshape(-1) for number in numbers]).detach()
 
 
 def _is_float(dtype: torch.dtype) -> bool:

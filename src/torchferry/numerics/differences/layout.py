@@ -36,6 +36,9 @@ KEY, INPUTS, INPUTS_OF = "key", "inputs", "inputs_of"
 FILES = "files"
 """Of a line: checksums of the files of its step, by name."""
 
+compact = json.JSONEncoder(separators=(",", ":")).encode
+"""Gives the JSON of a value, without spaces; made once, where `json.dumps` would make it for each value."""
+
 _SEAL = b',"crc32":"'
 
 LARGEST = 1 << 15
@@ -98,7 +101,7 @@ def checksum(data: bytes) -> str:
 
 def sealed(document: dict[str, Any]) -> bytes:
     """Return a document, which is not empty, as a line of JSON that ends with its own checksum."""
-    text = json.dumps(document, separators=(",", ":")).encode()
+    text = compact(document).encode()
     return b'%s%s%s"}' % (text[:-1], _SEAL, checksum(text).encode())
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.userlines import NOWHERE, Place, UserLines
 from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
@@ -22,7 +21,7 @@ from torchferry.numerics.operators import Operator, argument, operator, tensors
 from torchferry.numerics.selection import Selection
 from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.unseen import unseen
+from torchferry.numerics.unseen import Unseen, unseen
 
 _NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
 
@@ -131,7 +130,7 @@ class Inspector(WholeMode):
         after: tuple[tuple[Any, ...], dict[str, Any]],
     ) -> None:
         values = [*before[0], *before[1].values()]
-        with _disable_current_modes():
+        with Unseen():
             inputs = tuple(described(one) for one in tensors(values))
             outputs = tuple(described(one) for one in known.results(*after, out) if parts(one))
         self.origins.append(

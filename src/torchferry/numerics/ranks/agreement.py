@@ -11,11 +11,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.ranks.chosen import GRADIENT, Chosen, choose
 from torchferry.numerics.ranks.sketch import sketches
+from torchferry.numerics.unseen import Unseen
 
 TIMEOUT = 60.0
 """Seconds that a rank may be late."""
@@ -141,7 +141,7 @@ def check_equal_across_ranks(
         return Agreement(left_out=chosen.left_out, failure=say("there is one process only"), step=step)
     ranks = tuple(dist.get_process_group_ranks(group if group is not None else dist.group.WORLD))
     try:
-        with _disable_current_modes():
+        with Unseen():
             own = _group(group, ranks, timeout)
             dist.monitored_barrier(own, timedelta(seconds=timeout), wait_all_ranks=True)
             return _compared(chosen, own, ranks, step)

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.kinds import COPIES, Kind
@@ -17,6 +16,7 @@ from torchferry.numerics.operators import Operator, operator, tensors
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.unwritten import Unwritten
 from torchferry.numerics.subclasses import of_modes, unwrap_themselves
+from torchferry.numerics.unseen import Unseen
 
 _COMPUTED = frozenset({Kind.COMPUTE, Kind.RANDOM})
 _WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
@@ -24,6 +24,8 @@ _WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
 _BYTES = 16
 """Numbers of the device's storages that a call may bring; beyond, none of its inputs is followed."""
 
+
+_STRIDED = torch.strided
 
 _SMALL = 32
 """Further results of a forward operator that are this much smaller than its first are what it keeps for backward, such
@@ -77,6 +79,8 @@ class RecordingMode(WholeMode):
         self._scalar = -1
         self._makers = Makers()
         self._of_modules: set[int] = set()
+        self._operators: dict[int, Operator] = {}
+        """By the identity of the overload, which is kept in what is known of it."""
 
     def clear(self) -> None:
         """Begin a step: nothing that lies in memory came from one of its rows."""
@@ -99,15 +103,24 @@ class RecordingMode(WholeMode):
         self._makers.put(tensor.untyped_storage(), (row,))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        if kwargs is None:
+            kwargs = {}
         if types and unwrap_themselves(types):
             return func(*args, **kwargs) if of_modes(types) else NotImplemented
         if not self.uncompiled:
             self.keep_uncompiled()
-        if is_higher_order(func):
-            return self._higher(func, args, kwargs)
-        self.captured += self.on and self.captures
-        out = self._recorded(func, args, kwargs) if self.on and not self.captures else func(*args, **kwargs)
+        found = self._operators.get(id(func))
+        if found is None:
+            if is_higher_order(func):
+                return self._higher(func, args, kwargs)
+            found = self._operators[id(func)] = operator(func)
+        if not self.on:
+            out = func(*args, **kwargs)
+        elif self.captures:
+            self.captured += 1
+            out = func(*args, **kwargs)
+        else:
+            out = self._recorded(found, func, args, kwargs)
         if self.unwritten is not None:
             self.unwritten.see(func, args, kwargs, out)
         return out
@@ -119,10 +132,12 @@ class RecordingMode(WholeMode):
             self._skip(operator(func), "higher-order")
         return out
 
-    def _recorded(self, func: Any, args: Any, kwargs: Any) -> Any:
-        found = operator(func)
+    def _recorded(self, found: Operator, func: Any, args: Any, kwargs: Any) -> Any:
+        if found.kind in _WITHOUT_VALUES:
+            self._attribution.passed(found)
+            return func(*args, **kwargs)
         where = self._attribution.where(found)
-        if found.kind in _WITHOUT_VALUES or where.phase == OPTIMIZER:
+        if where.phase == OPTIMIZER:
             return func(*args, **kwargs)
         if not self.calls_backward and where.phase == BACKWARD:
             self.calls_backward = True
@@ -132,7 +147,7 @@ class RecordingMode(WholeMode):
         out = func(*args, **kwargs)
         try:
             if torch._C._len_torch_dispatch_stack():  # modes below us, of the program, see nothing of it
-                with _disable_current_modes():
+                with Unseen():
                     self._note(found, where, args, kwargs, out, used)
             else:
                 self._note(found, where, args, kwargs, out, used)
@@ -144,15 +159,15 @@ class RecordingMode(WholeMode):
     def _used(self, args: Any, kwargs: Any) -> set[int]:
         """Return the rows that made what a call reads."""
         used: set[int] = set()
-        makers = self._makers
+        rows_of = self._makers.of
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, Tensor):
-                if value.layout is torch.strided:
-                    used.update(makers.of(value.untyped_storage()))
+                if value.layout is _STRIDED:
+                    used.update(rows_of(value.untyped_storage()))
             elif isinstance(value, (list, tuple)) and len(value) <= _BYTES:
                 for tensor in value:
-                    if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
-                        used.update(makers.of(tensor.untyped_storage()))
+                    if isinstance(tensor, Tensor) and tensor.layout is _STRIDED:
+                        used.update(rows_of(tensor.untyped_storage()))
         return used
 
     def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:

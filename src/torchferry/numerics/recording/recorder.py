@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
@@ -34,6 +33,7 @@ from torchferry.numerics.recording.states import Tracked, local, norm, settings,
 from torchferry.numerics.recording.step import StepFiles
 from torchferry.numerics.recording.storing import Store
 from torchferry.numerics.steps import Steps
+from torchferry.numerics.unseen import Unseen
 
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""
@@ -213,7 +213,7 @@ class Recorder:
             return
         if type(module).__name__ == "OptimizedModule":
             self._notes.add("compiled")
-        with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
+        with Unseen(), torch.no_grad(), torch.inference_mode(False):
             self._tracked.add(module)
             if not self._begin():
                 return
@@ -243,7 +243,7 @@ class Recorder:
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         if not self._running or self._captures() or not self._begin():
             return
-        with _disable_current_modes(), torch.no_grad():
+        with Unseen(), torch.no_grad():
             name = self._optimizers.get(id(optimizer))
             if name is None:
                 kind = type(optimizer).__name__
@@ -267,7 +267,7 @@ class Recorder:
             return
         self._updated = True
         if self._state_of == self._step and self._mode.on:
-            with _disable_current_modes(), torch.no_grad():
+            with Unseen(), torch.no_grad():
                 for name, parts in states(optimizer).items():
                     self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
 
@@ -386,14 +386,14 @@ class Recorder:
         known = self._mode.on or trained or not tensor.is_floating_point()
         if not known or not self._mode.is_given(tensor):
             return
-        with _disable_current_modes(), torch.no_grad():
+        with Unseen(), torch.no_grad():
             entries = self._gathered.entries_of(tensor)
             rows = self._hasher.rows(entries) if entries.shape[0] <= _HASHED else self._hasher.whole(entries)
         self._gathered.add_batch(name, tensor, rows, self._rows.dtype(tensor.dtype))
 
     def _end_step(self, how: str) -> None:
         try:
-            with _disable_current_modes(), torch.no_grad(), torch.inference_mode(False):
+            with Unseen(), torch.no_grad(), torch.inference_mode(False):
                 if self._begin():
                     assert self._store is not None
                     self._write(self._store, how)
@@ -420,14 +420,14 @@ class Recorder:
         line = files.line
         line_files: tuple[str, ...] = ()
         if files.sketch is not None and files.sums is not None:
-            name, content = files.layout()
+            name = files.layout_name()
             if name not in self._layouts:
                 self._layouts.add(name)
-                store.file(name, content)
-            store.file(line["rows"], files.rows())
+                store.file(name, files.layout())
+            store.file(line["rows"], files.rows(), noted=True)
             line_files = (name, line["rows"])
             kept = self._kept.file()
-            if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept):
+            if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept, noted=True):
                 line["tensors"] = f"tensors-{self._step:08d}.safetensors"
             if self.options.form == "parquet":
                 from torchferry.numerics.recording.tables import table

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torchferry.numerics.differences.layout import INPUTS_MOST, LARGEST
-from torchferry.numerics.recording.sketching import Sketches
+from torchferry.numerics.recording.sketching import OfStep, Sketches
 
 _LAYOUTS = 64
 
@@ -102,8 +102,6 @@ class Rows:
             sketches = self._sketches.get(tensor.device)
             if sketches is None:
                 sketches = self._sketches[tensor.device] = Sketches(tensor.device)
-            if sketches.count == 0:
-                sketches.probe()
             self.places.append((sketches, sketches.put(tensor)))
             self.keys.append(self._keys.number(key))
             self.shapes.append(self.shape_names.number(tensor.shape))
@@ -131,6 +129,6 @@ class Rows:
             self._layouts[parts] = found
         return found
 
-    def read(self) -> tuple[dict[Sketches, tuple[Tensor, Tensor]], list[tuple[Sketches, int]]]:
-        """Return, still on their devices, the sketches and sums of the step, and where each row's are."""
-        return {sketches: sketches.read() for sketches in self._sketches.values() if sketches.count}, self.places
+    def read(self) -> tuple[dict[Sketches, OfStep], list[tuple[Sketches, int]]]:
+        """Return, still on their devices, what the step has, and where each row is in it."""
+        return {sketches: sketches.read() for sketches in self._sketches.values() if sketches.used}, self.places

@@ -3,13 +3,16 @@
 The tensor is read as rows of 61 numbers, each row gets a sign, and the rows are added. The squared distance of two such
 sketches is on average the squared distance of the tensors, whatever device made them, since the signs are computed from
 their position by integers (splitmix64). 61 is a prime because rows that are the same cancel: a batch of equal samples
-has a period, such as 32 features, and rows of 64 would repeat it. One product on the device writes the sketch into a
-buffer that is read once a step; nothing waits for the device.
+has a period, such as 32 features, and rows of 64 would repeat it. One product on the device writes the sketch of a
+large tensor into a buffer that is read once a step; nothing waits for the device. A small tensor is copied as it is,
+which costs the device one call and not three; the CPU makes its sketch when the step ends.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +27,85 @@ _COARSE = 1e-5
 """Relative error of the product on the probe from which on it is taken for one in reduced precision."""
 
 _SLOTS = 512
+
+_SMALL = 1 << 13
+"""Elements up to which a tensor is copied, and sketched on the CPU."""
+
+_BLOCK = WIDTH << 11
+"""Numbers of a block of such copies; each begins at a row of its own."""
+
+_BLOCKS = 4
+"""Blocks of a step; what finds no room there is sketched on the device."""
+
+
+_PLACES = 1 << 12
+"""Places of copies that are known."""
+
+
+class Copies(NamedTuple):
+    """Small tensors of a step, as they are, in the order of `put`.
+
+    Attributes:
+        blocks: The used parts of the blocks, on the device: rows of 61 numbers, the last of a tensor filled up with 0.
+        lengths: Numbers of each tensor.
+    """
+
+    blocks: list[Tensor]
+    lengths: tuple[int, ...]
+
+
+class OfStep(NamedTuple):
+    """What a step has on one device.
+
+    Attributes:
+        made: How many sketches were made there.
+        sketches: These, behind each other.
+        sums: Of the same tensors.
+        copies: The tensors that are still to be sketched.
+    """
+
+    made: int
+    sketches: Tensor
+    sums: Tensor
+    copies: Copies
+
+
+class _Plan(NamedTuple):
+    """How rows of small tensors become sketches: the sign and the tensor of each row, and which have a sum."""
+
+    signs: Tensor
+    owners: Tensor
+    summed: Tensor
+
+
+@lru_cache(maxsize=64)
+def _plan(lengths: tuple[int, ...]) -> _Plan:
+    signs = ((pseudorandom(_SMALL // WIDTH, 1) & 1) * 2 - 1).to(torch.float64)
+    rest = torch.ones(1, dtype=torch.float64)
+    parts, counts = [], []
+    for length in lengths:
+        rows, left = divmod(length, WIDTH)
+        parts += [signs[:rows], rest] if left else [signs[:rows]]
+        counts.append(rows + (left > 0))
+    return _Plan(
+        torch.cat(parts)[:, None],
+        torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(counts)),
+        torch.tensor([length >= WIDTH for length in lengths], dtype=torch.float64),
+    )
+
+
+def sketched_of(numbers: Tensor, lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return sketches and sums of small tensors, as `Sketches` makes them of others.
+
+    Args:
+        numbers: Their rows, on the CPU, as in `Copies`.
+        lengths: Numbers of each.
+    """
+    plan = _plan(lengths)
+    rows = numbers.view(-1, WIDTH).to(torch.float64)
+    sums = torch.zeros(len(lengths), dtype=torch.float64).index_add_(0, plan.owners, rows.sum(1)).mul_(plan.summed)
+    found = torch.zeros(len(lengths), WIDTH, dtype=torch.float64).index_add_(0, plan.owners, rows.mul_(plan.signs))
+    return found.to(torch.float32), sums.to(torch.float32)
 
 
 def pseudorandom(count: int, stream: int) -> Tensor:
@@ -52,21 +134,32 @@ class Sketches:
             signs = (pseudorandom(_ROWS, 1) & 1) * 2 - 1
             self._signs = signs.to(torch.float32).to(device)
             self._blocks = ((pseudorandom(1 << 12, 2) & 1) * 2 - 1).tolist()
+            self._nothing = torch.empty(0, dtype=torch.float32, device=device)
             self._probe = (pseudorandom(WIDTH * WIDTH, 3) >> 40).to(torch.float32).to(device) * 2.0**-23
         self._prefixes: dict[int, Tensor] = {}
         self._sketches: list[Tensor] = []
         self._sums: list[Tensor] = []
         self._free: list[tuple[Tensor, Tensor]] = []
-        self.probe()
-        by_product, by_sum = self.read()[0].view(2, WIDTH).tolist()
+        self._blocks_of_copies: list[Tensor] = []
+        self._places: dict[tuple[int, int, torch.Size, tuple[int, ...]], Tensor] = {}
+        self._block, self._end = 0, 0
+        self._ends: list[int] = []
+        self._lengths: list[int] = []
+        self._do_probe()
+        by_product, by_sum = self.read().sketches.view(2, WIDTH).tolist()
         self.judge(by_product, by_sum)
 
-    def probe(self) -> None:
-        """Sketch a known tensor in both ways, as the first two of a step."""
+    @property
+    def used(self) -> bool:
+        """Whether anything was put in since the last `read`."""
+        return self.count > 0 or bool(self._lengths)
+
+    def _do_probe(self) -> None:
+        """Sketch a known tensor in both ways, as the first two that a step sketches here."""
         coarse, self.coarse = self.coarse, False
-        self.put(self._probe)
+        self._sketch(self._probe)
         self.coarse = True
-        self.put(self._probe)
+        self._sketch(self._probe)
         self.coarse = coarse
 
     def judge(self, by_product: list[float], by_sum: list[float]) -> bool:
@@ -78,23 +171,83 @@ class Sketches:
         return trusted
 
     def put(self, tensor: Tensor) -> int:
-        """Sketch a tensor of floating-point or complex numbers, and return where it will be found.
+        """Take in a tensor of floating-point or complex numbers, and return where it will be found.
 
-        Of one with fewer than 61 elements the values themselves are kept, without their sum.
+        That is a place among the sketches, or below 0 the one with number -1 - place among the copies. Of a tensor with
+        fewer than 61 elements the values themselves are kept, without their sum.
         """
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        length = tensor.numel()
+        if length <= _SMALL and self._copied(tensor, length):
+            self._lengths.append(length)
+            return -len(self._lengths)
+        if self.count == 0:
+            self._do_probe()
+        return self._sketch(tensor)
+
+    def read(self) -> OfStep:
+        """Return what the step has, on the device, and begin anew."""
+        count, self.count = self.count, 0
+        blocks = -(-count // _SLOTS)
+        sketches = torch.cat(self._sketches[:blocks])[:count].reshape(-1) if count else self._nothing
+        sums = torch.cat(self._sums[:blocks])[:count] if count else self._nothing
+        for block in range(blocks):
+            self._sketches[block].zero_()
+            self._sums[block].zero_()
+        copies: list[Tensor] = []
+        if self._lengths:
+            for numbers, end in zip(self._blocks_of_copies, (*self._ends, self._end), strict=False):
+                used = numbers[:end]
+                copies.append(used.clone())
+                used.zero_()
+        found = OfStep(count, sketches, sums, Copies(copies, tuple(self._lengths)))
+        self._block, self._end, self._ends, self._lengths = 0, 0, [], []
+        return found
+
+    def _copied(self, tensor: Tensor, length: int) -> bool:
+        """Copy a small tensor, if there is room."""
+        begin, end = self._end, self._end + -(-length // WIDTH) * WIDTH
+        if end > _BLOCK:
+            if self._block + 1 == _BLOCKS:
+                return False
+            self._ends.append(begin)
+            self._block, begin, end = self._block + 1, 0, end - begin
+        if self._block == len(self._blocks_of_copies):
+            with torch.inference_mode(False):
+                self._blocks_of_copies.append(torch.zeros(_BLOCK, dtype=torch.float32, device=self.device))
+        self._place(tensor, begin, length).copy_(tensor)
+        self._end = end
+        return True
+
+    def _place(self, tensor: Tensor, begin: int, length: int) -> Tensor:
+        """Return where a small tensor is copied to; a step like the one before has the same places."""
+        if not tensor.is_contiguous():
+            return self._blocks_of_copies[self._block][begin : begin + length].view(tensor.shape)
+        shape, stride = tensor.shape, tensor.stride()
+        key = (self._block, begin, shape, stride)
+        found = self._places.get(key)
+        if found is None:
+            if len(self._places) >= _PLACES:
+                self._places.clear()
+            with torch.inference_mode(False):
+                found = self._blocks_of_copies[self._block].as_strided(shape, stride, begin)
+            self._places[key] = found
+        return found
+
+    def _sketch(self, tensor: Tensor) -> int:
+        """Sketch a tensor on the device."""
         place = self.count
         self.count = place + 1
         if place >= len(self._free):
             self._grow()
         sketch, total = self._free[place]
-        if tensor.is_complex():
-            tensor = torch.view_as_real(tensor.resolve_conj())
         if tensor.dtype is not torch.float32:
             tensor = tensor.to(torch.float32)
         if not tensor.is_contiguous():
             tensor = tensor.contiguous()
         length = tensor.numel()
-        if length < WIDTH:
+        if length < WIDTH:  # no room was left among the copies
             sketch[:length].copy_(tensor.reshape(length))
             return place
         rows = length // WIDTH
@@ -107,17 +260,6 @@ class Sketches:
             sketch[:rest].add_(tensor.as_strided((rest,), (1,), tensor.storage_offset() + rows * WIDTH))
         torch.sum(tensor.as_strided((min(length, SAMPLE),), (1,)), 0, out=total)
         return place
-
-    def read(self) -> tuple[Tensor, Tensor]:
-        """Return sketches and sums of the step, on the device, in the order of `put`, and begin anew."""
-        count, self.count = self.count, 0
-        blocks = -(-count // _SLOTS)
-        sketches = torch.cat(self._sketches[:blocks])[:count].reshape(-1)
-        sums = torch.cat(self._sums[:blocks])[:count]
-        for block in range(blocks):
-            self._sketches[block].zero_()
-            self._sums[block].zero_()
-        return sketches, sums
 
     def _in_blocks(self, tensor: Tensor, rows: int, sketch: Tensor) -> None:
         begin = tensor.storage_offset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torchferry.numerics.differences import layout as names
 from torchferry.numerics.recording.gathered import Gathered
 from torchferry.numerics.recording.rows import Rows
-from torchferry.numerics.recording.sketching import Sketches
+from torchferry.numerics.recording.sketching import OfStep, Sketches, sketched_of
 from torchferry.numerics.recording.storing import container
 
 
@@ -20,14 +20,16 @@ class Read(NamedTuple):
     """What was on the device.
 
     Attributes:
-        sketches: For each device.
-        sums: For each device.
+        sketches: For each device, those that were made there and then those of what was copied.
+        sums: For each device, likewise.
+        made: For each device, how many were made there.
         whole: Integers, in the order in which they were given.
         numbers: Floating-point numbers, likewise.
     """
 
     sketches: list[Tensor]
     sums: list[Tensor]
+    made: list[int]
     whole: list[list[int]]
     numbers: list[float]
 
@@ -57,8 +59,8 @@ class StepFiles:
             self.sketch, self.sums = _in_order(read, list(sketched), places)
             coarse = [
                 one.device.type
-                for one, part in zip(sketched, read.sketches, strict=True)
-                if not one.judge(part[0].tolist(), part[1].tolist())
+                for one, part, made in zip(sketched, read.sketches, read.made, strict=True)
+                if made and not one.judge(part[0].tolist(), part[1].tolist())
             ]
             if coarse:
                 self.line["coarse"] = coarse
@@ -78,35 +80,38 @@ class StepFiles:
                 names.SHAPE: ("int32", [count], rows.shapes.tobytes()),
                 names.ARGUMENTS: ("int32", [count], rows.arguments.tobytes()),
             },
-            {"layout": rows.layout().name, "shapes": _json(shapes), "arguments": _json(told)},
+            {"layout": rows.layout().name, "shapes": names.compact(shapes), "arguments": names.compact(told)},
         )
 
-    def layout(self) -> tuple[str, bytes]:
-        """Return name and content of the file that says what the rows are."""
+    def layout_name(self) -> str:
+        """Return the name of the file that says what the rows are; many steps share one."""
+        return f"layout-{self._rows.layout().name}.safetensors"
+
+    def layout(self) -> bytes:
+        """Return what it says."""
         layout = self._rows.layout()
         many = len(layout.inputs)
-        content = container(
+        return container(
             {
                 names.KEY: ("int32", [len(layout.key)], layout.key.tobytes()),
                 names.INPUTS: ("int32", [many], layout.inputs.tobytes()),
                 names.INPUTS_OF: ("int32", [many], layout.inputs_of.tobytes()),
             },
-            {"keys": _json(layout.keys)},
+            {"keys": names.compact(layout.keys)},
         )
-        return f"layout-{layout.name}.safetensors", content
 
 
 def _noted(gathered: Gathered, read: Read) -> dict[str, Any]:
     """Return the line's part that is no rows."""
     line: dict[str, Any] = {}
     whole = iter(read.whole)
-    batch = [{**one, "hashes": [_hexadecimal(value) for value in next(whole)]} for one in gathered.batch]
-    drawn = [_hexadecimal(next(whole)[0]) for _ in gathered.draws]
+    batch = [{**one, "hashes": _hexadecimal(next(whole))} for one in gathered.batch]
+    drawn = [_hexadecimal(next(whole))[0] for _ in gathered.draws]
     kept = [next(whole)[0] for _ in gathered.draws]
     draws = [
         {**draw, "hash": value, "kept": count} for draw, value, count in zip(gathered.draws, drawn, kept, strict=True)
     ]
-    hashes = {str(row): _hexadecimal(next(whole)[0]) for row in gathered.hashed}
+    hashes = {str(row): _hexadecimal(next(whole))[0] for row in gathered.hashed}
     found = {
         "batch": batch,
         "draws": draws,
@@ -123,53 +128,67 @@ def _noted(gathered: Gathered, read: Read) -> dict[str, Any]:
 
 def _in_order(read: Read, sketched: list[Sketches], places: list[tuple[Sketches, int]]) -> tuple[Tensor, Tensor]:
     """Return sketches and sums in the order of the rows, whichever device they were on."""
-    first: dict[Sketches, int] = {}
+    first: dict[Sketches, tuple[int, int]] = {}
     begin = 0
-    for one, part in zip(sketched, read.sums, strict=True):
-        first[one], begin = begin, begin + len(part)
-    index = torch.tensor([first[one] + place for one, place in places])
-    return torch.cat(read.sketches)[index], torch.cat(read.sums)[index]
+    for one, part, made in zip(sketched, read.sums, read.made, strict=True):
+        first[one], begin = (begin, begin + made - 1), begin + len(part)
+    index = torch.tensor([first[one][0] + place if place >= 0 else first[one][1] - place for one, place in places])
+    return _joined(read.sketches)[index], _joined(read.sums)[index]
 
 
-def _read(sketched: dict[Sketches, tuple[Tensor, Tensor]], integers: list[Tensor], floats: list[Tensor]) -> Read:
+def _read(sketched: dict[Sketches, OfStep], integers: list[Tensor], floats: list[Tensor]) -> Read:
     """Bring everything to the CPU: one copy for each device."""
-    devices: dict[torch.device, list[tuple[tuple[str, int], Tensor]]] = {}
+    devices: dict[torch.device, list[tuple[tuple[Any, ...], Tensor]]] = {}
     for name, tensor in _parts(sketched, integers, floats):
         devices.setdefault(tensor.device, []).append((name, tensor))
-    found: dict[tuple[str, int], Tensor] = {}
+    found: dict[tuple[Any, ...], Tensor] = {}
     for same in devices.values():
         host = torch.cat([tensor.contiguous().view(torch.int32) for _, tensor in same]).cpu()
-        begin = 0
-        for name, tensor in same:
-            end = begin + tensor.numel() * tensor.element_size() // 4
-            found[name] = host[begin:end].clone().view(tensor.dtype)
-            begin = end
+        sizes = [tensor.numel() * tensor.element_size() // 4 for _, tensor in same]
+        for (name, tensor), part in zip(same, host.split(sizes), strict=True):
+            wide = tensor.element_size() > 4  # which may begin at any 4 bytes here
+            found[name] = (part.clone() if wide else part).view(tensor.dtype)
+    sketches, sums, made = [], [], []
+    for place, step in enumerate(sketched.values()):
+        parts = [(found["sketch", place].view(-1, names.WIDTH), found["sum", place])] if step.made else []
+        made.append(step.made)
+        if step.copies.lengths:
+            blocks = [found["copies", place, number] for number in range(len(step.copies.blocks))]
+            parts.append(sketched_of(_joined(blocks), step.copies.lengths))
+        sketches.append(_joined([part for part, _ in parts]))
+        sums.append(_joined([part for _, part in parts]))
     return Read(
-        [found[("sketch", place)].view(-1, names.WIDTH) for place in range(len(sketched))],
-        [found[("sum", place)] for place in range(len(sketched))],
-        [found[("whole", place)].tolist() for place in range(len(integers))],
-        [float(found[("number", place)]) for place in range(len(floats))],
+        sketches,
+        sums,
+        made,
+        [found["whole", place].tolist() for place in range(len(integers))],
+        [float(found["number", place]) for place in range(len(floats))],
     )
 
 
 def _parts(
-    sketched: dict[Sketches, tuple[Tensor, Tensor]], integers: list[Tensor], floats: list[Tensor]
-) -> Iterator[tuple[tuple[str, int], Tensor]]:
-    for place, (sketches, sums) in enumerate(sketched.values()):
-        yield ("sketch", place), sketches
-        yield ("sum", place), sums
+    sketched: dict[Sketches, OfStep], integers: list[Tensor], floats: list[Tensor]
+) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
+    for place, step in enumerate(sketched.values()):
+        if step.made:
+            yield ("sketch", place), step.sketches
+            yield ("sum", place), step.sums
+        for number, block in enumerate(step.copies.blocks):
+            yield ("copies", place, number), block
     for place, tensor in enumerate(integers):
         yield ("whole", place), tensor.reshape(-1)
     for place, tensor in enumerate(floats):
         yield ("number", place), tensor.reshape(1).to(torch.float32)
 
 
-def _hexadecimal(value: int) -> str:
-    return f"{value & 0xFFFFFFFFFFFFFFFF:016x}"
+def _hexadecimal(values: list[int]) -> list[str]:
+    """Return 16 digits for each."""
+    text = struct.pack(f">{len(values)}q", *values).hex()
+    return [text[begin : begin + 16] for begin in range(0, len(text), 16)]
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import sys
 from pathlib import Path
@@ -27,7 +26,7 @@ def container(tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict[s
     for name, (dtype, shape, data) in tensors.items():
         header[name] = {"dtype": DTYPES[dtype], "shape": shape, "data_offsets": [place, place + len(data)]}
         place += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = names.compact(header).encode()
     text += b" " * (-len(text) % 8)
     return b"".join([len(text).to_bytes(8, "little"), text, *(data for _, _, data in tensors.values())])
 
@@ -58,15 +57,25 @@ class Store:
             self.end(say("cannot write {path}: {error}", path=self.folder, error=error.strerror))
         return self.ended is None
 
-    def file(self, name: str, data: bytes) -> bool:
-        """Write a file, whole or not at all; returns whether it is there."""
+    def file(self, name: str, data: bytes, noted: bool = False) -> bool:
+        """Write a file, whole or not at all; returns whether it is there.
+
+        Args:
+            name: Of the file.
+            data: Its content.
+            noted: Whether nobody looks for the file before a line is written that names it. It is then written in its
+                place: what a process that is killed leaves of it is named nowhere.
+        """
         if not self._may(len(data)):
             return False
         path = self.folder / name
-        part = path.with_name(f".{name}.part")
+        part = path if noted else path.with_name(f".{name}.part")
         try:
-            part.write_bytes(data)
-            part.replace(path)
+            if noted:
+                _written(path, data)
+            else:
+                part.write_bytes(data)
+                part.replace(path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -121,3 +130,14 @@ class Store:
         self.ended, self.failed = why, failed
         text = say("the recording ends here, and the program goes on: {why}", why=why).render()
         print(f"torchferry: {text}", file=sys.stderr, flush=True)
+
+
+def _written(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    try:
+        if os.write(handle, data) != len(data):  # the disk is full, or the file is too large for one call
+            os.lseek(handle, 0, os.SEEK_SET)
+            with open(handle, "wb", closefd=False) as file:
+                file.write(data)
+    finally:
+        os.close(handle)
