@@ -37,7 +37,7 @@ _ADAM = {"use_8bit_adam": "adamw_bnb_8bit"}
 _BITS = ("quantization_bit",)
 """Settings that give the bits of weights which bitsandbytes quantises unless another method is named."""
 
-_OTHER_METHOD = re.compile(r"quantization_method\W+(?!bitsandbytes|bnb)\w")
+_OTHER_METHOD = lazy_regex(r"quantization_method\W+(?!bitsandbytes|bnb)\w")
 
 _OFF = frozenset({"false", "no", "off", "0", "null", "none", "~", ""})
 
