@@ -5,90 +5,25 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core import toml
 from torchferry.core.files import read_regular
+from torchferry.programs.commands import Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.rules.base import Context, Options
-from torchferry.rules.commands import COMMAND_KINDS, commands_of
 from torchferry.rules.examined import Examined
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
-from torchferry.source.markdown import command_view
-from torchferry.source.shell import Command
-from torchferry.source.text import SourceText, UndecodableError, decode_text
 
 ASIDE = re.compile(
     r"(?:^|/)(?:tests?|testing|benchmarks?|docs?|ci|\.[^/]+)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest|setup|versioneer)\.py\Z"
 )
 """Files that are no programs of the project's users: tests, measurements, documentation, build scripts."""
 
-_READ = (*COMMAND_KINDS, Kind.MARKDOWN, Kind.COMPOSE)
-_NOT_STARTED = frozenset(
-    [
-        "@echo",
-        "ADD",
-        "COPY",
-        "autopep8",
-        "black",
-        "cat",
-        "chmod",
-        "coverage",
-        "cp",
-        "curl",
-        "diff",
-        "echo",
-        "find",
-        "flake8",
-        "git",
-        "grep",
-        "head",
-        "isort",
-        "less",
-        "ls",
-        "mv",
-        "mypy",
-        "nano",
-        "pip",
-        "pre-commit",
-        "pylint",
-        "pytest",
-        "rm",
-        "ruff",
-        "sed",
-        "tail",
-        "touch",
-        "vi",
-        "vim",
-        "wget",
-        "yapf",
-    ]
-)
-"""Programs that read or write a file and do not start it."""
-
-_LAUNCHERS = frozenset(
-    [
-        "accelerate.commands.accelerate_cli",
-        "accelerate.commands.launch",
-        "cProfile",
-        "coverage",
-        "debugpy",
-        "deepspeed.launcher.runner",
-        "kernprof",
-        "pdb",
-        "torch.distributed.launch",
-        "torch.distributed.run",
-        "trace",
-    ]
-)
-"""Modules that start the program that is named behind them."""
-
 _LARGEST = 1_000_000
-"""Bytes of a document that commands are looked for in."""
+"""Bytes of a packaging file that is read."""
 
 _MOST_STARTS = 8
 """Commands of one program that are kept."""
@@ -114,12 +49,6 @@ def programs_of(
     return finder.programs(frozenset(named))
 
 
-class _Found(NamedTuple):
-    path: str
-    start: Start
-    document: bool
-
-
 class _Finder:
     def __init__(self, sources: Sources, modules: Modules, examined: Sequence[Examined], target: Target) -> None:
         self.sources = sources
@@ -129,8 +58,8 @@ class _Finder:
         self.root = sources.project.root
 
     def programs(self, named: frozenset[str]) -> list[Program]:
-        starts: dict[str, list[_Found]] = {}
-        for found in self._started():
+        starts: dict[str, list[Started]] = {}
+        for found in StartingCommands(self.root, self.modules, self.target).started(self.examined):
             starts.setdefault(found.path, []).append(found)
         programs: dict[tuple[str, str], Program] = {}
         for item in self.examined:
@@ -159,70 +88,6 @@ class _Finder:
             return not item.path.endswith("__init__.py")
         return item.outline.does_things and not imported and not item.path.endswith("__init__.py")
 
-    # --- commands ---
-
-    def _started(self) -> Iterator[_Found]:
-        for item in self.examined:
-            if item.kind not in _READ or any(part.startswith(".") for part in item.path.split("/")):
-                continue
-            try:
-                data = read_regular(self.root / item.path)
-            except OSError:
-                continue
-            if len(data) > _LARGEST or (b".py" not in data and b" -m " not in data):
-                continue
-            try:
-                source = decode_text(data)
-            except UndecodableError:
-                continue
-            kind = item.kind
-            if kind is Kind.MARKDOWN:
-                source, kind = SourceText(command_view(source.text)), Kind.SHELL
-            context = Context(item.path, kind, source, self.target, Options())
-            for command in commands_of(context):
-                yield from self._of_command(item.path, source, command, item.kind is Kind.MARKDOWN)
-
-    def _of_command(self, path: str, source: SourceText, command: Command, document: bool) -> Iterator[_Found]:
-        if not command.words or command.program in _NOT_STARTED:
-            return
-        values = [word.value for word in command.words]
-        if len(values) > 1 and values[0] in ("python", "python3") and values[1:3] == ["-m", "pip"]:
-            return
-        for index, value in enumerate(values):
-            file: str | None = None
-            if value == "-m" and index + 1 < len(values) and values[index - 1].rpartition("/")[2].startswith("python"):
-                if values[index + 1] in _LAUNCHERS:
-                    continue
-                file = self._module(values[index + 1], path)
-                index += 1
-            elif value.endswith(".py") and not value.startswith("-"):
-                file = self._file(value, path)
-            if file is None:
-                continue
-            line = source.position(command.words[0].start)[0]
-            text = " ".join(values)[:160]
-            yield _Found(file, Start(text, f"{path}:{line}", tuple(values[index + 1 :])), document)
-            return
-
-    def _module(self, module: str, path: str) -> str | None:
-        if not re.fullmatch(r"[\w.]+", module):
-            return None
-        file = self.modules.find(f"{module}.__main__", path)
-        return file if file is not None else self.modules.find(module, path)
-
-    def _file(self, value: str, path: str) -> str | None:
-        """Return the file that a command names, from where it stands, from the root, or by its end."""
-        parts = [part for part in value.split("/") if part not in ("", ".")]
-        while parts and ("$" in parts[0] or parts[0] == ".." or ")" in parts[0]):
-            parts = parts[1:]
-        name = "/".join(parts)
-        folder = path.rpartition("/")[0]
-        for candidate in (f"{folder}/{name}" if folder else name, name):
-            if candidate in self.sources.project.paths:
-                return candidate
-        ending = [known for known in self.sources.project.paths if known.endswith(f"/{name}")]
-        return ending[0] if len(ending) == 1 and name else None
-
     # --- what an installation makes ---
 
     def _console_scripts(self) -> Iterator[Program]:
@@ -249,41 +114,35 @@ class _Finder:
                 yield Program(path, Form.CONSOLE, script, function, (start,))
 
     def _libraries(self) -> Iterator[Program]:
-        """Yield the packages of a project that has no programs."""
-        tops = [
-            item.path
-            for item in self.examined
-            if item.kind is Kind.PYTHON
-            and item.path.endswith("/__init__.py")
-            and not ASIDE.search(item.path)
-            and f"{item.path.rsplit('/', 2)[0]}/__init__.py" != item.path
-            and not (
-                item.path.count("/") > 1 and f"{item.path.rsplit('/', 2)[0]}/__init__.py" in self.sources.project.paths
-            )
-        ]
+        """Yield the packages of a project that has no programs; without packages, the files that no other imports."""
+        files = [item.path for item in self.examined if item.kind is Kind.PYTHON and not ASIDE.search(item.path)]
+        tops = []
+        for path in files:
+            package = path.removesuffix("/__init__.py")
+            if package != path:
+                parent = package.rpartition("/")[0]
+                if not parent or f"{parent}/__init__.py" not in self.sources.project.paths:
+                    tops.append(path)
         for path in tops:
             yield Program(path, Form.LIBRARY, path.removesuffix("/__init__.py").rpartition("/")[2])
         if not tops:
-            for item in self.examined:
-                if (
-                    item.kind is Kind.PYTHON
-                    and not ASIDE.search(item.path)
-                    and not self.modules.importers.get(item.path)
-                ):
-                    yield Program(item.path, Form.LIBRARY, item.path)
+            for path in [path for path in files if not self.modules.importers.get(path)] or files:
+                yield Program(path, Form.LIBRARY, path)
 
 
-def _first(found: list[_Found]) -> tuple[Start, ...]:
+def _first(found: list[Started]) -> tuple[Start, ...]:
     """Return the commands that start a program, those of documents first, each once."""
-    ordered = sorted(found, key=lambda one: (not one.document, one.start.place.count("/")))
+    ordered = sorted(found, key=lambda started: (not started.document, started.start.place.count("/")))
     unique: dict[str, Start] = {}
-    for one in ordered:
-        unique.setdefault(one.start.command, one.start)
+    for started in ordered:
+        unique.setdefault(started.start.command, started.start)
     return tuple(unique.values())[:_MOST_STARTS]
 
 
 _CFG_SECTION = re.compile(r"^\[options\.entry_points\]\s*$(?P<body>.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _CFG_SCRIPTS = re.compile(r"^(?:console_scripts|gui_scripts)\s*=\s*(?P<body>(?:\n?[ \t]+[^\n]*)+)", re.MULTILINE)
+_SCRIPT_GROUPS = frozenset({"console_scripts", "gui_scripts"})
+_SETUP_SECTION = re.compile(r"^\s*\[(?:console|gui)_scripts\]\s*$(?P<body>.*?)(?=^\s*\[|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^\s*([\w.-]+)\s*=\s*([\w.]+(?::[\w.]+)?(?:\s*\[[^\]]*\])?)\s*$", re.MULTILINE)
 
 
@@ -316,19 +175,26 @@ def _inner(document: object, *keys: str) -> object:
 
 
 def _of_setup(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the scripts of a setup.py, wherever they are listed: in the call of `setup`, in a table, in a text."""
     if "console_scripts" not in text:
         return
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or last_name(node.func) != "setup":
-            continue
-        for inner in ast.walk(node):
-            value = string_value(inner)
-            if value is not None and "=" in value and ":" in value:
-                yield from _ENTRY.findall(value)
+        listed: list[ast.expr] = []
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            listed = [value for key, value in pairs if key is not None and string_value(key) in _SCRIPT_GROUPS]
+        elif (isinstance(node, ast.keyword) and node.arg in _SCRIPT_GROUPS) or (isinstance(node, ast.Assign) and any(last_name(target) in _SCRIPT_GROUPS for target in node.targets)):
+            listed = [node.value]
+        elif isinstance(node, ast.Constant) and (table := string_value(node)) is not None:
+            for section in _SETUP_SECTION.finditer(table):
+                yield from _ENTRY.findall(section["body"])
+        for inner in (part for value in listed for part in ast.walk(value)):
+            text_of = string_value(inner) if isinstance(inner, ast.expr) else None
+            yield from _ENTRY.findall(text_of or "")
 
 
 def _line_of(text: str, value: str) -> int:

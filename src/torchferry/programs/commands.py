@@ -1,0 +1,317 @@
+"""The commands of a project that start its files: in scripts, Dockerfiles, job files, documents and notebooks."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.backends.target import Target
+from torchferry.core.files import read_regular
+from torchferry.programs.model import Start
+from torchferry.programs.modules import Modules
+from torchferry.rules.base import Context, Options
+from torchferry.rules.commands import JOB_KINDS, commands_of
+from torchferry.rules.examined import Examined
+from torchferry.source.document import Document
+from torchferry.source.jsontext import NotJsonError
+from torchferry.source.kinds import Kind
+from torchferry.source.markdown import command_view
+from torchferry.source.notebook import Notebook
+from torchferry.source.shell import Command
+from torchferry.source.text import SourceText, UndecodableError
+
+_READ = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
+_NOT_STARTED = frozenset(
+    [
+        "@echo",
+        "ADD",
+        "COPY",
+        "autopep8",
+        "black",
+        "cat",
+        "chmod",
+        "coverage",
+        "cp",
+        "curl",
+        "diff",
+        "echo",
+        "find",
+        "flake8",
+        "git",
+        "grep",
+        "head",
+        "isort",
+        "less",
+        "ls",
+        "mv",
+        "mypy",
+        "nano",
+        "pip",
+        "pre-commit",
+        "py_compile",
+        "pylint",
+        "pytest",
+        "rm",
+        "ruff",
+        "sed",
+        "tail",
+        "touch",
+        "unittest",
+        "vi",
+        "vim",
+        "wget",
+        "yapf",
+    ]
+)
+"""Programs, and modules, that read or write a file and do not start it."""
+
+_LAUNCHERS = frozenset(
+    [
+        "accelerate.commands.accelerate_cli",
+        "accelerate.commands.launch",
+        "cProfile",
+        "coverage",
+        "debugpy",
+        "deepspeed.launcher.runner",
+        "kernprof",
+        "pdb",
+        "torch.distributed.launch",
+        "torch.distributed.run",
+        "trace",
+    ]
+)
+"""Modules that start the program that is named behind them."""
+
+_STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
+"""Programs whose `-m` names a module to start."""
+
+_SAID = re.compile(
+    r"(?:[A-Z_]+=\S+[ \t]+)*(?:\$[ \t]+)?(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed)[ \t]"
+    r"[^`\n]*(?:\.py\b|[ \t]-m[ \t])[^`\n]*"
+)
+_INLINE = re.compile(rf"`({_SAID.pattern})`")
+_INDENTED = re.compile(rf"(?:[ ]{{4,}}|\t)({_SAID.pattern})\Z")
+_RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
+
+_LARGEST = 1_000_000
+"""Bytes of a document that commands are looked for in."""
+
+_HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
+
+
+class Started(NamedTuple):
+    """A command that starts a file of the project.
+
+    Attributes:
+        path: The file.
+        start: The command.
+        document: Whether it stands in a document, for people.
+    """
+
+    path: str
+    start: Start
+    document: bool
+
+
+class _View(NamedTuple):
+    """A file as commands.
+
+    Attributes:
+        kind: What it is read as.
+        source: Its text, with everything blank that is no command.
+        document: The notebook that the text is a view of, or None.
+    """
+
+    kind: Kind
+    source: SourceText
+    document: Document | None = None
+
+
+class StartingCommands:
+    """Finds the commands that start the files of a project.
+
+    Args:
+        root: The project's folder.
+        modules: Its imports.
+        target: Where it is to run.
+    """
+
+    def __init__(self, root: Path, modules: Modules, target: Target) -> None:
+        self._root = root
+        self._modules = modules
+        self._target = target
+        self._paths = modules.project.paths
+        self._by_name: dict[str, list[str]] = {}
+        self._folders = {""}
+        for path in sorted(self._paths):
+            self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+            folder = path.rpartition("/")[0]
+            while folder and folder not in self._folders:
+                self._folders.add(folder)
+                folder = folder.rpartition("/")[0]
+
+    def started(self, examined: Sequence[Examined]) -> Iterator[Started]:
+        """Yield the commands of all files, in their order."""
+        for item in examined:
+            if item.kind not in _READ or any(part.startswith(".") for part in item.path.split("/")):
+                continue
+            view = self._view(item.path, item.kind)
+            if view is not None:
+                yield from self._of_view(item, view)
+
+    def _view(self, path: str, kind: Kind) -> _View | None:
+        try:
+            data = read_regular(self._root / path)
+            if len(data) > _LARGEST or (b".py" not in data and b" -m " not in data and b"--module" not in data):
+                return None
+            document = Document.read(path, kind, data)
+        except (OSError, UndecodableError, NotJsonError):
+            return None
+        if document.notebook is not None:
+            return _View(Kind.SHELL, _with_runs(document.notebook), document)
+        if kind is Kind.MARKDOWN:
+            return _View(Kind.SHELL, SourceText(_of_document(document.source.text)))
+        return _View(kind, document.source)
+
+    def _of_view(self, item: Examined, view: _View) -> Iterator[Started]:
+        own = here = item.path.rpartition("/")[0]
+        context = Context(item.path, view.kind, view.source, self._target, Options())
+        for command in commands_of(context):
+            if command.program in ("cd", "pushd") and len(command.words) > 1:
+                here = self._entered(command.words[1].value, here, own)
+            elif command.program == "popd":
+                here = own
+            elif command.words and command.program not in _NOT_STARTED:
+                found = self._of_command(command, item.path, here)
+                if found is not None:
+                    path, arguments = found
+                    text = " ".join(word.value for word in command.words)[:160]
+                    place = self._place(item.path, view, command.words[0].start)
+                    yield Started(path, Start(text, place, arguments), item.kind is Kind.MARKDOWN)
+
+    @staticmethod
+    def _place(path: str, view: _View, offset: int) -> str:
+        if view.document is None or view.document.notebook is None:
+            return f"{path}:{view.source.position(offset)[0]}"
+        place = view.document.notebook.location(path, offset, offset)
+        return f"{path}:cell {place.cell}:{place.line}"
+
+    def _of_command(self, command: Command, path: str, here: str) -> tuple[str, tuple[str, ...]] | None:
+        """Return the file that a command starts, and what stands behind it."""
+        values = [word.value for word in command.words]
+        starts_modules = False
+        index = 0
+        while index < len(values):
+            value = values[index]
+            starts_modules = starts_modules or _STARTER.match(value.rpartition("/")[2]) is not None
+            module = ""
+            if starts_modules and value in ("-m", "--module") and index + 1 < len(values):
+                index += 1
+                module = values[index]
+            elif starts_modules and value.startswith("--module="):
+                module = value.removeprefix("--module=")
+            file: str | None = None
+            if module in _LAUNCHERS:
+                pass
+            elif module in _NOT_STARTED:
+                return None
+            elif module:
+                file = self._module(module, path)
+            elif value.endswith(".py") and not value.startswith("-"):
+                file = self._file(value, path.rpartition("/")[0], here)
+            if file is not None:
+                return file, tuple(values[index + 1 :])
+            index += 1
+        return None
+
+    def _module(self, module: str, path: str) -> str | None:
+        if not re.fullmatch(r"[\w.]+", module):
+            return None
+        file = self._modules.find(f"{module}.__main__", path)
+        return file if file is not None else self._modules.find(module, path)
+
+    # --- folders ---
+
+    def _entered(self, value: str, here: str, own: str) -> str:
+        """Return the folder that `cd` leads to, as far as it is one of the project's."""
+        if value == "-":
+            return own
+        if _HOME.match(value):
+            rest = _behind_variable(value)
+            candidates = [_joined(own, rest), *_endings(rest)] if rest else [own]
+        else:
+            candidates = [_joined(folder, value) for folder in (here, own, "")]
+        return next((folder for folder in candidates if folder is not None and folder in self._folders), here)
+
+    def _file(self, value: str, own: str, here: str) -> str | None:
+        """Return the file that a command names, from where it stands, from the root, or by its end."""
+        if _HOME.match(value):
+            rest = _behind_variable(value)
+            candidates = [_joined(here, rest), _joined(own, rest), *_endings(rest)]
+        else:
+            rest = value
+            candidates = [_joined(folder, value) for folder in (here, own, "")]
+        for candidate in candidates:
+            if candidate is not None and candidate in self._paths:
+                return candidate
+        name = "/".join(part for part in rest.split("/") if part not in ("", ".", ".."))
+        ending = [path for path in self._by_name.get(name.rpartition("/")[2], ()) if path.endswith(f"/{name}")]
+        return ending[0] if len(ending) == 1 else None
+
+
+def _behind_variable(value: str) -> str:
+    """Return what stands behind the variable or substitution that a path begins with, or behind its first slash."""
+    if value.startswith(("$(", "`")):
+        return value[max(value.rfind(")"), value.rfind("`")) + 1 :].lstrip("/")
+    if value.startswith(("$", "~")):
+        return value.partition("/")[2]
+    return value.lstrip("/")
+
+
+def _joined(folder: str, value: str) -> str | None:
+    """Return a path of the project that is named from a folder, or None when it lies outside."""
+    path = posixpath.normpath(f"{folder}/{value}" if folder else value)
+    if path == ".":
+        return ""
+    return None if path.startswith(("../", "/")) or path == ".." else path
+
+
+def _endings(path: str) -> list[str]:
+    """Return a path without its first folders, the longest first."""
+    parts = posixpath.normpath(path).split("/")
+    return ["/".join(parts[index:]) for index in range(len(parts))]
+
+
+def _of_document(text: str) -> str:
+    """Return the commands of a document: those of its code blocks, and those that a sentence or an indent shows."""
+    view = command_view(text)
+    if _SAID.search(text) is None:
+        return view
+    shown = []
+    for line, command in zip(text.split("\n"), view.split("\n"), strict=True):
+        if command.strip() or ("`" not in line and not line.startswith((" ", "\t"))):
+            shown.append(command)
+            continue
+        said = list(_INLINE.finditer(line)) or [match for match in [_INDENTED.match(line)] if match is not None]
+        kept, at = "", 0
+        for match in said:
+            # the backquotes become `;` and a blank, so that two commands of one line stay two
+            kept += " " * (match.start(1) - at) + match.group(1)
+            at = match.end(1)
+            if at < len(line):
+                kept, at = f"{kept};", at + 1
+        shown.append(kept + " " * (len(line) - at))
+    return "\n".join(shown)
+
+
+def _with_runs(notebook: Notebook) -> SourceText:
+    """Return the shell commands of a notebook, and those that `%run` starts."""
+    shown, at = "", 0
+    for match in _RUN_MAGIC.finditer(notebook.script):
+        end = notebook.script.find("\n", match.end())
+        shown += notebook.shell.text[at : match.start()] + " " + notebook.script[match.start() + 1 : end]
+        at = end
+    return SourceText(shown + notebook.shell.text[at:])

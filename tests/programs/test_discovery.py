@@ -1,0 +1,226 @@
+"""Which programs a project has: how people start them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import MAIN, Files, small
+from torchferry.programs.model import Form
+
+WORK = "import torch\nfor step in range(3):\n    print(torch.ones(step))\n"
+DEFINES = "import torch\ndef main():\n    print(torch.ones(2))\n"
+PACKAGE = {"tool/__init__.py": "", "tool/cli.py": DEFINES, "tool/train.py": DEFINES}
+
+
+def programs(root: Path, files: Files) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the programs of a project: for each title the file and the places of the commands that start it."""
+    found = small(root, files).programs()
+    return {program.title: (program.path, tuple(start.place for start in program.starts)) for program in found}
+
+
+@pytest.mark.parametrize(
+    ("files", "titles"),
+    [
+        ({"train.py": MAIN}, {"train.py"}),
+        ({"train.py": "import torch\nif '__main__' == __name__:\n    torch.ones(2)\n"}, {"train.py"}),
+        ({"train.py": WORK}, {"train.py"}),
+        ({"train.py": WORK, "eval.py": "import train\nprint(train.step)\n"}, {"eval.py"}),
+        ({"train.py": MAIN, "eval.py": "import train\nif __name__ == '__main__':\n    train.f()\n"},
+         {"train.py", "eval.py"}),
+        ({"train.py": MAIN, "model.py": DEFINES}, {"train.py"}),
+        ({"train.py": MAIN, "tests/test_train.py": MAIN, "test_model.py": MAIN, "benchmarks/speed.py": MAIN,
+          "docs/conf.py": WORK, "setup.py": WORK, "conftest.py": WORK, ".ci/run.py": MAIN}, {"train.py"}),
+        ({"pkg/__init__.py": WORK, "pkg/main.py": MAIN}, {"pkg/main.py"}),
+        ({"pkg/__init__.py": "", "pkg/__main__.py": "from pkg.cli import main\nmain()\n", "pkg/cli.py": DEFINES},
+         {"pkg/__main__.py"}),
+        ({"tools/train.py": "import torch\nimport _init_paths\n" + MAIN, "tools/_init_paths.py": "import sys\n"
+          "sys.path.insert(0, 'lib')\n"}, {"tools/train.py"}),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_files_that_are_started(files: Files, titles: set[str], tmp_path: Path) -> None:
+    assert set(programs(tmp_path, files)) == titles
+
+
+PROJECT = '[project]\nname = "tool"\nversion = "1"\n[project.scripts]\ntool-train = "tool.cli:main"\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        ({"pyproject.toml": PROJECT}, "pyproject.toml:5"),
+        ({"pyproject.toml": '[tool.poetry]\nname = "tool"\n[tool.poetry.scripts]\ntool-train = "tool.cli:main"\n'},
+         "pyproject.toml:4"),
+        ({"pyproject.toml": '[project.gui-scripts]\ntool-train = "tool.cli:main"\n'}, "pyproject.toml:2"),
+        ({"setup.cfg": "[metadata]\nname = tool\n[options.entry_points]\nconsole_scripts =\n"
+          "    tool-train = tool.cli:main\n[flake8]\nmax = 2\n"}, "setup.cfg:5"),
+        ({"setup.py": "from setuptools import setup\nsetup(name='tool', entry_points={\n"
+          "    'console_scripts': ['tool-train=tool.cli:main'],\n})\n"}, "setup.py:3"),
+        ({"setup.py": "from setuptools import setup\nsetup(name='tool', entry_points='''\n[console_scripts]\n"
+          "tool-train=tool.cli:main\n''')\n"}, "setup.py:4"),
+        ({"setup.py": "import setuptools\nENTRY = {'console_scripts': ['tool-train = tool.cli:main']}\n"
+          "setuptools.setup(name='tool', entry_points=ENTRY)\n"}, "setup.py:2"),
+        ({"setup.py": "from setuptools import setup\nsetup(entry_points={'console_scripts': [\n"
+          "  'tool-train = tool.cli:main [fast]']})\n"}, "setup.py:3"),
+    ],
+    ids=["project", "poetry", "gui", "cfg", "setup", "text", "variable", "extra"],
+)  # fmt: skip
+def test_console_scripts(files: Files, place: str, tmp_path: Path) -> None:
+    found = small(tmp_path, {**PACKAGE, **files}).programs()
+    assert [(each.title, each.path, each.function, each.form) for each in found] == [
+        ("tool-train", "tool/cli.py", "main", Form.CONSOLE)
+    ]
+    assert [start.place for start in found[0].starts] == [place]
+
+
+def test_a_console_script_below_src(tmp_path: Path) -> None:
+    files = {f"src/{name}": text for name, text in PACKAGE.items()}
+    assert programs(tmp_path, {**files, "pyproject.toml": PROJECT}) == {
+        "tool-train": ("src/tool/cli.py", ("pyproject.toml:5",))
+    }
+
+
+def test_two_console_scripts_of_one_file(tmp_path: Path) -> None:
+    text = PROJECT + 'tool-test = "tool.cli:test"\n'
+    assert set(programs(tmp_path, {**PACKAGE, "pyproject.toml": text})) == {"tool-train", "tool-test"}
+
+
+TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": "", "tool/run.py": DEFINES,
+        "tool/cli/__init__.py": "", "tool/cli/__main__.py": DEFINES, "scripts/eval.py": DEFINES}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("python train.py", "train.py"),
+        ("python3 ./train.py --lr 1", "train.py"),
+        ("python -u train.py", "train.py"),
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", "train.py"),
+        ("nohup python train.py > log.txt 2>&1 &", "train.py"),
+        ("srun --gres=gpu:1 python train.py", "train.py"),
+        ("uv run train.py", "train.py"),
+        ("poetry run python train.py", "train.py"),
+        ("conda run -n env python train.py", "train.py"),
+        ("python tools/train_net.py --config-file x.yaml", "tools/train_net.py"),
+        ("python -m tool.run", "tool/run.py"),
+        ("python -m tool.cli", "tool/cli/__main__.py"),
+        ("python3.10 -m tool.run --x 1", "tool/run.py"),
+        ("python -m torch.distributed.launch --nproc_per_node=8 tools/train_net.py", "tools/train_net.py"),
+        ("python -m torch.distributed.run --nproc_per_node 8 -m tool.run", "tool/run.py"),
+        ("torchrun --nproc_per_node=8 train.py", "train.py"),
+        ("torchrun --standalone -m tool.run", "tool/run.py"),
+        ("torchrun --nproc_per_node=8 --module tool.run", "tool/run.py"),
+        ("accelerate launch --config_file c.yaml train.py --x", "train.py"),
+        ("accelerate launch -m tool.run", "tool/run.py"),
+        ("deepspeed --num_gpus 8 train.py --deepspeed ds.json", "train.py"),
+        ("deepspeed --module tool.run", "tool/run.py"),
+        ("mpirun -np 4 python train.py", "train.py"),
+        ("horovodrun -np 4 python train.py", "train.py"),
+        ("ipython train.py", "train.py"),
+        ("./train.py", "train.py"),
+        ("cd tools && python train_net.py", "tools/train_net.py"),
+        ("cd tools; python train_net.py", "tools/train_net.py"),
+        ("pushd scripts; python eval.py; popd", "scripts/eval.py"),
+        ("PYTHONPATH=. python scripts/eval.py", "scripts/eval.py"),
+        ('python "$(dirname "$0")/train.py"', "train.py"),
+        ("python $(dirname $0)/tools/train_net.py", "tools/train_net.py"),
+        ("python ${ROOT}/scripts/eval.py", "scripts/eval.py"),
+        ("python $ROOT/scripts/eval.py", "scripts/eval.py"),
+        ("python /workspace/tool/scripts/eval.py", "scripts/eval.py"),
+        ("xvfb-run -a python train.py", "train.py"),
+        ("nsys profile -o out python train.py", "train.py"),
+        ("kernprof -l train.py", "train.py"),
+        ("python -m pdb train.py", "train.py"),
+        ("python train.py +model.x=1 data=imagenet", "train.py"),
+        ("if [ -f x ]; then python train.py; fi", "train.py"),
+        ("for i in 1 2; do python train.py --seed $i; done", "train.py"),
+        ("bash -c 'python train.py'", "train.py"),
+        ("screen -dmS run python train.py", "train.py"),
+        ("time python train.py", "train.py"),
+        ("sudo -E python train.py", "train.py"),
+        ("python -c 'import torch'", None),
+        ("python -m pip install tool.run", None),
+        ("pip install -r train.py", None),
+        ("cat train.py", None),
+        ("vim tools/train_net.py", None),
+        ("git add train.py", None),
+        ("echo python train.py", None),
+        ("pytest train.py", None),
+        ("python -m pytest train.py", None),
+        ("python -m black train.py", None),
+        ("chmod +x train.py", None),
+        ("python missing.py", None),
+    ],
+)
+def test_commands_of_a_shell_script(command: str, path: str | None, tmp_path: Path) -> None:
+    found = small(tmp_path, {**TREE, "run.sh": f"#!/bin/bash\n{command}\n"}).programs()
+    started = {each.path: [start.place for start in each.starts] for each in found if each.starts}
+    assert started == ({path: ["run.sh:2"]} if path is not None else {})
+
+
+CELL = (
+    '{"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [%s]}], "metadata": {}, "nbformat": 4}'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("README.md", "# Tool\n\n```bash\npython train.py --epochs 2\n```\n", "README.md:4"),
+        ("README.md", "Run\n\n    $ python train.py\n", "README.md:3"),
+        ("README.md", "```\n$ git clone x\n$ python train.py\n```\n", "README.md:3"),
+        ("README.rst", "Run::\n\n    python train.py\n", "README.rst:3"),
+        ("README.md", "To train:\n\n    python train.py --epochs 2\n", "README.md:3"),
+        ("README.md", "To train run `python train.py --epochs 2`.\n", "README.md:1"),
+        ("docs/train.md", "```bash\npython train.py\n```\n", "docs/train.md:2"),
+        ("Makefile", "train:\n\tpython train.py\n", "Makefile:2"),
+        ("Makefile", "train:\n\t@python train.py\n", "Makefile:2"),
+        ("Dockerfile", "FROM x\nRUN python train.py\n", "Dockerfile:2"),
+        ("Dockerfile", 'FROM x\nCMD ["python", "train.py"]\n', "Dockerfile:2"),
+        ("Dockerfile", 'FROM x\nENTRYPOINT ["python", "-u", "/app/train.py"]\n', "Dockerfile:2"),
+        (
+            "docker-compose.yml",
+            "services:\n  app:\n    image: x\n    command: python train.py\n",
+            "docker-compose.yml:4",
+        ),
+        ("job.slurm", "#!/bin/bash\n#SBATCH --gres=gpu:1\nsrun python train.py\n", "job.slurm:3"),
+        ("demo.ipynb", CELL % '"!python train.py --x 1"', "demo.ipynb:cell 1:1"),
+        ("demo.ipynb", CELL % '"%run train.py"', "demo.ipynb:cell 1:1"),
+        ("demo.ipynb", CELL % '"%%bash\\n", "python train.py"', "demo.ipynb:cell 1:2"),
+    ],
+)
+def test_documents_that_say_a_command(name: str, text: str, place: str, tmp_path: Path) -> None:
+    found = small(tmp_path, {"train.py": DEFINES, name: text}).programs()
+    assert [start.place for each in found if each.path == "train.py" for start in each.starts] == [place]
+
+
+def test_what_stands_behind_the_program_is_kept(tmp_path: Path) -> None:
+    text = "torchrun --nproc_per_node=2 train.py --use-flash \\\n    --attn sdpa\n"
+    found = small(tmp_path, {"train.py": MAIN, "run.sh": text}).programs()
+    assert found[0].starts[0].arguments == ("--use-flash", "--attn", "sdpa")
+
+
+def test_documents_come_first(tmp_path: Path) -> None:
+    readme = "```bash\npython eval.py\n```\n"
+    found = small(tmp_path, {"a.py": MAIN, "eval.py": MAIN, "train.py": MAIN, "README.md": readme}).programs()
+    assert [each.title for each in found] == ["eval.py", "a.py", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("files", "titles"),
+    [
+        ({"tool/__init__.py": "from .net import Net\n", "tool/net.py": "class Net:\n    pass\n"}, {"tool"}),
+        ({"src/tool/__init__.py": "", "src/tool/net.py": "class Net:\n    pass\n"}, {"tool"}),
+        ({"tool/__init__.py": "", "tool/ops/__init__.py": "", "tool/ops/nms.py": "x = 1\n"}, {"tool"}),
+        ({"tool/__init__.py": "", "other/__init__.py": ""}, {"tool", "other"}),
+        ({"net.py": "class Net:\n    pass\n"}, {"net.py"}),
+        ({"net.py": "import layers\n", "layers.py": "x = 1\n"}, {"net.py"}),
+        ({"tool/__init__.py": "", "tests/__init__.py": "", "setup.py": WORK}, {"tool"}),
+    ],
+)  # fmt: skip
+def test_libraries(files: Files, titles: set[str], tmp_path: Path) -> None:
+    found = small(tmp_path, files).programs()
+    assert {each.title for each in found} == titles
+    assert {each.form for each in found} == {Form.LIBRARY}
