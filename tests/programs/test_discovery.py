@@ -30,7 +30,8 @@ def programs(root: Path, files: Files) -> dict[str, tuple[str, tuple[str, ...]]]
         ({"train.py": MAIN, "eval.py": "import train\nif __name__ == '__main__':\n    train.f()\n"},
          {"train.py", "eval.py"}),
         ({"train.py": MAIN, "model.py": DEFINES}, {"train.py"}),
-        ({"train.py": MAIN, "tests/test_train.py": MAIN, "test_model.py": MAIN, "benchmarks/speed.py": MAIN,
+        ({"train.py": MAIN, "tests/test_train.py": MAIN, "test_model.py": "import pytest\n",
+          "benchmarks/speed.py": MAIN,
           "docs/conf.py": WORK, "setup.py": WORK, "conftest.py": WORK, ".ci/run.py": MAIN}, {"train.py"}),
         ({"pkg/__init__.py": WORK, "pkg/main.py": MAIN}, {"pkg/main.py"}),
         ({"pkg/__init__.py": "", "pkg/__main__.py": "from pkg.cli import main\nmain()\n", "pkg/cli.py": DEFINES},
@@ -42,6 +43,69 @@ def programs(root: Path, files: Files) -> dict[str, tuple[str, tuple[str, ...]]]
 )  # fmt: skip
 def test_files_that_are_started(files: Files, titles: set[str], tmp_path: Path) -> None:
     assert set(programs(tmp_path, files)) == titles
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["sys.path.append('..')", "warnings.filterwarnings('ignore')", "register_model(Net)", "MODELS.register(Net)",
+     "logging.basicConfig()", "torch.set_num_threads(1)", "logger.setLevel('INFO')",
+     '"""\nwith much to say\nfor everybody (here)\n"""'],
+)  # fmt: skip
+def test_what_only_prepares_is_no_program(line: str, tmp_path: Path) -> None:
+    text = f"import logging, sys, warnings\nimport torch\nlogger = logging.getLogger()\n{line}\n{DEFINES}"
+    assert set(programs(tmp_path, {"train.py": MAIN, "pkg/net.py": text})) == {"train.py"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "readme", "is_program"),
+    [
+        ("test_net.py", MAIN, "", True),
+        ("tools/test_net.py", MAIN, "", True),
+        ("tests/test_net.py", MAIN, "", False),
+        ("test_net.py", MAIN + "def test_forward():\n    pass\n", "", False),
+        ("test_net.py", "import unittest\n" + MAIN, "", False),
+        ("test_net.py", DEFINES, "python test_net.py", True),
+        ("benchmarks/speed.py", MAIN, "python benchmarks/speed.py --n 2", True),
+        ("tests/test_net.py", "import pytest\n" + MAIN, "python tests/test_net.py", False),
+        ("setup.py", WORK, "python setup.py develop", False),
+    ],
+)
+def test_evaluation_is_no_test(path: str, text: str, readme: str, is_program: bool, tmp_path: Path) -> None:
+    files = {"train.py": MAIN, path: text, "README.md": f"```bash\n{readme}\n```\n"}
+    assert (path in programs(tmp_path, files)) is is_program
+
+
+@pytest.mark.parametrize(
+    ("where", "command", "path"),
+    [
+        ("run.sh", "cd a && python train.py", "a/train.py"),
+        ("run.sh", "cd a/\npython train.py\ncd ../b\npython train.py --second", "a/train.py b/train.py"),
+        ("run.sh", "cd a\ncd ..\npython train.py", "train.py"),
+        ("run.sh", "pushd a\npopd\npython train.py", "train.py"),
+        ("run.sh", "cd tool\npython train.py", "train.py"),
+        ("run.sh", "(cd b; python train.py)", "b/train.py"),
+        ("a/run.sh", "python train.py", "a/train.py"),
+        ("a/run.sh", "python ../train.py", "train.py"),
+        ("a/run.sh", "cd ..\npython train.py", "train.py"),
+        ("a/run.sh", 'cd "$(dirname "$0")/../b"\npython train.py', "b/train.py"),
+        ("a/run.sh", 'cd $(dirname $0)\npython train.py', "a/train.py"),
+        ("a/run.sh", "cd ${ROOT}/b; python train.py", "b/train.py"),
+        ("a/run.sh", "cd /workspace/b; python train.py", "b/train.py"),
+        ("a/run.sh", 'python "$(dirname "$0")/train.py"', "a/train.py"),
+        ("a/run.sh", "python /app/b/train.py", "b/train.py"),
+        ("README.md", "```\ncd b\n```\nthen\n```\npython train.py\n```\n", "b/train.py"),
+        ("README.md", "`python a/train.py` or `python b/train.py`", "a/train.py b/train.py"),
+        ("job.yaml", "spec:\n  command: [python, b/train.py]\n", "b/train.py"),
+        ("job.yaml", "run: |\n  cd a\n  python train.py\n", "a/train.py"),
+        ("Dockerfile", "FROM x\nRUN cd b && python train.py\n", "b/train.py"),
+        ("run.sh", "python c/../a/train.py", "a/train.py"),
+        ("run.sh", "python ../../train.py", None),
+    ],
+)  # fmt: skip
+def test_the_folder_that_a_command_runs_in(where: str, command: str, path: str | None, tmp_path: Path) -> None:
+    files = {"train.py": DEFINES, "a/train.py": DEFINES, "b/train.py": DEFINES, where: command}
+    found = small(tmp_path, files).programs()
+    assert {each.path for each in found if each.starts} == set((path or "").split())
 
 
 PROJECT = '[project]\nname = "tool"\nversion = "1"\n[project.scripts]\ntool-train = "tool.cli:main"\n'

@@ -22,6 +22,15 @@ ASIDE = re.compile(
 )
 """Files that are no programs of the project's users: tests, measurements, documentation, build scripts."""
 
+_BUILDS = re.compile(r"(?:conftest|setup|versioneer)\.py\Z")
+_TESTS = re.compile(r"^\s*(?:async )?def test_|^\s*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
+
+_PREPARING = ("sys.path.", "sys.setrecursionlimit", "warnings.", "logging.", "matplotlib.", "os.environ.", "site.",
+              "torch.set_", "torch.manual_seed", "torch.multiprocessing.set_", "multiprocessing.set_", "random.seed",
+              "numpy.random.seed", "numpy.seterr", "numpy.set_printoptions", "mimetypes.", "atexit.")  # fmt: skip
+_PREPARED = frozenset({"load_dotenv", "basicconfig", "filterwarnings", "simplefilter", "setlevel", "addhandler"})
+"""Calls at the top level of a module that only prepare what it does later."""
+
 _LARGEST = 1_000_000
 """Bytes of a packaging file that is read."""
 
@@ -63,9 +72,9 @@ class _Finder:
             starts.setdefault(found.path, []).append(found)
         programs: dict[tuple[str, str], Program] = {}
         for item in self.examined:
-            if item.outline is None or (ASIDE.search(item.path) and item.path not in named):
-                continue
             own = starts.get(item.path, [])
+            if item.outline is None or (item.path not in named and self._is_aside(item.path, own)):
+                continue
             if item.kind is Kind.NOTEBOOK:
                 programs[item.path, ""] = Program(item.path, Form.NOTEBOOK, starts=_first(own))
             elif item.path in named or own or self._is_started(item):
@@ -81,12 +90,42 @@ class _Finder:
             programs.values(), key=lambda program: (not program.starts, program.path.count("/"), program.path)
         )
 
+    def _is_aside(self, path: str, starts: Sequence[Started]) -> bool:
+        """Whether a file is no program of the project's users: they start neither tests nor build scripts.
+
+        `test_net.py` may be a program that evaluates, and a document may say how to start a measurement.
+        """
+        if not ASIDE.search(path):
+            return False
+        name = path.rpartition("/")[2]
+        if _BUILDS.match(name) or _TESTS.search(self.sources.text(path)):
+            return True
+        if any(not ASIDE.search(started.start.place.partition(":")[0]) for started in starts):
+            return False
+        return ASIDE.search(f"{path.rpartition('/')[0]}/") is not None
+
     def _is_started(self, item: Examined) -> bool:
         assert item.outline is not None
         imported = any(edge.importer != item.path for edge in self.modules.importers.get(item.path, ()))
-        if item.outline.is_program:
-            return not item.path.endswith("__init__.py")
-        return item.outline.does_things and not imported and not item.path.endswith("__init__.py")
+        if item.path.endswith("__init__.py"):
+            return False
+        return item.outline.is_program or (item.outline.does_things and not imported and self._does_work(item.path))
+
+    def _does_work(self, path: str) -> bool:
+        """Whether a file does more at its top level than to prepare what it defines."""
+        loaded = self.sources.file(path)
+        if loaded is None:
+            return True
+        file, names = loaded
+        for statement in file.tree.body:
+            if isinstance(statement, (ast.For, ast.While, ast.With)):
+                return True
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                called = names.qualified(statement.value.func) or ""
+                last = last_name(statement.value.func).lower()
+                if not (called.startswith(_PREPARING) or "regist" in last or last in _PREPARED):
+                    return True
+        return False
 
     # --- what an installation makes ---
 
@@ -187,7 +226,9 @@ def _of_setup(text: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
             listed = [value for key, value in pairs if key is not None and string_value(key) in _SCRIPT_GROUPS]
-        elif (isinstance(node, ast.keyword) and node.arg in _SCRIPT_GROUPS) or (isinstance(node, ast.Assign) and any(last_name(target) in _SCRIPT_GROUPS for target in node.targets)):
+        elif (isinstance(node, ast.keyword) and node.arg in _SCRIPT_GROUPS) or (
+            isinstance(node, ast.Assign) and any(last_name(target) in _SCRIPT_GROUPS for target in node.targets)
+        ):
             listed = [node.value]
         elif isinstance(node, ast.Constant) and (table := string_value(node)) is not None:
             for section in _SETUP_SECTION.finditer(table):
