@@ -6,15 +6,18 @@ Every file of a project is read once for this; only those that speak of CUDA are
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
-_IMPORT = re.compile(
-    rb"^(?P<indent>[ \t]*)(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+"
-    rb"(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
-    rb"|import[ \t]+(?P<modules>[\w., \t]+))",
-    re.MULTILINE,
+_STATEMENT = (
+    rb"(?:from[ \t]+(?P<module>\.*[\w.]*)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
+    rb"(?:\((?P<many>[^)#]*(?:#[^\n]*\n[^)#]*)*)\)|(?P<names>(?=[\w*])(?:[^\r\n#;(\\]+|\\\r?\n)+))"
+    rb"|import[ \t]+(?P<modules>(?:[\w., \t]+|\\\r?\n)+))"
 )
-_NAME = re.compile(rb"(?:^|,)\s*([\w.*]+)")
+_BEFORE = rb"(?:(?=[tefiw])(?:try|else|finally|(?:if|elif|except|with)\b[^\n:#]*)[ \t]*:[ \t]*)?"
+_IMPORT = re.compile(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
+_BEHIND = re.compile(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
+_NAME = re.compile(rb"(?:^|,)[\s\\]*([\w.*]+)")
 _DOES = re.compile(rb"^(?:(?:for|while|with)\b|[A-Za-z_][\w.]*\()", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
@@ -60,19 +63,17 @@ class Outline(NamedTuple):
 
 def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""
-    imports = []
+    imports: list[Import] = []
     if b"import" in data:
         line, counted = 1, 0
-        for match in _IMPORT.finditer(data):
-            line += data.count(b"\n", counted, match.start())
-            counted = match.start()
-            module, indented = match["module"], bool(match["indent"])
-            if module is not None:
-                names = match["many"] if match["many"] is not None else match["names"]
-                taken = tuple(map(_text, _NAME.findall(_COMMENT.sub(b"", names))))
-                imports.append(Import(_text(module), taken, line, indented))
-            else:
-                imports += [Import(_text(name), (), line, indented) for name in _NAME.findall(match["modules"])]
+        for first in _IMPORT.finditer(data):
+            indented = bool(first["indent"])
+            match: re.Match[bytes] | None = first
+            while match is not None:
+                line += data.count(b"\n", counted, match.start())
+                counted = match.start()
+                imports += _imports(match, line, indented)
+                match = _BEHIND.match(data, match.end())
     return Outline(
         path,
         tuple(imports),
@@ -80,6 +81,17 @@ def outline(path: str, data: bytes) -> Outline:
         b"import_module(" in data or b"__import__(" in data,
         _DOES.search(data) is not None,
     )
+
+
+def _imports(match: re.Match[bytes], line: int, indented: bool) -> Iterator[Import]:
+    """Yield the imports of one statement."""
+    module = match["module"]
+    if module is None:
+        for name in _NAME.findall(match["modules"]):
+            yield Import(_text(name), (), line, indented)
+    else:
+        names = match["many"] if match["many"] is not None else match["names"]
+        yield Import(_text(module), tuple(map(_text, _NAME.findall(_COMMENT.sub(b"", names)))), line, indented)
 
 
 def _text(name: bytes) -> str:
