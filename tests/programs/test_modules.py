@@ -24,7 +24,7 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
         ({"train.py": "import net as n, other\n", "net.py": NET, "other.py": NET}, "net.py other.py"),
         ({"train.py": "def f():\n    import net\n", "net.py": NET}, "net.py"),
         ({"train.py": "if True: import net\n", "net.py": NET}, "net.py"),
-        ({"train.py": "x = 1; import net\n", "net.py": NET}, "net.py"),
+        ({"train.py": "import os; import net\n", "net.py": NET}, "net.py"),
         ({"train.py": "try: import net\nexcept ImportError: net = None\n", "net.py": NET}, "net.py"),
         ({"train.py": "from net import (\n    Net,  # the net\n    Other)\n", "net.py": NET}, "net.py"),
         ({"train.py": "from net import Net, \\\n    Other\n", "net.py": NET}, "net.py"),
@@ -49,8 +49,8 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
         ({"train.py": "import sys\nsys.path.append('submodules/ops')\nfrom ops_lib.nms import nms\n",
           "submodules/ops/ops_lib/__init__.py": "", "submodules/ops/ops_lib/nms.py": NET},
          "submodules/ops/ops_lib/__init__.py submodules/ops/ops_lib/nms.py"),
-        ({"tools/train.py": "import _paths\nfrom model.net import Net\n", "tools/_paths.py": "", "lib/model/net.py": NET,
-          "train.py": "import tools.train\n"}, "tools/train.py tools/_paths.py lib/model/net.py"),
+        ({"tools/train.py": "import _paths\nfrom model.net import Net\n", "tools/_paths.py": "",
+          "lib/model/net.py": NET, "train.py": "import tools.train\n"}, "tools/train.py tools/_paths.py lib/model/net.py"),
         ({"train.py": "from helper import x\n", "one/helper.py": "", "two/helper.py": ""}, ""),
         ({"train.py": "import yaml\n", "other/pkg/__init__.py": "", "other/pkg/yaml.py": ""}, ""),
         ({"train.py": "import json\nimport logging\n", "helpers/json.py": "", "lib/logging/__init__.py": ""}, ""),
@@ -65,8 +65,8 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
           "models/net.py": NET}, "models/net.py"),
         ({"train.py": "import importlib\nm = importlib.import_module('.net', 'models')\n", "models/net.py": NET},
          "models/net.py"),
-        ({"models/__init__.py": "import importlib\nm = importlib.import_module('.net', __name__)\n", "models/net.py": NET,
-          "train.py": "import models\n"}, "models/__init__.py models/net.py"),
+        ({"models/__init__.py": "import importlib\nm = importlib.import_module('.net', __name__)\n",
+          "models/net.py": NET, "train.py": "import models\n"}, "models/__init__.py models/net.py"),
         ({"models/__init__.py": "import importlib\nm = importlib.import_module('.net', package=__package__)\n",
           "models/net.py": NET, "train.py": "import models\n"}, "models/__init__.py models/net.py"),
         ({"train.py": "import importlib\ndef load(n):\n    return importlib.import_module(f'models.{n}')\n",
@@ -79,7 +79,8 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
           "models/net.py": NET}, "models/net.py"),
         ({"train.py": "import importlib\ndef load(n):\n    return importlib.import_module('models.' + n + '_model')\n",
           "models/net_model.py": NET, "models/base.py": NET}, "models/net_model.py"),
-        ({"train.py": "import importlib\ndef load(n):\n    name = 'models.' + n\n    return importlib.import_module(name)\n",
+        ({"train.py": "import importlib\ndef load(n):\n    name = 'models.' + n\n"
+          "    return importlib.import_module(name)\n",
           "models/net.py": NET}, "models/net.py"),
         ({"train.py": "import importlib\ndef load(n):\n    m = importlib.import_module(f'models.{n}.net')\n",
           "models/a/net.py": NET, "models/b/net.py": NET, "models/b/no.py": NET}, "models/a/net.py models/b/net.py"),
@@ -141,7 +142,12 @@ def test_what_is_not_the_projects(text: str, expected: tuple[object, ...], tmp_p
 
 
 def test_where_the_imports_stand(tmp_path: Path) -> None:
-    files = {"train.py": "import os\nfrom a import b\nif os:\n    import c\n", "a/__init__.py": "", "a/b.py": "", "c.py": ""}
+    files = {
+        "train.py": "import os\nfrom a import b\nif os:\n    import c\n",
+        "a/__init__.py": "",
+        "a/b.py": "",
+        "c.py": "",
+    }
     _, modules = closure(tmp_path, files, "train.py")
     places = [(edge.path, edge.line, edge.indented, edge.chosen) for edge in modules.edges["train.py"]]
     assert places == [("a/__init__.py", 2, False, False), ("a/b.py", 2, False, False), ("c.py", 4, True, False)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project, absolute_module
@@ -73,6 +76,9 @@ class Modules:
         self.unfollowed: dict[str, list[Unfollowed]] = {}
         self.imports: dict[str, tuple[Import, ...]] = {}
         self._dynamic: set[str] = set()
+        self._computed = ComputedNames(project)
+        self._sorted: list[str] | None = None
+        self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
         self._by_last: dict[str, list[str]] | None = None
         self._elsewhere: dict[str, str | None] = {}
         for outline in outlines:
@@ -85,8 +91,10 @@ class Modules:
     def _add(self, importer: str, imported: Import) -> None:
         module = absolute_module(imported.module, importer)
         paths = [*self.files_of(module, importer)]
-        for name in imported.names:  # a name may be a module itself: from package import module
-            inner = self.find(f"{module}.{name}", importer) if paths or module.startswith(".") else None
+        # a name may be a module itself: from package import module; the package may have no file of its own
+        is_folder = bool(paths) or module.startswith(".") or module.rpartition(".")[2] in self._folder_names
+        for name in imported.names if is_folder else ():
+            inner = self.find(f"{module}.{name}", importer)
             if inner is not None:
                 paths.append(inner)
         for path in dict.fromkeys(paths):
@@ -174,45 +182,66 @@ class Modules:
         if path not in self._dynamic:
             return
         self._dynamic.discard(path)
-        loaded = self.project.file(path)
-        if loaded is None:
-            return
-        file, _ = loaded
-        for attribute in ("import_module", "__import__"):
-            calls = [
-                call
-                for node in (*file.attributes.get(attribute, ()), *file.names.get(attribute, ()))
-                if isinstance(call := file.parents.get(node), ast.Call) and call.func is node and call.args
-            ]
-            for call in calls:
-                self._computed(path, call, _prefix(call.args[0]), file.text(call))
+        for computed in self._computed.of(path):
+            known = [name for name in computed.names if name != HOLE]
+            chosen = len(known) > 1 and not computed.every
+            followed = [self._follow(path, name, computed, chosen=chosen) for name in known]
+            if not all(followed) or len(known) < len(computed.names):
+                self.unfollowed.setdefault(path, []).append(Unfollowed(path, computed.line, computed.text))
 
-    def _computed(self, path: str, call: ast.Call, told: tuple[str, bool] | None, text: str) -> None:
-        if told is None:
-            self.unfollowed.setdefault(path, []).append(Unfollowed(path, call.lineno, " ".join(text.split())[:80]))
-            return
-        name, whole = told
-        module = absolute_module(name, path)
-        if whole:
-            files = [*self.files_of(module, path)]
-            for found in files:
-                if found != path:
-                    self._connect(Edge(path, found, call.lineno, indented=True))
-            if not files and not module.startswith("."):
-                external = External(path, module, call.lineno, indented=True, names=())
-                self.externals.setdefault(path, []).append(external)
-            return
-        package = self.find(module.rpartition(".")[0], path)
-        if package is None or not package.endswith("/__init__.py"):
-            folder = module.rpartition(".")[0].lstrip(".").replace(".", "/")
-        else:
-            folder = package.removesuffix("/__init__.py")
-        inside = [found for found in self.project.paths if folder and found.rpartition("/")[0] == folder]
-        if not inside:
-            self.unfollowed.setdefault(path, []).append(Unfollowed(path, call.lineno, " ".join(text.split())[:80]))
-        for found in sorted(inside):
-            if found != path:
-                self._connect(Edge(path, found, call.lineno, indented=True, chosen=True))
+    def _follow(self, path: str, name: str, computed: Computed, *, chosen: bool) -> bool:
+        """Add what a computed name may mean; say whether that could be told."""
+        module = f".{name.removeprefix(ROOT)}" if name.startswith(ROOT) else absolute_module(name, path)
+        if HOLE in module:
+            found = self._matching(module, path)
+            for other in found:
+                if other != path:
+                    self._connect(Edge(path, other, computed.line, indented=True, chosen=not computed.every))
+            return bool(found)
+        files = [*self.files_of(module, path)]
+        for other in files:
+            if other != path:
+                self._connect(Edge(path, other, computed.line, indented=True, chosen=chosen))
+        if not files and not module.startswith("."):
+            external = External(path, module, computed.line, indented=True, names=())
+            self.externals.setdefault(path, []).append(external)
+        return True
+
+    def _matching(self, module: str, importer: str) -> list[str]:
+        """Return the files that a name with holes may mean: one word of the name stands in each hole."""
+        package, dot, _ = module.partition(HOLE)[0].rpartition(".")
+        if not package.strip("."):
+            return []
+        folder = self._folder(package, importer)
+        if folder is None:
+            return []
+        rest = module[len(package) + len(dot) :]
+        pattern = re.compile("/".join(r"\w*".join(map(re.escape, part.split(HOLE))) for part in rest.split(".")))
+        found = []
+        for path in self._below(folder):
+            inner = path[len(folder) + 1 :].removesuffix(".py").removesuffix("/__init__")
+            if inner != "__init__" and pattern.fullmatch(inner) is not None:
+                found.append(path)
+        return found
+
+    def _folder(self, package: str, importer: str) -> str | None:
+        """Return the folder of a package, also of one without an `__init__.py`."""
+        own = self.find(package, importer)
+        if own is not None:
+            return own.removesuffix("/__init__.py") if own.endswith("/__init__.py") else None
+        name = package.strip(".").replace(".", "/")
+        around = [] if package.startswith(".") else importer.split("/")[:-1]
+        candidates = ["/".join([*around[:end], name]) for end in range(len(around), -1, -1)]
+        return next((folder for folder in (*candidates, f"src/{name}") if any(self._below(folder))), None)
+
+    def _below(self, folder: str) -> Iterator[str]:
+        """Yield the files in a folder, and below it, in order."""
+        if self._sorted is None:
+            self._sorted = sorted(self.project.paths)
+        for index in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
+            if not self._sorted[index].startswith(f"{folder}/"):
+                return
+            yield self._sorted[index]
 
     # --- what a file reaches ---
 
@@ -229,20 +258,3 @@ class Modules:
                     met[edge.path] = edge
                     todo.append(edge.path)
         return met
-
-
-def _prefix(node: ast.expr) -> tuple[str, bool] | None:
-    """Return what is known of a computed module name: its beginning, and whether that is all of it."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value, True
-    begin: ast.expr | None = None
-    if isinstance(node, ast.JoinedStr) and node.values:
-        begin = node.values[0]
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
-        begin = node.left
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        begin = node.func.value
-    if isinstance(begin, ast.Constant) and isinstance(begin.value, str):
-        text = begin.value.partition("{")[0].partition("%")[0]
-        return (text, False) if "." in text.strip(".") or text.endswith(".") else None
-    return None

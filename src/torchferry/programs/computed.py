@@ -1,0 +1,279 @@
+"""What a module name that is computed may be: `f"models.{name}"`, an item of a table, the argument of a call."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import islice, product
+from typing import NamedTuple
+
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+
+HOLE = "*"
+"""Stands for the part of a name that cannot be told."""
+
+ROOT = "/"
+"""Stands before a name that is told from the project's root, as that of the file itself is."""
+
+_MOST_STEPS = 20_000
+"""Expressions that are read for one call."""
+
+_MOST_READ = 100_000
+"""Files that are looked through for calls, all in all."""
+
+_MOST = 400
+"""Values that one name may have; further ones are a hole."""
+
+_MOST_CALLS = 100
+"""Calls of one function that are looked at for the value of a parameter."""
+
+_DEPTH = 6
+"""Variables and parameters that are followed to a value before giving up."""
+
+_LISTS = re.compile(r"\b(?:listdir|scandir|glob|iglob|rglob|iterdir|iter_modules|walk_packages|walk)\(")
+_SAME = frozenset({"strip", "str", "lower"})
+
+
+class Computed(NamedTuple):
+    """The modules that one call imports.
+
+    Attributes:
+        line: The line of the call.
+        text: The call, shortened.
+        names: What the module's name may be, with `HOLE` for what cannot be told.
+        every: Whether all of them are imported, as in a loop, rather than one.
+    """
+
+    line: int
+    text: str
+    names: tuple[str, ...]
+    every: bool
+
+
+class ComputedNames:
+    """Reads the calls that import by a computed name.
+
+    Args:
+        project: The project's Python files.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._steps = 0
+        self._read_files = 0
+
+    def of(self, path: str) -> Iterator[Computed]:
+        """Yield what the calls of a file import."""
+        loaded = self._project.file(path)
+        if loaded is None:
+            return
+        file, names = loaded
+        for function in ("import_module", "__import__"):
+            for callee in (*file.attributes.get(function, ()), *file.names.get(function, ())):
+                call = file.parents.get(callee)
+                if isinstance(call, ast.Call) and call.func is callee:
+                    yield self._of_call(file, names, call)
+
+    def _of_call(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
+        self._steps = 0
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        name = call.args[0] if call.args else keywords.get("name")
+        found = self._values(file, names, name, 0) if name is not None else (HOLE,)
+        package = call.args[1] if len(call.args) > 1 else keywords.get("package")
+        if package is not None and last_name(call.func) == "import_module":
+            anchors = self._values(file, names, package, 0)
+            found = tuple(
+                _beside(anchor, value) if value.startswith(".") else value
+                for value, anchor in product(found, anchors[:1])
+            )
+        every = name is not None and self._is_every(file, names, name)
+        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every)
+
+    def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
+        """Return the texts that an expression may have."""
+        self._steps += 1
+        if depth > _DEPTH or self._steps > _MOST_STEPS:
+            return (HOLE,)
+        return tuple(dict.fromkeys(islice(self._read(file, names, node, depth + 1), _MOST))) or (HOLE,)
+
+    def _read(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> Iterator[str]:
+        text = string_value(node)
+        if text is not None:
+            yield text
+        elif isinstance(node, ast.JoinedStr):
+            yield from self._joined(file, names, node.values, depth)
+        elif isinstance(node, ast.FormattedValue):
+            yield from self._values(file, names, node.value, depth)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            yield from self._joined(file, names, [node.left, node.right], depth)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            for value in self._values(file, names, node.left, depth):
+                yield re.sub(r"%\w", HOLE, value)
+        elif isinstance(node, (ast.IfExp, ast.BoolOp)):
+            for choice in node.values if isinstance(node, ast.BoolOp) else (node.body, node.orelse):
+                yield from self._values(file, names, choice, depth)
+        elif isinstance(node, ast.Subscript):
+            yield from self._items(file, names, node.value, depth)
+        elif isinstance(node, ast.Name):
+            yield from self._variable(file, names, node, depth)
+        elif isinstance(node, ast.Call):
+            yield from self._called(file, names, node, depth)
+        else:
+            yield HOLE
+
+    def _joined(self, file: PythonFile, names: Names, parts: list[ast.expr], depth: int) -> Iterator[str]:
+        for values in product(*(self._values(file, names, part, depth) for part in parts)):
+            yield "".join(values)
+
+    def _called(self, file: PythonFile, names: Names, node: ast.Call, depth: int) -> Iterator[str]:
+        if isinstance(node.func, ast.Attribute):
+            of = node.func.value
+            if node.func.attr == "format":
+                for value in self._values(file, names, of, depth):
+                    yield re.sub(r"\{[^{}]*\}", HOLE, value)
+                return
+            if node.func.attr == "join" and node.args and isinstance(node.args[0], (ast.List, ast.Tuple)):
+                for between in self._values(file, names, of, depth):
+                    for parts in product(*(self._values(file, names, part, depth) for part in node.args[0].elts)):
+                        yield between.join(parts)
+                return
+            if node.func.attr == "get":
+                yield from self._items(file, names, of, depth)
+                return
+            if node.func.attr in _SAME and not node.args:
+                yield from self._values(file, names, of, depth)
+                return
+        elif last_name(node.func) in _SAME and node.args:
+            yield from self._values(file, names, node.args[0], depth)
+            return
+        yield HOLE
+
+    def _items(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> Iterator[str]:
+        """Yield the texts of a table: the values of a dictionary, the items of a list."""
+        parts = self._listed(names, file, node)
+        if parts is None:
+            yield HOLE
+        else:
+            for part in parts:
+                yield from self._values(file, names, part, depth)
+
+    def _listed(self, names: Names, file: PythonFile, node: ast.expr, depth: int = 0) -> list[ast.expr] | None:
+        if isinstance(node, ast.Dict):
+            return node.values
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return node.elts
+        if isinstance(node, ast.Name) and depth < _DEPTH:
+            bindings = names.bindings(node)
+            value = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
+            return self._listed(names, file, value, depth + 1) if value is not None else None
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("values", "items")
+        ):
+            return self._listed(names, file, node.func.value, depth + 1)
+        return None
+
+    def _variable(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Iterator[str]:
+        if node.id in ("__name__", "__package__"):
+            own = file.path.removesuffix(".py").removesuffix("/__init__")
+            in_package = node.id == "__package__" and not file.path.endswith("/__init__.py")
+            yield ROOT + (own.rpartition("/")[0] if in_package else own).replace("/", ".")
+            return
+        bindings = names.reaching_bindings(node)
+        if not bindings:
+            yield HOLE
+        for binding in bindings:
+            if isinstance(binding, ast.arg):
+                yield from self._given(file, names, binding, depth)
+                continue
+            value = assigned_value(file, binding)
+            if value is not None and not (isinstance(value, (ast.Tuple, ast.List))):
+                yield from self._values(file, names, value, depth)
+                continue
+            loop = _loop(file, binding)
+            if loop is not None:
+                yield from self._items(file, names, loop, depth)
+            else:
+                yield HOLE
+
+    def _given(self, file: PythonFile, names: Names, argument: ast.arg, depth: int) -> Iterator[str]:
+        """Yield what the calls of a function in the project give to a parameter, and its default."""
+        arguments = file.parents.get(argument)
+        function = file.parents.get(arguments) if arguments is not None else None
+        if not isinstance(arguments, ast.arguments) or not isinstance(
+            function, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            yield HOLE
+            return
+        positions = [*arguments.posonlyargs, *arguments.args]
+        bound = isinstance(file.parents.get(function), ast.ClassDef)
+        index = positions.index(argument) - bound if argument in positions else -1
+        calls = 0
+        for other, other_names, call in self._calls(function.name):
+            calls += 1
+            if calls > _MOST_CALLS:
+                yield HOLE
+                return
+            given = next((keyword.value for keyword in call.keywords if keyword.arg == argument.arg), None)
+            if given is None and 0 <= index < len(call.args):
+                given = call.args[index]
+            if given is not None:
+                yield from self._values(other, other_names, given, depth)
+        if not calls or self._read_files > _MOST_READ:
+            yield HOLE
+
+    def _calls(self, function: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        for path in sorted(self._project.paths):
+            self._read_files += 1
+            if self._read_files > _MOST_READ:
+                return
+            source = self._project.text(path)
+            if source is None or f"{function}(" not in source.text:
+                continue
+            loaded = self._project.file(path)
+            if loaded is None:
+                continue
+            file, names = loaded
+            for callee in (*file.names.get(function, ()), *file.attributes.get(function, ())):
+                call = file.parents.get(callee)
+                if isinstance(call, ast.Call) and call.func is callee:
+                    yield file, names, call
+
+    def _is_every(self, file: PythonFile, names: Names, name: ast.expr, depth: int = 0) -> bool:
+        """Whether a name goes through all of a list that is written down, or all files of a folder."""
+        for node in ast.walk(name):
+            if not isinstance(node, ast.Name):
+                continue
+            for binding in names.reaching_bindings(node):
+                loop = _loop(file, binding)
+                if loop is not None and (
+                    self._listed(names, file, loop) is not None or _LISTS.search(file.source.text)
+                ):
+                    return True
+                value = assigned_value(file, binding)
+                if value is not None and depth < _DEPTH and self._is_every(file, names, value, depth + 1):
+                    return True
+        return False
+
+
+def _loop(file: PythonFile, binding: ast.AST) -> ast.expr | None:
+    """Return what a loop goes through where it binds a name, alone or as the last of several, or None."""
+    parent = file.parents.get(binding)
+    if isinstance(parent, ast.Tuple):
+        if parent.elts[-1] is not binding:
+            return None
+        parent = file.parents.get(parent)
+    return parent.iter if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)) else None
+
+
+def _beside(package: str, name: str) -> str:
+    """Return the module that a relative name means in a package."""
+    rest = name.lstrip(".")
+    up = len(name) - len(rest) - 1
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - up], rest])
