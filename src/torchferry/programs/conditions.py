@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
                 attempts.append(parent)
         elif isinstance(parent, ast.ExceptHandler):
             attempt = file.parents.get(parent)
-            if isinstance(attempt, ast.Try) and copes(parent):
+            if isinstance(attempt, ast.Try):
                 fallback = attempt
         elif isinstance(parent, ast.With):
             suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
@@ -81,9 +82,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
             before = parent.values[: parent.values.index(child)]
             tests += [(value, isinstance(parent.op, ast.And)) for value in before]
         elif isinstance(parent, ast.match_case):
-            test = _matched(file, parent)
-            if test is not None:
-                tests.append((test, True))
+            tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
@@ -92,12 +91,36 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
 
 
-def _matched(file: PythonFile, case: ast.match_case) -> ast.expr | None:
+def _matched(file: PythonFile, case: ast.match_case) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for a case to be the one: its own pattern; for `case _` none of those before it."""
     statement = file.parents.get(case)
-    if not isinstance(statement, ast.Match) or not isinstance(case.pattern, ast.MatchValue):
+    if not isinstance(statement, ast.Match):
+        return []
+    found = [(case.guard, True)] if case.guard is not None else []
+    if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+        before = [other for other in statement.cases[: statement.cases.index(case)] if other.guard is None]
+        tests = [_pattern_test(statement.subject, other.pattern) for other in before]
+        return [*found, *((test, False) for test in tests if test is not None)]
+    test = _pattern_test(statement.subject, case.pattern)
+    return found if test is None else [(test, True), *found]
+
+
+def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
+    """Return the comparison that a pattern of plain values means, or None for another pattern."""
+    test: ast.expr
+    if isinstance(pattern, ast.MatchValue):
+        test = ast.Compare(subject, [ast.Eq()], [pattern.value])
+    elif isinstance(pattern, ast.MatchSingleton):
+        value = ast.copy_location(ast.Constant(pattern.value), pattern)
+        test = ast.Compare(subject, [ast.Is()], [value])
+    elif isinstance(pattern, ast.MatchOr):
+        values = [part.value for part in pattern.patterns if isinstance(part, ast.MatchValue)]
+        if len(values) < len(pattern.patterns):
+            return None
+        test = ast.Compare(subject, [ast.In()], [ast.copy_location(ast.Tuple(values, ast.Load()), pattern)])
+    else:
         return None
-    test = ast.Compare(statement.subject, [ast.Eq()], [case.pattern.value])
-    return ast.copy_location(test, case.pattern)
+    return ast.copy_location(test, pattern)
 
 
 def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
@@ -194,6 +217,10 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
+_PYTHONS = ((3, 8), (3, 99))
+_CLI = re.compile(r"\b(?:fire|click|typer|tyro|jsonargparse|defopt|simple_parsing)\b")
+"""Libraries that make options of the parameters of a function."""
+
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
 
@@ -251,6 +278,8 @@ class Conditions:
 
     def _by_name(self, file: PythonFile, names: Names, test: ast.expr) -> Answer:
         name = names.qualified(test.func if isinstance(test, ast.Call) else test) or ""
+        if last_name(test) == "TYPE_CHECKING":
+            return Answer(Truth.NO, guard=True)
         if name in cuda.questions() or name in _YES:
             return Answer(Truth.YES)
         if name.startswith("torch.backends.mps."):
@@ -264,6 +293,11 @@ class Conditions:
     def _compared(self, file: PythonFile, names: Names, test: ast.Compare, depth: int) -> Answer:
         if len(test.ops) != 1:
             return OPEN
+        asked = string_value(test.left)
+        if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
+            return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
+        if names.qualified(test.left) == "sys.version_info":
+            return self._of_version(file, names, test, depth)
         left = self._value(file, names, test.left, depth)
         right = self._value(file, names, test.comparators[0], depth)
         known = left if left.option or left.guard else right
@@ -279,8 +313,23 @@ class Conditions:
         option = known.option
         other = right if known is left else left
         if option and isinstance(other.value, (str, int)) and not held and isinstance(test.ops[0], (ast.Eq, ast.In)):
-            option = option if other.value in (True, 1) else f"{option} {other.value}"
+            if not option.startswith("-"):
+                option = f"{option}={other.value}"
+            elif other.value not in (True, 1):
+                option = f"{option} {other.value}"
         return Answer(Truth.YES if held else Truth.NO, option, known.guard)
+
+    def _of_version(self, file: PythonFile, names: Names, test: ast.Compare, depth: int) -> Answer:
+        """Return what a comparison with Python's version says where all versions that people use agree."""
+        right = self._value(file, names, test.comparators[0], depth).value
+        compare = _COMPARED.get(type(test.ops[0]))
+        if not isinstance(right, tuple) or compare is None:
+            return OPEN
+        try:
+            oldest, newest = (compare(version, right) for version in _PYTHONS)
+        except TypeError:
+            return OPEN
+        return OPEN if oldest != newest else Answer(Truth.YES if oldest else Truth.NO)
 
     # --- values ---
 
@@ -304,7 +353,7 @@ class Conditions:
             return self._attribute(file, names, node, depth)
         if isinstance(node, ast.Subscript):
             key = string_value(node.slice)
-            return self._switch(key) if key is not None else _UNKNOWN
+            return self._item(file, names, node.value, key, depth) if key is not None else _UNKNOWN
         if isinstance(node, ast.Call):
             return self._called(file, names, node, depth)
         if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
@@ -336,8 +385,21 @@ class Conditions:
                 if known.value is not UNSAID and not known.option and names.file.scope(binding) is file.tree:
                     return known._replace(option=self._command_line(file, node.id))
                 return known
+        if not bindings:
+            return self._by_star(file, names, node, depth)
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(file, names, node, depth)
+        return _UNKNOWN
+
+    def _by_star(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Known:
+        """Return the value of a name that only `from module import *` can bind."""
+        for statement in file.imports:
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                path = self._sources.project.module_path(names.imported_module(statement), file.path)
+                if path is not None and path != file.path:
+                    known = self._member(path, node.id, depth)
+                    if known.value is not UNSAID:
+                        return known
         return _UNKNOWN
 
     def _command_line(self, file: PythonFile, name: str) -> str:
@@ -348,8 +410,12 @@ class Conditions:
         origin = names.origin(node) or ""
         module, _, member = origin.rpartition(".")
         path = self._sources.project.module_path(module, file.path) if module.strip(".") else None
-        loaded = self._sources.file(path) if path is not None else None
-        if loaded is None:
+        return self._member(path, member, depth) if path is not None else _UNKNOWN
+
+    def _member(self, path: str, member: str, depth: int) -> Known:
+        """Return the value of a name of another module."""
+        loaded = self._sources.file(path)
+        if loaded is None or depth > _DEPTH:
             return _UNKNOWN
         other, other_names = loaded
         bindings = other_names.module_bindings(member)
@@ -395,6 +461,20 @@ class Conditions:
                 return self._value(file, names, values[0], depth + 1)
             if values:
                 return _UNKNOWN
+            shared = [
+                statement.value
+                for statement in (owner.body if owner is not None else ())
+                if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None
+                for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+                if isinstance(target, ast.Name) and target.id == node.attr
+            ]
+            if len(shared) == 1:
+                return self._value(file, names, shared[0], depth + 1)
+        if node.attr == "value" and isinstance(node.value, ast.Name):  # FAST = flags.DEFINE_bool("fast", False, "...")
+            bindings = names.bindings(node.value)
+            declared = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
+            if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
+                return self._switch(string_value(declared.args[0]) or "")
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
             return self._switch(node.attr)
         return self._of_module(file, names, node, depth)
@@ -417,6 +497,21 @@ class Conditions:
         switch = self._switches.get(name)
         return Known(switch.value, switch.flag) if switch is not None else _UNKNOWN
 
+    def _item(self, file: PythonFile, names: Names, of: ast.expr, key: str, depth: int) -> Known:
+        """Return an item of a table: one that is written down and never changed, or a setting."""
+        bindings = names.bindings(of) if isinstance(of, ast.Name) else []
+        table = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
+        items: dict[str, ast.expr] = {}
+        if isinstance(table, ast.Dict):
+            pairs = zip(table.keys, table.values, strict=True)
+            items = {text: value for part, value in pairs for text in [string_value(part)] if text is not None}
+        elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", "Namespace", "SimpleNamespace"):
+            items = {keyword.arg: keyword.value for keyword in table.keywords if keyword.arg is not None}
+        if key in items and isinstance(of, ast.Name) and not _is_changed(file, names, of, key):
+            known = self._value(file, names, items[key], depth + 1)
+            return known if known.value is UNSAID or known.option else known._replace(option=key)
+        return self._switch(key)
+
     def _called(self, file: PythonFile, names: Names, node: ast.Call, depth: int) -> Known:
         name = last_name(node.func)
         qualified = names.qualified(node.func) or ""
@@ -429,8 +524,9 @@ class Conditions:
             default = self._value(file, names, node.args[1], depth + 1) if len(node.args) > 1 else Known(None)
             if qualified in ("os.environ.get", "os.getenv"):
                 return default._replace(option=key)
-            switch = self._switch(key)
-            return switch if switch.value is not UNSAID else default._replace(option=key)
+            of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            item = self._item(file, names, of, key, depth)
+            return item if item.value is not UNSAID else default._replace(option=key)
         if name == "getattr" and len(node.args) > 1:
             key = string_value(node.args[1])
             switch = self._switch(key) if key is not None else _UNKNOWN
@@ -440,10 +536,36 @@ class Conditions:
         if name == "hasattr" and len(node.args) == 2:
             origin = names.qualified(node.args[0]) or ""
             return Known(True) if origin.partition(".")[0] == "torch" else _UNKNOWN
+        if name == "find_spec":
+            asked = string_value(node.args[0]) if node.args else None
+            is_torch = asked is not None and asked.partition(".")[0] in ("torch", "torchvision", "numpy")
+            return Known(True) if is_torch else Known(None, guard=True)
         if name in _CONVERTS:
             inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
             return self._value(file, names, inner, depth + 1) if inner is not None else _UNKNOWN
-        return _UNKNOWN
+        return self._returned(file, names, node, depth)
+
+    def _returned(self, file: PythonFile, names: Names, node: ast.Call, depth: int) -> Known:
+        """Return what a function of the project without parameters returns, where it can be told."""
+        defined: tuple[PythonFile, Names, ast.stmt] | None = None
+        if isinstance(node.func, ast.Name):
+            own = [binding for binding in names.bindings(node.func) if isinstance(binding, ast.FunctionDef)]
+            defined = (file, names, own[0]) if len(own) == 1 else None
+        qualified = names.qualified(node.func)
+        if defined is None and qualified is not None:
+            defined = self._sources.project.definition(qualified, file.path)
+        if defined is None or node.args or node.keywords:
+            return _UNKNOWN
+        other, other_names, function = defined
+        if not isinstance(function, ast.FunctionDef):
+            return _UNKNOWN
+        returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
+        guarded = [part for part in returns if self._is_guarded(other, part)]
+        if guarded:
+            handled = next((part.value for part in guarded if _in_handler_of(other, part)), None)
+            return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
+        value = returns[0].value if len(returns) == 1 else None
+        return self._value(other, other_names, value, depth + 1) if value is not None else _UNKNOWN
 
     # --- parameters ---
 
@@ -497,7 +619,10 @@ class Conditions:
                     return _UNKNOWN
                 values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
         if not values:
-            return default if default_node is not None else self._switch(argument.arg)
+            if default_node is None:
+                return self._switch(argument.arg)
+            is_option = default.value is not UNSAID and not default.option and _CLI.search(file.source.text)
+            return default._replace(option="--" + argument.arg.replace("_", "-")) if is_option else default
         first = values[0]
         if all(type(known.value) is type(first.value) and known.value == first.value for known in values):
             return next((known for known in values if known.option), first)
@@ -511,6 +636,8 @@ class Conditions:
                 return self._value(file, names, keyword.value, depth + 1)
         if 0 <= index < len(call.args) and not any(isinstance(part, ast.Starred) for part in call.args[: index + 1]):
             return self._value(file, names, call.args[index], depth + 1)
+        if default.value is UNSAID and not call.args and not call.keywords:  # an option: @click.option("--fast")
+            return self._switch(name)
         if any(keyword.arg is None for keyword in call.keywords):
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
@@ -565,3 +692,24 @@ def _in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
             return assigned_value(file, binding)
         parent = file.parents.get(parent)
     return None
+
+
+def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
+    parent = file.parents.get(node)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(parent, ast.ExceptHandler):
+            return True
+        parent = file.parents.get(parent)
+    return False
+
+
+def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
+    """Whether an item of a table may be set after the table was made."""
+    for use in names.uses(table.id, file.scope(names.bindings(table)[0])):
+        parent = file.parents.get(use)
+        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            if string_value(parent.slice) in (None, key):
+                return True
+        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
+            return True
+    return False

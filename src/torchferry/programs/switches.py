@@ -77,6 +77,8 @@ class Switchboard:
             found: dict[str, list[Switch]] = {}
             for switch in _switches_of(loaded[0]) if loaded is not None else ():
                 found.setdefault(switch.name, []).append(switch)
+            for name, value in _set_defaults(loaded[0]) if loaded is not None else ():
+                found[name] = [switch._replace(value=value) for switch in found.get(name, ())]
             self._by_path[path] = found
         return self._by_path[path]
 
@@ -139,6 +141,15 @@ def _switches_of(file: PythonFile) -> Iterator[Switch]:
                 yield Switch(name, _literal(statement.value), f"--{name}", file.path, statement.lineno)
 
 
+def _set_defaults(file: PythonFile) -> Iterator[tuple[str, Value]]:
+    """Yield what `parser.set_defaults(...)` says."""
+    for callee in file.attributes.get("set_defaults", ()):
+        call = file.parents.get(callee)
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            if keyword.arg is not None:
+                yield keyword.arg, _literal(keyword.value)
+
+
 def _as_name(flag: str) -> str:
     return flag.partition("/")[0].lstrip("-").replace("-", "_")
 
@@ -155,15 +166,15 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
     flag = max((flag for flag in flags if flag.startswith("-")), key=len, default=f"--{names[0]}" if names else "")
     value: Value = UNSAID
     action = string_value(keywords.get("action")) or ""
-    if action in ("store_true", "store_false"):
-        value = action == "store_false"
-    elif "default" in keywords:
+    if "default" in keywords:
         value = _literal(keywords["default"])
+    elif action in ("store_true", "store_false"):
+        value = action == "store_false"
     elif kind.startswith("DEFINE_") and len(call.args) > 1:
         value = _literal(call.args[1])
     elif kind == "option" and "is_flag" in keywords:
         value = False
-    elif flag.startswith("-") and "required" not in keywords:
+    elif any(name.startswith("-") for name in flags) and "required" not in keywords:
         value = None
     for name in dict.fromkeys(names):
         yield Switch(name, value, flag, file.path, call.lineno)
@@ -185,12 +196,21 @@ def _literal(node: ast.expr | None) -> Value:
 _SETTING = re.compile(r"^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:[ \t]+([^#\r\n]*)", re.MULTILINE)
 
 
+_FLOW_SETTING = re.compile(
+    r"[{,]\s*(?:\"([A-Za-z_]\w*)\"[ \t]*:|'?([A-Za-z_]\w*)'?[ \t]*:(?=[ \t]))[ \t]*([^,}\]\r\n#{\[]*)"
+)
+"""A key behind a brace or a comma, as JSON and the short form of YAML have them on one line."""
+
+
 def settings_of(texts: Iterable[str]) -> dict[str, set[str]]:
     """Return what settings files say: for each key, at whatever depth, the values that it has in them."""
     found: dict[str, set[str]] = {}
     for text in texts:
         for key, value in _SETTING.findall(text):
-            found.setdefault(key, set()).add(value.strip())
+            found.setdefault(key, set()).add(value.strip().rstrip(","))
+        for quoted, plain, value in _FLOW_SETTING.findall(text) if "{" in text else ():
+            if value.strip():
+                found.setdefault(quoted or plain, set()).add(value.strip())
     return found
 
 

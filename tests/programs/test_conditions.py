@@ -1,0 +1,218 @@
+"""What decides whether a program comes to a place: options, settings, constants, what is installed, what calls give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import Files, judged
+from torchferry.programs.model import Judged
+
+ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
+MAIN = "import torch\n{}\nif __name__ == '__main__':\n    main()\n"
+
+
+def need(program: Judged) -> tuple[str, str]:
+    """Return how surely a program comes to cupy, and the option that it needs for that."""
+    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "cupy"]
+    return (found[0].need.name, " ".join(found[0].options)) if found else ("NEVER", "")
+
+
+def option(declared: str, test: str) -> str:
+    return ARGS.format(declared) + f"if {test}:\n    import cupy\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (option("parser.add_argument('--fast', action='store_true')", "args.fast"), "OPTION --fast"),
+        (option("parser.add_argument('--no-fast', action='store_true')", "not args.no_fast"), "ALWAYS"),
+        (option("parser.add_argument('--no-fast', dest='fast', action='store_false')", "args.fast"), "ALWAYS"),
+        (option("parser.add_argument('-f', '--fast', action='store_true')", "args.fast"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', action='store_true', default=True)", "args.fast"), "ALWAYS"),
+        (option("parser.add_argument('--fast', type=int, default=0)", "args.fast"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', type=int, default=0)", "args.fast > 0"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', type=int, default=1)", "args.fast == 1"), "ALWAYS"),
+        (option("parser.add_argument('--fast', type=bool, default=False)", "args.fast"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', action=argparse.BooleanOptionalAction)", "args.fast"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', action=argparse.BooleanOptionalAction, default=True)", "args.fast"),
+         "ALWAYS"),
+        (option("parser.add_argument('--attn', default='plain')", "args.attn == 'cupy'"), "OPTION --attn cupy"),
+        (option("parser.add_argument('--attn', default='plain')", "args.attn in ('cupy', 'fast')"), "OPTION --attn"),
+        (option("parser.add_argument('--attn', default='cupy')", "args.attn == 'cupy'"), "ALWAYS"),
+        (option("parser.add_argument('--attn', default='cupy')", "args.attn != 'cupy'"), "OPTION --attn"),
+        (option("parser.add_argument('--weights')", "args.weights"), "OPTION --weights"),
+        (option("parser.add_argument('--weights')", "args.weights is not None"), "OPTION --weights"),
+        (option("parser.add_argument('--weights', required=True)", "args.weights"), "CHOSEN"),
+        (option("parser.add_argument('data')", "args.data == 'cupy'"), "CHOSEN"),
+        (option("parser.add_argument('--fast', action='store_true')", "args.fast and torch.ones(1)"),
+         "OPTION --fast"),
+        (option("parser.add_argument('--fast', action='store_true')", "torch.ones(1) or args.fast"), "CHOSEN"),
+        (option("parser.add_argument('--fast', action='store_true')", "not args.fast"), "ALWAYS"),
+        (option("parser.add_argument('--fast', action='store_true')", "getattr(args, 'fast', False)"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', action='store_true')", "vars(args)['fast']"), "OPTION --fast"),
+        (option("parser.add_argument('--fast', action='store_true')\nparser.set_defaults(fast=True)", "args.fast"),
+         "ALWAYS"),
+        (option("FAST = parser.add_argument('--fast', action='store_const', const=2, default=0)", "args.fast"),
+         "OPTION --fast"),
+        (option("parser.add_argument('--cpu', action='store_true')",
+                "not args.cpu and torch.cuda.is_available()"), "ALWAYS"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')") + "fast = args.fast\nif fast:\n    import cupy\n",  # noqa: E501
+         "OPTION --fast"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "def f():\n    if not args.fast:\n        return\n    import cupy\nf()\n", "OPTION --fast"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "def f():\n    assert args.fast\n    import cupy\nf()\n", "OPTION --fast"),
+        (ARGS.format("parser.add_argument('--mode', default='a')")
+         + "match args.mode:\n    case 'a':\n        pass\n    case 'b':\n        import cupy\n", "OPTION --mode b"),
+        (ARGS.format("parser.add_argument('--mode', default='a')")
+         + "match args.mode:\n    case 'b' | 'c':\n        import cupy\n", "OPTION --mode"),
+        (ARGS.format("parser.add_argument('--mode', default='a')")
+         + "match args.mode:\n    case 'a':\n        pass\n    case _:\n        import cupy\n", "OPTION --mode"),
+        (ARGS.format("parser.add_argument('--mode', default='a')")
+         + "if args.mode == 'a':\n    pass\nelif args.mode == 'b':\n    import cupy\n", "OPTION"),
+        (ARGS.format("parser.add_argument('--mode', default='a')")
+         + "if args.mode == 'a':\n    pass\nelse:\n    import cupy\n", "OPTION --mode"),
+        ("from absl import app, flags\nimport torch\nflags.DEFINE_bool('fast', False, 'help')\nFLAGS = flags.FLAGS\n"
+         "def main(_):\n    if FLAGS.fast:\n        import cupy\nif __name__ == '__main__':\n    app.run(main)\n",
+         "OPTION --fast"),
+        ("from absl import app, flags\nimport torch\nFAST = flags.DEFINE_bool('fast', False, 'help')\n"
+         "def main(_):\n    if FAST.value:\n        import cupy\nif __name__ == '__main__':\n    app.run(main)\n",
+         "OPTION --fast"),
+        ("import click\nimport torch\n@click.command()\n@click.option('--fast', is_flag=True)\ndef main(fast):\n"
+         "    if fast:\n        import cupy\nif __name__ == '__main__':\n    main()\n", "OPTION --fast"),
+        ("import click\nimport torch\n@click.command()\n@click.option('--fast/--no-fast', default=True)\ndef main(fast):\n"  # noqa: E501
+         "    if fast:\n        import cupy\nif __name__ == '__main__':\n    main()\n", "ALWAYS"),
+        ("import fire\nimport torch\ndef main(fast=False):\n    if fast:\n        import cupy\nif __name__ == '__main__':\n"  # noqa: E501
+         "    fire.Fire(main)\n", "OPTION --fast"),
+        ("import typer\nimport torch\ndef main(fast: bool = False):\n    if fast:\n        import cupy\n"
+         "if __name__ == '__main__':\n    typer.run(main)\n", "OPTION --fast"),
+        ("from dataclasses import dataclass\nimport torch\n@dataclass\nclass Config:\n    fast: bool = False\n"
+         "config = Config()\nif config.fast:\n    import cupy\n", "OPTION --fast"),
+        ("from dataclasses import dataclass, field\nimport torch\n@dataclass\nclass Config:\n"
+         "    fast: bool = field(default=True, metadata={})\nconfig = Config()\nif config.fast:\n    import cupy\n", "ALWAYS"),  # noqa: E501
+        ("import torch\nFAST = False\nif FAST:\n    import cupy\nprint(1)\n", "OPTION FAST"),
+        ("import torch\nFAST = True\nif FAST:\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import os\nimport torch\nif os.environ.get('FAST'):\n    import cupy\nprint(1)\n", "OPTION FAST"),
+        ("import os\nimport torch\nif os.environ.get('FAST', '0') == '1':\n    import cupy\nprint(1)\n", "OPTION FAST=1"),  # noqa: E501
+        ("import os\nimport torch\nif int(os.getenv('FAST', 0)):\n    import cupy\nprint(1)\n", "OPTION FAST"),
+        ("import os\nimport torch\nif 'FAST' in os.environ:\n    import cupy\nprint(1)\n", "OPTION FAST"),
+        ("import os\nimport torch\nif os.environ.get('PLAIN', '0') == '0':\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import sys\nimport torch\nif sys.platform == 'win32':\n    import cupy\nprint(1)\n", "OPTION"),
+        ("import sys\nimport torch\nif sys.version_info >= (3, 8):\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import torch\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cupy\nprint(1)\n", "GUARDED"),
+        ("import torch\nif torch.cuda.is_available():\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import torch\nif torch.version.cuda:\n    import cupy\nprint(1)\n", "GUARDED"),
+        ("import torch\nif torch.version.hip is None:\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import torch\nif False:\n    import cupy\nprint(1)\n", "OPTION"),
+        ("import torch\nwhile True:\n    import cupy\n    break\n", "ALWAYS"),
+        ("import torch\nfor i in range(2):\n    import cupy\n", "ALWAYS"),
+        ("import torch\nx = torch.ones(1)\nif x.sum() > 0:\n    import cupy\nprint(1)\n", "CHOSEN"),
+        ("import torch\nfrom transformers.utils import is_cupy_available\nif is_cupy_available():\n    import cupy\nprint(1)\n",  # noqa: E501
+         "GUARDED"),
+        ("import importlib.util\nimport torch\nif importlib.util.find_spec('cupy'):\n    import cupy\nprint(1)\n",
+         "GUARDED"),
+        ("import importlib.util\nimport torch\nif importlib.util.find_spec('cupy') is not None:\n    import cupy\nprint(1)\n",  # noqa: E501
+         "GUARDED"),
+        ("import importlib.util\nimport torch\nHAS = importlib.util.find_spec('cupy') is not None\nif HAS:\n"
+         "    import cupy\nprint(1)\n", "GUARDED"),
+        ("import torch\ntry:\n    import cupy\n    FAST = True\nexcept ImportError:\n    FAST = False\nif FAST:\n"
+         "    print(cupy.zeros(2))\n", "GUARDED"),
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    cupy = None\nif cupy is not None:\n"
+         "    print(cupy.zeros(2))\n", "GUARDED"),
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    cupy = None\nprint(cupy.zeros(2))\n", "ALWAYS"),
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    pass\ndef f():\n    return cupy.zeros(2)\nprint(f())\n",  # noqa: E501
+         "ALWAYS"),
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    pass\ndef f():\n    return cupy.zeros(2)\nprint(1)\n",  # noqa: E501
+         "GUARDED"),
+        ("import torch\ntry:\n    import cupy as np\nexcept ImportError:\n    import numpy as np\nprint(np.zeros(2))\n",
+         "GUARDED"),
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    raise RuntimeError('install it')\nprint(1)\n", "ALWAYS"),  # noqa: E501
+        ("import torch\ntry:\n    import cupy\nexcept ValueError:\n    pass\nprint(1)\n", "ALWAYS"),
+        ("import torch\ntry:\n    import cupy\nexcept:\n    pass\nprint(1)\n", "GUARDED"),
+        ("import torch\ntry:\n    import cupy\nfinally:\n    print(1)\n", "ALWAYS"),
+        ("import contextlib\nimport torch\nwith contextlib.suppress(ImportError):\n    import cupy\nprint(1)\n", "GUARDED"),  # noqa: E501
+        ("import torch\ntry:\n    import numpy\nexcept ImportError:\n    import cupy\nprint(1)\n", "CHOSEN"),
+        ("import torch\ntry:\n    import pycuda.driver\nexcept ImportError:\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import torch\ntry:\n    print(1)\nexcept KeyboardInterrupt:\n    import cupy\n", "CHOSEN"),
+        ("import torch\ntry:\n    print(1)\nexcept ImportError:\n    pass\nelse:\n    import cupy\n", "ALWAYS"),
+        ("import torch\ndef f(fast=False):\n    if fast:\n        import cupy\nf()\n", "OPTION"),
+        ("import torch\ndef f(fast=False):\n    if fast:\n        import cupy\nf(True)\n", "ALWAYS"),
+        ("import torch\ndef f(fast=False):\n    if fast:\n        import cupy\nf(fast=True)\n", "ALWAYS"),
+        ("import torch\ndef f(x, *, fast=True):\n    if fast:\n        import cupy\nf(2)\n", "ALWAYS"),
+        ("import torch\ndef f(fast):\n    if fast:\n        import cupy\nf(False)\nf(True)\n", "ALWAYS"),
+        ("import torch\ndef g(fast):\n    if fast:\n        import cupy\ndef f(fast=False):\n    g(fast)\nf()\n", "OPTION"),  # noqa: E501
+        ("import torch\ndef g(fast):\n    if fast:\n        import cupy\ndef f(fast=False):\n    g(fast)\nf(True)\n", "ALWAYS"),  # noqa: E501
+        ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self, fast=False):\n        self.fast = fast\n"
+         "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "OPTION"),  # noqa: E501
+        ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self, fast=False):\n        self.fast = fast\n"
+         "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet(True)(1)\n", "ALWAYS"),  # noqa: E501
+        ("import torch\nclass Net(torch.nn.Module):\n    fast = False\n"
+         "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "OPTION"),  # noqa: E501
+        ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.fast = False\n"
+         "    def enable(self):\n        self.fast = True\n"
+         "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "CHOSEN"),  # noqa: E501
+        ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
+        ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
+        ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501
+        ("import torch\nx = 2 if torch.ones(1) else 3\nif (y := x) == 4:\n    import cupy\nprint(1)\n", "CHOSEN"),
+    ],
+)  # fmt: skip
+def test_conditions(text: str, expected: str, tmp_path: Path) -> None:
+    found = need(judged(tmp_path, {"train.py": text})["train.py"])
+    if " " in expected or expected not in ("OPTION",):
+        assert " ".join(found).strip() == expected
+    else:
+        assert found[0] == expected
+
+
+PLAIN = ARGS.format(
+    "parser.add_argument('--fast', action='store_true')\nparser.add_argument('--attn', default='plain')"
+)
+FAST = PLAIN + "if args.fast:\n    import cupy\n"
+ATTN = PLAIN + "if args.attn == 'cupy':\n    import cupy\n"
+SETTING = (
+    "import yaml\nimport torch\nconfig = yaml.safe_load(open('config.yaml'))\nif config['fast']:\n    import cupy\n"
+)
+HYDRA = (
+    "import hydra\nimport torch\n@hydra.main(config_path='conf', config_name='config')\ndef main(cfg):\n"
+    "    if cfg.model.fast:\n        import cupy\nif __name__ == '__main__':\n    main()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"train.py": FAST, "run.sh": "python train.py --fast\n"}, "ALWAYS"),
+        ({"train.py": FAST, "run.sh": "python train.py\n"}, "OPTION"),
+        ({"train.py": ATTN, "README.md": "```bash\npython train.py --attn cupy\n```\n"}, "ALWAYS"),
+        ({"train.py": ATTN, "README.md": "```bash\npython train.py --attn=cupy\n```\n"}, "ALWAYS"),
+        ({"train.py": ATTN, "README.md": "```bash\npython train.py --attn sdpa\n```\n"}, "OPTION"),
+        ({"train.py": SETTING, "config.yaml": "fast: true\n"}, "ALWAYS"),
+        ({"train.py": SETTING, "config.yaml": "fast: false  # slow\n"}, "OPTION"),
+        ({"train.py": SETTING, "a.yaml": "fast: false\n", "b.yaml": "fast: true\n"}, "CHOSEN"),
+        ({"train.py": SETTING, "tests/config.yaml": "fast: true\n", "config.yaml": "fast: false\n"}, "OPTION"),
+        ({"train.py": SETTING, "config.json": '{"fast": false, "x": 1}'}, "OPTION"),
+        ({"train.py": HYDRA, "conf/config.yaml": "model:\n  fast: false\n"}, "OPTION"),
+        ({"train.py": HYDRA, "conf/config.yaml": "model:\n  fast: false\n",
+          "run.sh": "python train.py model.fast=true\n"}, "ALWAYS"),
+        ({"train.py": HYDRA, "conf/config.yaml": "model:\n  fast: True\n"}, "ALWAYS"),
+        ({"train.py": "import torch\nfrom settings import FAST\nif FAST:\n    import cupy\n", "settings.py": "FAST = False\n"},  # noqa: E501
+         "OPTION"),
+        ({"train.py": "import torch\nimport settings\nif settings.FAST:\n    import cupy\n", "settings.py": "FAST = False\n"},  # noqa: E501
+         "OPTION"),
+        ({"train.py": "import torch\nfrom settings import *\nif FAST:\n    import cupy\n", "settings.py": "FAST = True\n"},  # noqa: E501
+         "ALWAYS"),
+        ({"train.py": "import torch\nfrom fast import HAS_CUPY\nif HAS_CUPY:\n    import cupy\n",
+          "fast.py": "try:\n    import cupy\n    HAS_CUPY = True\nexcept ImportError:\n    HAS_CUPY = False\n"}, "GUARDED"),  # noqa: E501
+        ({"train.py": "import torch\nfrom fast import has_cupy\nif has_cupy():\n    import cupy\n",
+          "fast.py": "def has_cupy():\n    try:\n        import cupy\n        return True\n    except ImportError:\n"
+          "        return False\n"}, "GUARDED"),
+        ({"train.py": "import torch\nfrom fast import usable\nif usable():\n    import cupy\n",
+          "fast.py": "import importlib.util\ndef usable():\n    return importlib.util.find_spec('cupy') is not None\n"},
+         "GUARDED"),
+    ],
+)  # fmt: skip
+def test_what_is_said_elsewhere(files: Files, expected: str, tmp_path: Path) -> None:
+    assert need(judged(tmp_path, files)["train.py"])[0] == expected
