@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.programs.discovery import programs_of
+from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Judged, Program
 from torchferry.programs.modules import Modules
@@ -63,7 +64,8 @@ class Small(NamedTuple):
 
     def modules(self) -> Modules:
         outlines = [item.outline for item in self.analysis.examined if item.outline is not None]
-        return Modules(self.project, outlines)
+        settings = [item.path for item in self.analysis.examined if item.kind in (Kind.YAML, Kind.JSON)]
+        return Modules(self.project, outlines, SettingsFiles(self.project.root, settings))
 
     def judged(self) -> dict[str, Judged]:
         """Return the verdicts by the titles of the programs."""

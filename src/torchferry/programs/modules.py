@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 from bisect import bisect_left
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
+from torchferry.programs.instantiated import LIBRARIES, SettingsFiles, made_in
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project, absolute_module
@@ -66,17 +69,23 @@ class Modules:
     Args:
         project: The project's Python files.
         outlines: What each of its files and notebooks imports.
+        settings: Its settings files, which may name classes.
     """
 
-    def __init__(self, project: Project, outlines: Iterable[Outline]) -> None:
+    def __init__(self, project: Project, outlines: Iterable[Outline], settings: SettingsFiles | None = None) -> None:
         self.project = project
+        self.settings = settings if settings is not None else SettingsFiles(project.root)
         self.edges: dict[str, list[Edge]] = {}
         self.importers: dict[str, list[Edge]] = {}
         self.externals: dict[str, list[External]] = {}
         self.unfollowed: dict[str, list[Unfollowed]] = {}
         self.imports: dict[str, tuple[Import, ...]] = {}
         self._dynamic: set[str] = set()
+        self._makers: set[str] = set()
+        self._plain: set[str] = set()
+        self._loaders: dict[str, list[Edge]] = {}
         self._computed = ComputedNames(project)
+        self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
         self._by_last: dict[str, list[str]] | None = None
@@ -87,6 +96,10 @@ class Modules:
                 self._add(outline.path, imported)
             if outline.is_dynamic:
                 self._dynamic.add(outline.path)
+            if not LIBRARIES.isdisjoint(outline.packages):
+                self._makers.add(outline.path)
+            elif not outline.imports:
+                self._plain.add(outline.path)
 
     def _add(self, importer: str, imported: Import) -> None:
         module = absolute_module(imported.module, importer)
@@ -179,6 +192,14 @@ class Modules:
 
     def follow_computed(self, path: str) -> None:
         """Add the imports of a file whose modules are computed, as far as they can be told."""
+        if path in self._makers:
+            self._makers.discard(path)
+            line = made_in(self._text(path))
+            if line:
+                self._loads(path, line, indented=False)
+        if path in self._plain:
+            self._plain.discard(path)
+            self._follow_configuration(path)
         if path not in self._dynamic:
             return
         self._dynamic.discard(path)
@@ -186,8 +207,66 @@ class Modules:
             known = [name for name in computed.names if name != HOLE]
             chosen = len(known) > 1 and not computed.every
             followed = [self._follow(path, name, computed, chosen=chosen) for name in known]
+            if not known and self._loads(path, computed.line, indented=True):
+                continue
             if not all(followed) or len(known) < len(computed.names):
                 self.unfollowed.setdefault(path, []).append(Unfollowed(path, computed.line, computed.text))
+
+    def _loads(self, path: str, line: int, *, indented: bool) -> bool:
+        """Remember that a file makes objects of what settings name; say whether they name anything of the project."""
+        edges = [Edge(path, file, line, indented, chosen=True) for file in self.files_named() if file != path]
+        for edge in edges:
+            self.importers.setdefault(edge.path, []).append(edge)
+        self._loaders.setdefault(path, []).extend(edges)
+        return bool(edges)
+
+    def files_named(self, settings: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Return the files of the classes that some settings files name; those of all when none are given."""
+        if settings is None:
+            if self._all_named is None:
+                self._all_named = tuple(dict.fromkeys(self._named(self.settings.names())))
+            return self._all_named
+        return tuple(dict.fromkeys(self._named(self.settings.names(settings))))
+
+    def _named(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            if name.partition(".")[0] in sys.stdlib_module_names:
+                continue
+            module, _, member = name.rpartition(".")
+            whole = self.find(name, "")
+            if whole is not None:
+                yield from self.files_of(name, "")
+                continue
+            own = self.find(module, "")
+            if own is not None and re.search(rf"\b{re.escape(member)}\b", self._text(own)) is not None:
+                yield from self.files_of(module, "")
+
+    def _text(self, path: str) -> str:
+        source = self.project.text(path)
+        return source.text if source is not None else ""
+
+    def _follow_configuration(self, path: str) -> None:
+        """Add what a configuration in Python takes in: `_base_ = ["../base.py"]`, `custom_imports = dict(...)`."""
+        text = self._text(path)
+        loaded = self.project.file(path) if "_base_" in text or "custom_imports" in text else None
+        for statement in loaded[0].tree.body if loaded is not None else ():
+            if not isinstance(statement, ast.Assign):
+                continue
+            target = last_name(statement.targets[0])
+            if target not in ("_base_", "custom_imports"):
+                continue
+            for part in ast.walk(statement.value):
+                value = string_value(part)
+                if value is None or not isinstance(part, ast.Constant):
+                    continue
+                if target == "custom_imports":
+                    files = [*self.files_of(value, path)]
+                else:
+                    base = posixpath.normpath(posixpath.join(posixpath.dirname(path), value))
+                    files = [base] if base in self.project.paths else []
+                for file in files:
+                    if file != path:
+                        self._connect(Edge(path, file, part.lineno))
 
     def _follow(self, path: str, name: str, computed: Computed, *, chosen: bool) -> bool:
         """Add what a computed name may mean; say whether that could be told."""
@@ -245,15 +324,30 @@ class Modules:
 
     # --- what a file reaches ---
 
-    def closure(self, start: str, also: Iterable[str] = ()) -> dict[str, Edge | None]:
-        """Return every file that a file imports, directly or not, each with the import by which it was first met."""
+    def closure(self, start: str, also: Iterable[str] = (), settings: Iterable[str] = ()) -> dict[str, Edge | None]:
+        """Return every file that a file imports, directly or not, each with the import by which it was first met.
+
+        Args:
+            start: The file.
+            also: Files that are started with it.
+            settings: The settings files that it is started with. Where it makes objects of the classes that settings
+                name, these are the ones; without them every settings file of the project may be meant.
+        """
         met: dict[str, Edge | None] = {start: None}
         met |= dict.fromkeys(also)
+        given = tuple(settings)
         todo = deque(met)
         while todo:
             path = todo.popleft()
             self.follow_computed(path)
-            for edge in self.edges.get(path, ()):
+            edges = self.edges.get(path, [])
+            if path in self._loaders and given:
+                named = [file for file in self.files_named(given) if file not in met]
+                met |= dict.fromkeys(named)
+                todo.extend(named)
+            elif path in self._loaders:
+                edges = [*edges, *self._loaders[path]]
+            for edge in edges:
                 if edge.path not in met:
                     met[edge.path] = edge
                     todo.append(edge.path)

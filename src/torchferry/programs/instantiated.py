@@ -1,0 +1,135 @@
+"""Classes that settings name, and a library or the project's own loader makes objects of.
+
+`_target_: models.net.Net` (hydra), `target: models.net.Net` with a loader that calls `import_module`, `class_path:`
+(Lightning's command line): no import says what a program reaches, its settings do.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from torchferry.core.files import LARGEST_SETTINGS, read_regular
+
+_NAME = re.compile(
+    r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
+)
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\n]*", re.MULTILINE)
+_FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
+_HYDRA = re.compile(r"hydra\.main\((?P<arguments>[^()]*)\)")
+_GIVEN = re.compile(r"\b(config_path|config_name)\s*=\s*[\"']([^\"'\n]*)[\"']")
+_DEFAULTS = re.compile(r"^defaults:[ \t]*\r?\n(?P<items>(?:[ \t]*(?:-[^\n]*|#[^\n]*)?\r?(?:\n|\Z))+)", re.MULTILINE)
+_DEFAULT = re.compile(
+    r"^[ \t]*-[ \t]+(?:(?:optional|override)[ \t]+)*/?([\w/.@-]+)(?:[ \t]*:[ \t]*([\w/.-]+))?", re.MULTILINE
+)
+
+LIBRARIES = frozenset(
+    {"hydra", "omegaconf", "lightning", "pytorch_lightning", "jsonargparse", "detectron2", "confection", "gin"}
+)
+"""Libraries that make objects of the classes which settings name."""
+
+_MAKES = re.compile(r"\b(?:instantiate|get_class|get_object|LightningCLI|CLI)\(")
+
+_MOST_FILES = 4_000
+"""Settings files that are read."""
+
+_MOST_COMPOSED = 200
+"""Settings files that one takes in."""
+
+
+class SettingsFiles:
+    """The settings files of a project, read when a program needs them.
+
+    Args:
+        root: The project's folder.
+        paths: The YAML and JSON files.
+    """
+
+    def __init__(self, root: Path, paths: Iterable[str] = ()) -> None:
+        self._root = root
+        self.paths = frozenset(paths)
+        self._texts: dict[str, str] = {}
+
+    def text(self, path: str) -> str:
+        """Return the text of a settings file; empty when it cannot be read."""
+        if path not in self._texts:
+            try:
+                data = read_regular(self._root / path, LARGEST_SETTINGS)
+            except OSError:
+                data = b""
+            self._texts[path] = data.decode("utf-8", "replace")
+        return self._texts[path]
+
+    def names(self, paths: Iterable[str] | None = None) -> Iterator[str]:
+        """Yield the dotted names in some settings files, in all when none are given, each once."""
+        seen: set[str] = set()
+        for path in sorted(self.paths)[:_MOST_FILES] if paths is None else paths:
+            for _, name in _NAME.findall(_COMMENT.sub("", self.text(path))):
+                if name not in seen:
+                    seen.add(name)
+                    yield name
+
+    def of_program(self, path: str, text: str, arguments: Iterable[str]) -> tuple[str, ...]:
+        """Return the settings files that a program is started with, or that it names itself.
+
+        Args:
+            path: The program's file.
+            text: Its text.
+            arguments: What stands behind it in the command that starts it.
+        """
+        words = [word for argument in arguments for word in (argument, argument.partition("=")[2]) if word]
+        said = [found for word in words for found in [self._existing(word, path)] if found is not None]
+        hydra = _HYDRA.search(text)
+        if hydra is not None:
+            said += self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words)
+        if not said:
+            said = [
+                found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
+            ]
+        return tuple(dict.fromkeys(said))
+
+    def _existing(self, word: str, path: str) -> str | None:
+        if not word.endswith((".yaml", ".yml", ".json")):
+            return None
+        for folder in ("", path.rpartition("/")[0]):
+            found = posixpath.normpath(f"{folder}/{word}" if folder else word.lstrip("/"))
+            if found in self.paths:
+                return found
+        return None
+
+    def _composed(self, given: dict[str, str], path: str, words: list[str]) -> Iterator[str]:
+        """Yield the files that hydra puts together: the primary one, and for each group the one that is chosen."""
+        root = posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{given.get('config_path', '')}")
+        chosen = dict(word.lstrip("+~").partition("=")[::2] for word in words if "=" in word)
+        name = given.get("config_name", "")
+        named = next((word for option, word in pairwise(words) if option in _PRIMARY), name)
+        todo = [named] + [f"{group}/{value}" for group, value in chosen.items()]
+        seen: set[str] = set()
+        while todo and len(seen) < _MOST_COMPOSED:
+            inner = posixpath.normpath(todo.pop(0).lstrip("/")).removesuffix(".yaml").removesuffix(".yml")
+            file = next(
+                (f for f in (f"{root}/{inner}.yaml", f"{root}/{inner}.yml") if f.removeprefix("./") in self.paths), ""
+            )
+            file = file.removeprefix("./")
+            if not file or file in seen:
+                continue
+            seen.add(file)
+            yield file
+            folder = inner.rpartition("/")[0]
+            for defaults in _DEFAULTS.finditer(self.text(file)):
+                for group, value in _DEFAULT.findall(defaults["items"]):
+                    group = group.partition("@")[0]
+                    item = f"{group}/{chosen.get(group, value)}" if value else group
+                    todo += [item, f"{folder}/{item}"] if folder else [item]
+
+
+_PRIMARY = frozenset({"--config-name", "-cn"})
+
+
+def made_in(text: str) -> int:
+    """Return the line on which a file hands settings to a library that makes objects of what they name, or 0."""
+    found = _MAKES.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
