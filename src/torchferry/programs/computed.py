@@ -22,8 +22,10 @@ ROOT = "/"
 _MOST_STEPS = 20_000
 """Expressions that are read for one call."""
 
-_MOST_READ = 100_000
-"""Files that are looked through for calls, all in all."""
+_MOST_PARSED = 2_000
+"""Files that are parsed for the calls in them, all in all."""
+
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 
 _MOST = 400
 """Values that one name may have; further ones are a hole."""
@@ -64,7 +66,9 @@ class ComputedNames:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._steps = 0
-        self._read_files = 0
+        self._parsed = 0
+        self._callers: dict[str, list[str]] | None = None
+        self._passed: dict[tuple[str, str, int], tuple[str, ...]] = {}
 
     def of(self, path: str) -> Iterator[Computed]:
         """Yield what the calls of a file import."""
@@ -213,29 +217,38 @@ class ComputedNames:
         positions = [*arguments.posonlyargs, *arguments.args]
         bound = isinstance(file.parents.get(function), ast.ClassDef)
         index = positions.index(argument) - bound if argument in positions else -1
+        key = (function.name, argument.arg, index)
+        if key not in self._passed:
+            self._passed[key] = (HOLE,)  # ends recursion
+            self._passed[key] = tuple(dict.fromkeys(islice(self._values_passed(*key, depth), _MOST))) or (HOLE,)
+        yield from self._passed[key]
+
+    def _values_passed(self, function: str, argument: str, index: int, depth: int) -> Iterator[str]:
+        """Yield what the calls of a function, by its name, give to a parameter."""
         calls = 0
-        for other, other_names, call in self._calls(function.name):
+        for file, names, call in self._calls(function):
             calls += 1
             if calls > _MOST_CALLS:
                 yield HOLE
                 return
-            given = next((keyword.value for keyword in call.keywords if keyword.arg == argument.arg), None)
+            given = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
             if given is None and 0 <= index < len(call.args):
                 given = call.args[index]
             if given is not None:
-                yield from self._values(other, other_names, given, depth)
-        if not calls or self._read_files > _MOST_READ:
+                yield from self._values(file, names, given, depth)
+        if not calls or self._parsed > _MOST_PARSED:
             yield HOLE
 
     def _calls(self, function: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
-        for path in sorted(self._project.paths):
-            self._read_files += 1
-            if self._read_files > _MOST_READ:
-                return
-            source = self._project.text(path)
-            if source is None or f"{function}(" not in source.text:
-                continue
-            loaded = self._project.file(path)
+        if self._callers is None:
+            self._callers = {}
+            for path in sorted(self._project.paths):
+                source = self._project.text(path)
+                for name in set(_CALLED.findall(source.text)) if source is not None else ():
+                    self._callers.setdefault(name, []).append(path)
+        for path in self._callers.get(function, ()):
+            self._parsed += 1
+            loaded = self._project.file(path) if self._parsed <= _MOST_PARSED else None
             if loaded is None:
                 continue
             file, names = loaded

@@ -146,9 +146,9 @@ class _Finder:
             for script, value in _entry_points(name, text):
                 module, _, function = value.partition(":")
                 path = self.modules.find(module.strip(), item.path)
-                if path is None:
-                    continue
                 function = function.partition("[")[0].strip()
+                if path is None or not function:
+                    continue
                 start = Start(script, f"{item.path}:{_line_of(text, value)}")
                 yield Program(path, Form.CONSOLE, script, function, (start,))
 

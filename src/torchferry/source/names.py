@@ -45,6 +45,10 @@ class ReExports(Protocol):
         """Return the canonical name of `name` as the file `importer` imports it, or `name` itself."""
 
 
+_MOST_ALIASES = 100
+"""Aliases of aliases, `a = torch; b = a`, that are followed."""
+
+
 class Names:
     """Name resolution for one file."""
 
@@ -53,6 +57,7 @@ class Names:
         self._reexports = reexports
         self._binding: dict[str, dict[ast.AST, list[ast.AST]]] = {}
         self._origins: dict[ast.AST, str | None] = {}
+        self._aliases = 0
         self._references: dict[str, list[Reference]] = {}
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
@@ -207,8 +212,11 @@ class Names:
         if binding in self._origins:
             return self._origins[binding]
         self._origins[binding] = None  # ends recursion through `a = b; b = a`
-        origin = self._origins[binding] = self._origin(binding)
-        return origin
+        if self._aliases < _MOST_ALIASES:
+            self._aliases += 1
+            self._origins[binding] = self._origin(binding)
+            self._aliases -= 1
+        return self._origins[binding]
 
     def _origin(self, binding: ast.AST) -> str | None:
         if isinstance(binding, ast.alias):

@@ -1,0 +1,174 @@
+"""What a program comes to, by which way, and the verdict of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import BUILT, MAIN, Files, judged
+from torchferry.programs.model import Judged, Verdict
+
+OPS = "import fast_ops\n"
+START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
+HYDRA_CLASS = "import torch\nimport fast_ops\nclass Net:\n    pass\n"
+
+
+def needs(program: Judged, what: str = "fast_ops") -> str:
+    """Return how surely a program comes to something."""
+    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
+    return found[0].need.name if found else "NEVER"
+
+
+def chain(program: Judged, what: str = "fast_ops") -> str:
+    (way,) = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
+    return " -> ".join(map(str, way.steps))
+
+
+@pytest.mark.parametrize(
+    ("files", "need"),
+    [
+        ({"train.py": START.format("import fast_ops", "pass")}, "ALWAYS"),
+        ({"train.py": START.format("import ops", "pass"), "ops.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("import ops", "pass"), "ops/__init__.py": "from .a import f\n", "ops/a.py": OPS},
+         "ALWAYS"),
+        ({"train.py": START.format("def f():\n    import fast_ops", "f()")}, "ALWAYS"),
+        ({"train.py": START.format("def f():\n    import fast_ops", "pass")}, "NEVER"),
+        ({"train.py": START.format("def f():\n    import fast_ops\ndef g():\n    f()", "g()")}, "ALWAYS"),
+        ({"train.py": START.format("def f():\n    import fast_ops\ndef g():\n    f()", "pass")}, "NEVER"),
+        ({"train.py": START.format("def f():\n    import fast_ops", "h = f\n    h()")}, "ALWAYS"),
+        ({"train.py": START.format("from functools import partial\ndef f():\n    import fast_ops", "partial(f)()")},
+         "ALWAYS"),
+        ({"train.py": START.format("def f():\n    import fast_ops\nTABLE = {'f': f}", "TABLE['f']()")}, "ALWAYS"),
+        ({"train.py": START.format("from ops import f", "f()"), "ops.py": "def f():\n    import fast_ops\n"}, "ALWAYS"),
+        ({"train.py": START.format("from ops import f", "pass"), "ops.py": "def f():\n    import fast_ops\n"}, "NEVER"),
+        ({"train.py": START.format("import ops", "ops.f()"), "ops.py": "def f():\n    import fast_ops\n"}, "ALWAYS"),
+        ({"train.py": START.format("from ops import f as g", "g()"), "ops.py": "def f():\n    import fast_ops\n"},
+         "ALWAYS"),
+        ({"train.py": START.format("from ops import *", "f()"), "ops.py": "def f():\n    import fast_ops\n"}, "ALWAYS"),
+        ({"train.py": START.format("from ops import f", "f()"), "ops/__init__.py": "from .a import f\n",
+          "ops/a.py": "def f():\n    import fast_ops\n"}, "ALWAYS"),
+        ({"train.py": START.format("from ops import g", "g()"), "ops.py": "def f():\n    import fast_ops\ndef g():\n"
+          "    pass\n"}, "NEVER"),
+        ({"train.py": START.format("class Net:\n    def __init__(self):\n        import fast_ops", "Net()")}, "ALWAYS"),
+        ({"train.py": START.format("class Net:\n    def __init__(self):\n        import fast_ops", "pass")}, "NEVER"),
+        ({"train.py": START.format("class Net(torch.nn.Module):\n    def forward(self, x):\n        import fast_ops",
+                                   "Net()(1)")}, "ALWAYS"),
+        ({"train.py": START.format("class Net(torch.nn.Module):\n    def fast(self, x):\n        import fast_ops\n"
+                                   "    def forward(self, x):\n        return x", "Net()(1)")}, "NEVER"),
+        ({"train.py": START.format("class Net(torch.nn.Module):\n    def fast(self, x):\n        import fast_ops\n"
+                                   "    def forward(self, x):\n        return self.fast(x)", "Net()(1)")}, "ALWAYS"),
+        ({"train.py": START.format("class Data(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
+                                   "        import fast_ops", "Data()[0]")}, "ALWAYS"),
+        ({"train.py": START.format("class Base:\n    def run(self):\n        self.step()\nclass Own(Base):\n"
+                                   "    def step(self):\n        import fast_ops", "Own().run()")}, "ALWAYS"),
+        ({"train.py": START.format("class Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+                                   "        import fast_ops", "Op.apply(1)")}, "ALWAYS"),
+        ({"train.py": START.format("def deco(f):\n    return f\n@deco\ndef f():\n    import fast_ops", "f()")}, "ALWAYS"),
+        ({"train.py": START.format("class Net:\n    @property\n    def ops(self):\n        import fast_ops\n",
+                                   "Net().ops")}, "ALWAYS"),
+        ({"train.py": START.format("import argparse\nfrom nets import NETS\nparser = argparse.ArgumentParser()\n"
+                                   "parser.add_argument('--net', default='plain')\nargs = parser.parse_args()",
+                                   "NETS[args.net]()"),
+          "nets.py": "NETS = {}\ndef register(f):\n    NETS[f.__name__] = f\n    return f\n@register\ndef plain():\n    pass\n"
+          "@register\ndef fast():\n    import fast_ops\n"}, "NEVER"),
+        ({"train.py": START.format("import argparse\nfrom nets import NETS\nparser = argparse.ArgumentParser()\n"
+                                   "parser.add_argument('--net', default='plain', choices=['plain', 'fast'])\n"
+                                   "args = parser.parse_args()", "NETS[args.net]()"),
+          "nets.py": "NETS = {}\ndef register(f):\n    NETS[f.__name__] = f\n    return f\n@register\ndef plain():\n    pass\n"
+          "@register\ndef fast():\n    import fast_ops\n"}, "OPTION"),
+        ({"train.py": START.format("import argparse\nfrom nets import NETS\nparser = argparse.ArgumentParser()\n"
+                                   "parser.add_argument('--net', default='fast', choices=['plain', 'fast'])\n"
+                                   "args = parser.parse_args()", "NETS[args.net]()"),
+          "nets.py": "NETS = {}\ndef register(f):\n    NETS[f.__name__] = f\n    return f\n@register\ndef plain():\n    pass\n"
+          "@register\ndef fast():\n    import fast_ops\n"}, "ALWAYS"),
+        ({"train.py": START.format("try:\n    import fast_ops\nexcept ImportError:\n    fast_ops = None", "pass")},
+         "GUARDED"),
+        ({"train.py": START.format("try:\n    import fast_ops\nexcept ImportError:\n    fast_ops = None",
+                                   "fast_ops.run()")}, "ALWAYS"),
+        ({"train.py": START.format("try:\n    import ops\nexcept ImportError:\n    ops = None", "pass"), "ops.py": OPS},
+         "GUARDED"),
+        ({"train.py": START.format("try:\n    import ops\nexcept ImportError:\n    ops = None", "ops.run()"),
+          "ops.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("try:\n    import cupy\nexcept ImportError:\n    import fast_ops", "pass")}, "ALWAYS"),
+        ({"train.py": START.format("try:\n    import numpy\nexcept ImportError:\n    import fast_ops", "pass")}, "CHOSEN"),
+        ({"train.py": START.format("f = lambda: __import__('json')\ndef g():\n    import fast_ops\nk = lambda: g()", "k()")},
+         "ALWAYS"),
+        ({"train.py": START.format("import argparse\ndef a(args):\n    import fast_ops\ndef b(args):\n    pass\n"
+                                   "parser = argparse.ArgumentParser()\nsub = parser.add_subparsers()\n"
+                                   "p = sub.add_parser('a')\np.set_defaults(func=a)\nq = sub.add_parser('b')\n"
+                                   "q.set_defaults(func=b)\nargs = parser.parse_args()", "args.func(args)")}, "ALWAYS"),
+        ({"train.py": START.format("from ops import f", "f()"), "ops.py": "import torch\nif torch.cuda.is_available():\n"
+          "    import fast_ops\ndef f():\n    pass\n"}, "ALWAYS"),
+        ({"train.py": START.format("import importlib", "importlib.import_module('ops')"), "ops.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("import importlib, sys", "importlib.import_module('ops.' + sys.argv[1])"),
+          "ops/a.py": OPS, "ops/b.py": ""}, "CHOSEN"),
+        ({"train.py": START.format("import importlib\nfor n in ('ops.a', 'ops.b'):\n    importlib.import_module(n)", "pass"),
+          "ops/a.py": OPS, "ops/b.py": ""}, "ALWAYS"),
+    ],
+)  # fmt: skip
+def test_reach(files: Files, need: str, tmp_path: Path) -> None:
+    assert needs(judged(tmp_path, {**BUILT, **files})["train.py"]) == need
+
+
+def test_the_chain_of_a_verdict(tmp_path: Path) -> None:
+    files = {
+        **BUILT,
+        "train.py": "import torch\nfrom data import load\n\nif __name__ == '__main__':\n    load()\n",
+        "data/__init__.py": "from .pipeline import load\n",
+        "data/pipeline.py": "import os\ndef load():\n    from . import kernels\n",
+        "data/kernels.py": "import torch\n\nimport fast_ops\n",
+    }
+    found = judged(tmp_path, files)["train.py"]
+    assert found.verdict is Verdict.BLOCKED
+    assert chain(found) == "train.py:5 -> data/pipeline.py:3 -> data/kernels.py:3"
+
+
+def test_a_console_script_runs_its_function_only(tmp_path: Path) -> None:
+    files = {
+        **BUILT,
+        "pyproject.toml": "[project.scripts]\nslow = 'tool.cli:slow'\nfast = 'tool.cli:fast'\n",
+        "tool/__init__.py": "",
+        "tool/cli.py": "import torch\ndef slow():\n    print(1)\ndef fast():\n    import fast_ops\n",
+    }
+    found = judged(tmp_path, files)
+    assert {title: program.verdict for title, program in found.items()} == {
+        "slow": Verdict.READY,
+        "fast": Verdict.BLOCKED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (MAIN, Verdict.READY),
+        (MAIN + "    torch.cuda.synchronize()\n", Verdict.FIXES),
+        (START.format("import fast_ops", "pass"), Verdict.BLOCKED),
+        (START.format("try:\n    import fast_ops\nexcept ImportError:\n    fast_ops = None", "pass"), Verdict.WITHOUT),
+        (START.format("import importlib, sys", "importlib.import_module(sys.argv[1])"), Verdict.DECISIONS),
+        ("import torch\ntorch.cuda.synchronize(\n" + MAIN, Verdict.NOT_JUDGED),
+    ],
+    ids=["ready", "fixes", "blocked", "without", "decisions", "not judged"],
+)
+def test_each_word(text: str, verdict: Verdict, tmp_path: Path) -> None:
+    assert judged(tmp_path, {**BUILT, "train.py": text})["train.py"].verdict is verdict
+
+
+def test_packages_that_nobody_has_verified(tmp_path: Path) -> None:
+    text = "import json\nimport torch\nimport some_unheard_of\nfrom another_one.sub import x\nimport helper\n" + MAIN
+    files = {"train.py": text, "helper.py": "import third_one\nimport some_unheard_of\n", "apart.py": "import fourth\n"}
+    found = judged(tmp_path, files)["train.py"]
+    assert set(found.unverified) == {
+        ("some_unheard_of", "train.py:3"),
+        ("another_one", "train.py:4"),
+        ("third_one", "helper.py:1"),
+    }
+
+
+def test_programs_are_judged_one_by_one(tmp_path: Path) -> None:
+    files = {**BUILT, "train.py": MAIN, "fast.py": START.format("import fast_ops", "pass"), "unused.py": OPS}
+    found = judged(tmp_path, files)
+    assert {title: program.verdict for title, program in found.items()} == {
+        "train.py": Verdict.READY,
+        "fast.py": Verdict.BLOCKED,
+    }
