@@ -110,15 +110,16 @@ MAY_IMPORT = {
     "source": {"core", "backends"},
     "rules": {"core", "backends", "source"},
     "installed": {"core", "backends", "source", "rules"},
+    "programs": {"core", "backends", "source", "rules"},
     "migration": {"core", "backends", "source", "rules"},
-    "report": {"core", "backends", "source", "rules", "installed", "migration"},
+    "report": {"core", "backends", "source", "rules", "installed", "programs", "migration"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
     "doctor": {"core", "backends"},
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
     "cli": {
-        *("core", "backends", "source", "rules", "installed", "migration", "report"),
+        *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics"),
     },
 }

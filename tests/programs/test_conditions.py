@@ -101,7 +101,7 @@ def option(declared: str, test: str) -> str:
         ("import os\nimport torch\nif os.environ.get('PLAIN', '0') == '0':\n    import cupy\nprint(1)\n", "ALWAYS"),
         ("import sys\nimport torch\nif sys.platform == 'win32':\n    import cupy\nprint(1)\n", "OPTION"),
         ("import sys\nimport torch\nif sys.version_info >= (3, 8):\n    import cupy\nprint(1)\n", "ALWAYS"),
-        ("import torch\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cupy\nprint(1)\n", "GUARDED"),
+        ("import torch\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cupy\nprint(1)\n", "NEVER"),
         ("import torch\nif torch.cuda.is_available():\n    import cupy\nprint(1)\n", "ALWAYS"),
         ("import torch\nif torch.version.cuda:\n    import cupy\nprint(1)\n", "GUARDED"),
         ("import torch\nif torch.version.hip is None:\n    import cupy\nprint(1)\n", "ALWAYS"),

@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.cases import matched
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import UNSAID, Switches, Value, said_value
-from torchferry.rules.guarded import asks_availability, copes, is_main, suppresses
+from torchferry.rules.guarded import asks_availability, copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -23,98 +23,6 @@ _DEPTH = 8
 
 _MOST_CALLS = 200
 """Calls of one function that are looked at for the value of a parameter."""
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Around(NamedTuple):
-    """What stands around a place inside of its function, or of its file.
-
-    Attributes:
-        unit: The function whose body holds the place; None for the file itself.
-        tests: Conditions that must hold, with the value that they must have.
-        attempts: The `try` statements around it whose handlers go on without what failed.
-        suppressed: Whether it stands in a `with suppress(ImportError)`.
-        fallback: The `try` that must fail for the place to be run; None where there is none.
-        main: Whether it stands under `if __name__ == "__main__"`.
-    """
-
-    unit: FunctionNode | None
-    tests: tuple[tuple[ast.expr, bool], ...]
-    attempts: tuple[ast.Try, ...]
-    suppressed: bool
-    fallback: ast.Try | None
-    main: bool
-
-    @property
-    def copes(self) -> bool:
-        """Whether an error at the place is caught by code that goes on without it."""
-        return bool(self.attempts) or self.suppressed
-
-
-_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
-
-def around(file: PythonFile, node: ast.AST) -> Around:
-    """Return what stands around a place."""
-    tests: list[tuple[ast.expr, bool]] = []
-    suppressed = main = False
-    attempts: list[ast.Try] = []
-    fallback: ast.Try | None = None
-    child: ast.AST = node
-    parent = file.parents.get(child)
-    while parent is not None:
-        if isinstance(parent, ast.Try):
-            if child in parent.body and any(map(copes, parent.handlers)):
-                attempts.append(parent)
-        elif isinstance(parent, ast.ExceptHandler):
-            attempt = file.parents.get(parent)
-            if isinstance(attempt, ast.Try):
-                fallback = attempt
-        elif isinstance(parent, ast.With):
-            suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
-        elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
-            if is_main(parent.test):
-                main = True
-            else:
-                body = parent.body
-                tests.append((parent.test, child in body if isinstance(body, list) else child is body))
-        elif isinstance(parent, ast.BoolOp) and child in parent.values:
-            before = parent.values[: parent.values.index(child)]
-            tests += [(value, isinstance(parent.op, ast.And)) for value in before]
-        elif isinstance(parent, ast.match_case):
-            tests += matched(file, parent)
-        if isinstance(child, ast.stmt):
-            tests += _ended_before(parent, child)
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
-            return Around(parent, tuple(tests), tuple(attempts), suppressed, fallback, main)
-        child, parent = parent, file.parents.get(parent)
-    return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
-
-
-def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
-    """Return what must hold for the statements before one in its block not to have left it."""
-    found: list[tuple[ast.expr, bool]] = []
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if not isinstance(block, list) or child not in block:
-            continue
-        for statement in block[: block.index(child)]:
-            if isinstance(statement, ast.If) and not is_main(statement.test):
-                if _leaves(statement.body):
-                    found.append((statement.test, False))
-                elif statement.orelse and _leaves(statement.orelse):
-                    found.append((statement.test, True))
-            elif isinstance(statement, ast.Assert):
-                found.append((statement.test, True))
-    return found
-
-
-def _leaves(block: list[ast.stmt]) -> bool:
-    return bool(block) and (
-        isinstance(block[-1], _EXITS)
-        or (isinstance(block[-1], ast.Expr) and last_name(block[-1].value) in ("exit", "_exit", "abort"))
-    )
 
 
 class Truth(Enum):

@@ -13,6 +13,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
+from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
@@ -80,7 +81,8 @@ class _Judge:
         self.project = project
         notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
         self.sources = Sources(project, notebooks)
-        self.modules = Modules(project, self._outlines())
+        paths = [i.path for i in self.examined if i.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(i.path)]
+        self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, paths))
         self.uses = Uses(self.sources, self.modules)
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
@@ -107,7 +109,9 @@ class _Judge:
                 path = argument.removeprefix("./")
                 if path.endswith(".py") and path in self.project.paths:
                     also.append(path)
-        return self.modules.closure(program.path, also)
+        arguments = program.starts[0].arguments if program.starts else ()
+        settings = self.modules.settings.of_program(program.path, self.sources.text(program.path), arguments)
+        return self.modules.closure(program.path, also, settings)
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         arguments = program.starts[0].arguments if program.starts and program.form is not Form.CONSOLE else ()
@@ -283,7 +287,7 @@ class _Judge:
         found: tuple[str, Message] | None = None
         for path in closure:
             for external in self.modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch":
+                if external.module.partition(".")[0] == "torch" and external.module != "torch.utils.tensorboard":
                     return None
                 known = self.target.package_of_module(external.module)
                 if found is None and known is not None and known[0].kind == "other":

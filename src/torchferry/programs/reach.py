@@ -15,16 +15,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from torchferry.programs.conditions import (
-    Around,
-    Conditions,
-    FunctionNode,
-    Given,
-    Parameter,
-    Truth,
-    around,
-    given_by,
-)
+from torchferry.programs.around import Around, FunctionNode, around
+from torchferry.programs.conditions import Conditions, Given, Parameter, Truth, given_by
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.sources import Sources, statement_at
@@ -157,6 +149,8 @@ class Reach:
             return
         file, names = loaded
         stands = around(file, node)
+        if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
+            return  # only for those who check types
         here = self._settled(arrival, file, names, node, stands)
         if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._uses_of_attempt(arrival, file, names, node)

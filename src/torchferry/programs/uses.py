@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchferry.programs.conditions import FunctionNode
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -16,6 +16,9 @@ from torchferry.source.python import PythonFile
 
 _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 """Methods that torch calls, beside those with two underscores."""
+
+_QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.optim.")
+"""Classes of torch that call no method of those derived from them but the implicit ones."""
 
 _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
 
@@ -70,7 +73,7 @@ class Uses:
         name = unit.name
         called = False
         if not (name.startswith("__") and name.endswith("__")) and name not in _IMPLICIT:
-            related = self._related(file, owner)
+            related = self._related(owner)
             for path in self.sources.holding(name, self.paths):
                 loaded = self.sources.file(path)
                 if loaded is None:
@@ -82,13 +85,11 @@ class Uses:
                     if self._may_be_of(other, other_names, attribute, related):
                         called = True
                         yield Use(Place(path, attribute))
-        if called or (
-            not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(file, names, owner)
-        ):
+        if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
             return
         yield from self._uses_of_name(file, names, owner, set())
 
-    def _related(self, file: PythonFile, owner: ast.ClassDef) -> set[str]:
+    def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
         for path in self.sources.holding(owner.name, self.paths):
@@ -96,7 +97,6 @@ class Uses:
             for other in loaded[0].classes if loaded is not None else ():
                 if owner.name in {last_name(base) for base in other.bases}:
                     related.add(other.name)
-        del file
         return related
 
     def _may_be_of(self, file: PythonFile, names: Names, attribute: ast.Attribute, related: set[str]) -> bool:
@@ -117,19 +117,16 @@ class Uses:
         qualified = names.qualified(attribute)
         return qualified is None or any(part in related for part in qualified.split("."))
 
-    def _has_foreign_base(self, file: PythonFile, names: Names, owner: ast.ClassDef) -> bool:
+    def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
         """Whether a class has a base that is not the project's, which may call its methods."""
         for base in owner.bases:
             name = last_name(base)
             if name == "object":
                 continue
-            known = any(
-                isinstance(binding, ast.ClassDef)
-                for path in ([file.path] if isinstance(base, ast.Name) else [])
-                for binding in names.module_bindings(name)
-                if path
-            )
-            if not known and not self._is_own_class(name):
+            if (names.qualified(base) or "").startswith(_QUIET_BASES):
+                continue
+            own = any(isinstance(binding, ast.ClassDef) for binding in names.module_bindings(name))
+            if not own and not self._is_own_class(name):
                 return True
         return False
 

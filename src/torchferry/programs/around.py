@@ -1,0 +1,134 @@
+"""What stands around a place in a file: conditions, attempts, the function that it is in."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from torchferry.rules.guarded import copes, is_main, suppresses
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.python import PythonFile
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Around(NamedTuple):
+    """What stands around a place inside of its function, or of its file.
+
+    Attributes:
+        unit: The function whose body holds the place; None for the file itself.
+        tests: Conditions that must hold, with the value that they must have.
+        attempts: The `try` statements around it whose handlers go on without what failed.
+        suppressed: Whether it stands in a `with suppress(ImportError)`.
+        fallback: The `try` that must fail for the place to be run; None where there is none.
+        main: Whether it stands under `if __name__ == "__main__"`.
+    """
+
+    unit: FunctionNode | None
+    tests: tuple[tuple[ast.expr, bool], ...]
+    attempts: tuple[ast.Try, ...]
+    suppressed: bool
+    fallback: ast.Try | None
+    main: bool
+
+    @property
+    def copes(self) -> bool:
+        """Whether an error at the place is caught by code that goes on without it."""
+        return bool(self.attempts) or self.suppressed
+
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def around(file: PythonFile, node: ast.AST) -> Around:
+    """Return what stands around a place."""
+    tests: list[tuple[ast.expr, bool]] = []
+    suppressed = main = False
+    attempts: list[ast.Try] = []
+    fallback: ast.Try | None = None
+    child: ast.AST = node
+    parent = file.parents.get(child)
+    while parent is not None:
+        if isinstance(parent, ast.Try):
+            if child in parent.body and any(map(copes, parent.handlers)):
+                attempts.append(parent)
+        elif isinstance(parent, ast.ExceptHandler):
+            attempt = file.parents.get(parent)
+            if isinstance(attempt, ast.Try):
+                fallback = attempt
+        elif isinstance(parent, ast.With):
+            suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
+        elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
+            if is_main(parent.test):
+                main = True
+            else:
+                body = parent.body
+                tests.append((parent.test, child in body if isinstance(body, list) else child is body))
+        elif isinstance(parent, ast.BoolOp) and child in parent.values:
+            before = parent.values[: parent.values.index(child)]
+            tests += [(value, isinstance(parent.op, ast.And)) for value in before]
+        elif isinstance(parent, ast.match_case):
+            tests += _matched(file, parent)
+        if isinstance(child, ast.stmt):
+            tests += _ended_before(parent, child)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
+            return Around(parent, tuple(tests), tuple(attempts), suppressed, fallback, main)
+        child, parent = parent, file.parents.get(parent)
+    return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
+
+
+def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for the statements before one in its block not to have left it."""
+    found: list[tuple[ast.expr, bool]] = []
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if not isinstance(block, list) or child not in block:
+            continue
+        for statement in block[: block.index(child)]:
+            if isinstance(statement, ast.If) and not is_main(statement.test):
+                if _leaves(statement.body):
+                    found.append((statement.test, False))
+                elif statement.orelse and _leaves(statement.orelse):
+                    found.append((statement.test, True))
+            elif isinstance(statement, ast.Assert):
+                found.append((statement.test, True))
+    return found
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return bool(block) and (
+        isinstance(block[-1], _EXITS)
+        or (isinstance(block[-1], ast.Expr) and last_name(block[-1].value) in ("exit", "_exit", "abort"))
+    )
+
+
+def _matched(file: PythonFile, case: ast.match_case) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for a case to be the one: its own pattern; for `case _` none of those before it."""
+    statement = file.parents.get(case)
+    if not isinstance(statement, ast.Match):
+        return []
+    found = [(case.guard, True)] if case.guard is not None else []
+    if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+        before = [other for other in statement.cases[: statement.cases.index(case)] if other.guard is None]
+        tests = [_pattern_test(statement.subject, other.pattern) for other in before]
+        return [*found, *((test, False) for test in tests if test is not None)]
+    test = _pattern_test(statement.subject, case.pattern)
+    return found if test is None else [(test, True), *found]
+
+
+def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
+    """Return the comparison that a pattern of plain values means, or None for another pattern."""
+    test: ast.expr
+    if isinstance(pattern, ast.MatchValue):
+        test = ast.Compare(subject, [ast.Eq()], [pattern.value])
+    elif isinstance(pattern, ast.MatchSingleton):
+        value = ast.copy_location(ast.Constant(pattern.value), pattern)
+        test = ast.Compare(subject, [ast.Is()], [value])
+    elif isinstance(pattern, ast.MatchOr):
+        values = [part.value for part in pattern.patterns if isinstance(part, ast.MatchValue)]
+        if len(values) < len(pattern.patterns):
+            return None
+        test = ast.Compare(subject, [ast.In()], [ast.copy_location(ast.Tuple(values, ast.Load()), pattern)])
+    else:
+        return None
+    return ast.copy_location(test, pattern)
