@@ -517,6 +517,7 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
         torch.tensor([1 + 2j, 3j]).conj(),
         torch.tensor([True, False]),
         torch.arange(5, dtype=torch.bfloat16),
+        torch.arange(1 << 17).reshape(2, -1),  # large: in a buffer of its own
     ]
     crossing = Crossing()
     crossed = [crossing.add(tensor) for tensor in given]
@@ -529,6 +530,19 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
         assert torch.equal(fetched.tensor, before)
         assert not tensor.is_contiguous() or fetched.tensor.stride() == tensor.stride()
     assert crossed[1].tensor.stride() == (1, 3)
+    assert crossed[0].buffer is crossed[2].buffer is not None
+    assert crossed[-1].buffer is None
+    assert fetched_flat(given[-1]).tolist() == given[-1].reshape(-1).tolist()
+
+
+def fetched_flat(tensor: Tensor) -> Tensor:
+    from torchferry.numerics.compare.fetching import Crossing
+
+    crossing = Crossing()
+    fetched = crossing.add(tensor, flat=True)
+    crossing.go()
+    crossing.left()
+    return fetched.tensor
 
 
 def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

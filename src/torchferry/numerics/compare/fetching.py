@@ -1,6 +1,6 @@
 """Values of the device on the CPU, without waiting for the device where it can copy by itself.
 
-The tensors of a call cross together: one buffer for each dtype, and one event behind them all. Each is copied by
+The small tensors of a call cross in one buffer for each dtype, and one event is behind them all. Each is copied by
 itself: nothing but a plain copy of the device stands between its values and what is compared.
 """
 
@@ -20,6 +20,10 @@ _LOCK = threading.Lock()
 _ALIGNED = 64
 """Bytes that places in a buffer are aligned to, as those of tensors of their own are: the CPU's kernels may round
 otherwise where they are not."""
+
+_LARGE = 1 << 18
+"""Bytes from which on a tensor has a buffer of its own: it costs more to copy than to ask for, and memory of many sizes
+is used again by the next call, where that of their sum would be fetched from the system each time."""
 
 _FAILURES = (RuntimeError, NotImplementedError, AttributeError, TypeError, AssertionError)
 
@@ -135,14 +139,16 @@ class Crossing:
         together: list[tuple[Tensor, Fetched, Key]] = []
         for tensor, fetched, contiguous, device in added:
             pinned = device in sent_by
-            if not contiguous:
-                fetched._tensor = torch.empty_like(tensor, device="cpu", pin_memory=pinned)
-                fetched._tensor.copy_(tensor, non_blocking=pinned)
+            count, width = tensor.numel(), tensor.element_size()
+            if not contiguous or count * width > _LARGE:
+                target = torch.empty_like(tensor, device="cpu", pin_memory=pinned)
+                target.copy_(tensor, non_blocking=pinned)
+                fetched._tensor = target.as_strided(fetched._size, fetched._stride) if fetched._size else target
                 continue
             key = fetched.dtype, pinned
             begin = fetched.begin = sizes.get(key, 0)
-            step = _ALIGNED // tensor.element_size()
-            sizes[key] = begin + -(-tensor.numel() // step) * step
+            step = _ALIGNED // width
+            sizes[key] = begin + -(-count // step) * step
             together.append((tensor, fetched, key))
         buffers = {key: torch.empty(size, dtype=key[0], pin_memory=key[1]) for key, size in sizes.items()}
         for tensor, fetched, key in together:
