@@ -77,10 +77,10 @@ def test_a_migration_says_what_blocks(tmp_path: Path) -> None:
     assert diff.stdout.startswith("diff --git")
     assert "Blocked on Huawei Ascend" in diff.stderr
     assert "train.py:1:1 LIB101" in diff.stderr
-    for arguments in (("--check",), ()):
+    for arguments, blocker in ((("--check",), "`tensorrt`"), ((), "one thing")):
         done = torchferry("migrate", tmp_path, "-t", "npu", *arguments)
         assert done.returncode == 1
-        assert "Blocked on Huawei Ascend by one thing" in done.stdout
+        assert f"Blocked on Huawei Ascend by {blocker}" in done.stdout
         assert "What blocks:" in done.stdout
 
 
@@ -178,10 +178,14 @@ def test_a_project_is_not_known_where_files_were_not_examined(
     assert json.loads(_run(command, *arguments, "-j", 1, "-f", "json").stdout)["verdict"] == "incomplete"
 
 
-def test_a_file_that_is_broken_is_work_beside_others(tmp_path: Path) -> None:
+def test_a_file_that_is_broken_is_work_beside_programs_that_do_not_reach_it(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def (x.cuda()")
-    (tmp_path / "b.py").write_text("x = 1")
+    (tmp_path / "b.py").write_text("if __name__ == '__main__':\n    print(1)\n")
     assert _run(scan.command, tmp_path).stdout.startswith("Ready for Huawei Ascend after one decision.")
+    (tmp_path / "b.py").write_text("import a\nif __name__ == '__main__':\n    print(1)\n")
+    said = _run(scan.command, tmp_path).stdout
+    assert said.startswith("Not known for Huawei Ascend: of 1 program, 1 reaches what was not read.")
+    assert "a.py: Python" in said
 
 
 def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.programs.judging import blocking, judge
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
@@ -252,7 +253,7 @@ def _finish(
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
-    report = _report(setting, planned, as_it_is)
+    report = _report(setting, planned, as_it_is, unwritten=written.way == "nothing")
     if form == "text" and file is None:
         lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
         if shown.verbose:
@@ -268,15 +269,24 @@ def _finish(
     sys.exit(_status(planned, changes_count))
 
 
-def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
-    """Return the report of what remains after the migration, or of the project as it is."""
+def _report(setting: Setting, planned: Plan, as_it_is: bool = False, unwritten: bool = False) -> Report:
+    """Return the report of what remains after the migration, or of the project as it is.
+
+    Args:
+        setting: What the command was asked.
+        planned: The migration.
+        as_it_is: Whether the findings are those of the project as it is.
+        unwritten: Whether nothing was written, so that its programs can be judged.
+    """
     found = planned.found if as_it_is else planned.remaining
+    # Programs are judged by the files as they are: not when they have been written.
+    programs = judge(planned.analysis, setting.target, setting.config.entry_points) if unwritten else ()
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,
         root=setting.name,
         files=len(planned.analysis.examined),
-        findings=tuple(sorted(found, key=lambda finding: finding.location.order)),
+        findings=tuple(sorted(blocking(found, programs), key=lambda finding: finding.location.order)),
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
         remarks=(
@@ -286,6 +296,7 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False) -> Report:
         diffs=tuple(diffs_of(planned.analysis)),
         changes=tuple(write.path for write in planned.writes),
         ignored=planned.analysis.ignored,
+        programs=programs,
     )
 
 
