@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.programs.small import BUILT, MAIN, Files, judged
+from tests.programs.small import BUILT, MAIN, Files, judged, small, target_of
+from torchferry.programs.judging import judge
 from torchferry.programs.model import Judged, Verdict
+from torchferry.programs.modules import Modules
 
 OPS = "import fast_ops\n"
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
@@ -174,3 +178,35 @@ def test_programs_are_judged_one_by_one(tmp_path: Path) -> None:
         "train.py": Verdict.READY,
         "fast.py": Verdict.BLOCKED,
     }
+
+
+def test_what_a_notebook_needs_blocks_it(tmp_path: Path) -> None:
+    cells = ["import torch", "import tensorrt", "try:\n    import cupy\nexcept ImportError:\n    cupy = None"]
+    document = {
+        "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [cell]} for cell in cells],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    (program,) = judged(tmp_path, {"a.ipynb": json.dumps(document)}).values()
+    assert program.verdict is Verdict.BLOCKED
+    assert [blocker.what for blocker in program.blockers] == ["tensorrt"]
+    assert [item.what for item in program.optional] == ["cupy"]
+
+
+def test_a_fault_on_one_program_is_reported_and_the_others_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closure = Modules.closure
+
+    def failing(self: Modules, start: str, *others: Any) -> Any:
+        if start == "broken.py":
+            raise RuntimeError("a fault of the test")
+        return closure(self, start, *others)
+
+    monkeypatch.setattr(Modules, "closure", failing)
+    analysis = small(tmp_path, {"broken.py": MAIN, "fine.py": MAIN}).analysis
+    found = {item.program.path: item.verdict for item in judge(analysis, target_of("npu"))}
+    assert found == {"broken.py": Verdict.NOT_JUDGED, "fine.py": Verdict.READY}
+    assert [failure.path for failure in analysis.failures] == ["broken.py"]
+    assert "a fault of the test" in analysis.failures[0].what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from torchferry.programs.sources import Sources
 from torchferry.programs.switches import Switchboard, Switches, said, settings_of
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.examined import Failure
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Import, Outline, outline
 from torchferry.source.project import Project, absolute_module, extension_names
@@ -37,12 +39,13 @@ _CUDA_BUILD = ("CUDAExtension", ".cu'", '.cu"', "nvcc", "create_extension")
 
 
 class _Lack(NamedTuple):
-    """Something that the target does not have, where a file needs it."""
+    """Something that the target does not have, where a file needs it; `noted` where its rule saw a guard."""
 
     what: str
     code: str
     place: Location
     message: Message
+    noted: bool = False
 
 
 def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
@@ -100,7 +103,17 @@ class _Judge:
 
     def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
         programs = programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]
-        return tuple(self._judge(program, self._closure(program)) for program in programs)
+        return tuple(map(self._judged, programs))
+
+    def _judged(self, program: Program) -> Judged:
+        """Judge a program; a fault of torchferry's own is reported, and the run goes on."""
+        try:
+            return self._judge(program, self._closure(program))
+        except Exception:
+            number, item = next((n, item) for n, item in enumerate(self.examined) if item.path == program.path)
+            failure = Failure(program.path, traceback.format_exc())
+            self.examined[number] = self.by_path[program.path] = item._replace(failure=failure)
+            return Judged(program, Verdict.NOT_JUDGED, unread=((program.path, say("torchferry failed on it")),))
 
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         also = []
@@ -169,7 +182,7 @@ class _Judge:
         if path not in self._lacks:
             item = self.by_path.get(path)
             found = [
-                _Lack(finding.lacks, finding.code, finding.location, finding.message)
+                _Lack(finding.lacks, finding.code, finding.location, finding.message, finding.grade is Grade.NOTE)
                 for finding in (item.findings if item is not None else ())
                 if finding.lacks
             ]
@@ -221,16 +234,15 @@ class _Judge:
         return self.modules.find(whole, path) is not None
 
     def _obstacle(self, reach: Reach, lack: _Lack) -> Obstacle | None:
+        """Return what the target lacks with the way to it, or None where the program does not come there."""
         loaded = self.sources.file(lack.place.path)
-        if loaded is None:
-            return None
-        node = _node_of(loaded[0], lack.place)
-        if node is None:
-            return None
-        way = reach.way(lack.place.path, node)
-        if way is None:
-            return None
-        return Obstacle(lack.what, lack.code, lack.place, lack.message, way)
+        node = _node_of(loaded[0], lack.place) if loaded is not None else None
+        if node is not None:
+            way = reach.way(lack.place.path, node)
+        else:  # the cells of a notebook run from the first to the last
+            need = Need.GUARDED if lack.noted else Need.ALWAYS
+            way = Way(need, (Step(lack.place.path, lack.place.line),))
+        return None if way is None else Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
