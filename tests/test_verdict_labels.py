@@ -99,7 +99,7 @@ def test_what_a_report_says_is_laid_beside_a_label(
 )
 def test_a_label_with_an_option_asks_for_the_option(option: str, word: str) -> None:
     label = replace(LABEL, started_with="--load_8bit")
-    said = read(_report("fixes", {"what": "bitsandbytes", "option": option, "optional": True}))["train.py"]
+    said = read(_report("fixes", {"what": "bitsandbytes", "options": [option], "optional": True}))["train.py"]
     assert compare(label, "npu", said).word == word
 
 

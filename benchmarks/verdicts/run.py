@@ -78,7 +78,7 @@ def _word(program: Program, target: str, said: Said | None) -> str:
     if said is None:
         return "wrong"
     if program.started_with:
-        offered = (str(option) for reason in said.reasons for option in reason["options"])
+        offered = (str(option) for reason in said.reasons for option in reason.get("options", ()))
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
     if said.verdict == program.verdicts[target]:
         return "right"

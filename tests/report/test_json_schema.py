@@ -55,7 +55,7 @@ def _set(**values: object) -> Callable[[dict[str, Any]], None]:
 
 
 WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
-    "another version": lambda document: document.update(schema="2.0"),
+    "another version": lambda document: document.update(schema="3.0"),
     "unknown verdict": lambda document: document.update(verdict="fine"),
     "no summary": lambda document: document.pop("summary"),
     "unknown grade": _set(grade="sure"),

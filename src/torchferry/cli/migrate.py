@@ -253,7 +253,7 @@ def _finish(
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
-    report = _report(setting, planned, as_it_is, unwritten=written.way == "nothing")
+    report = _report(setting, planned, as_it_is, unwritten=written.way == "nothing" and not choices.only)
     if form == "text" and file is None:
         lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
         if shown.verbose:
@@ -276,11 +276,12 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False, unwritten: 
         setting: What the command was asked.
         planned: The migration.
         as_it_is: Whether the findings are those of the project as it is.
-        unwritten: Whether nothing was written, so that its programs can be judged.
+        unwritten: Whether nothing was written and nothing left out, so that its programs can be judged.
     """
     found = planned.found if as_it_is else planned.remaining
-    # Programs are judged by the files as they are: not when they have been written.
-    programs = judge(planned.analysis, setting.target, setting.config.entry_points) if unwritten else ()
+    # Programs are judged by all that they reach, and by the files as they are: not when they have been written.
+    judged = unwritten and not (setting.request.selection.select or setting.request.selection.ignore)
+    programs = judge(planned.analysis, setting.target, setting.config.entry_points) if judged else ()
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,

@@ -70,7 +70,9 @@ def command(
 
         packages = reached(environment, setting, analysis, lang)
     known = tuple(remarks(setting.root, setting.target, analysis))
-    programs = judge(analysis, setting.target, setting.config.entry_points)
+    # A program is judged by all that it reaches: not where files or findings were left out.
+    judged = whole and not choices.only
+    programs = judge(analysis, setting.target, setting.config.entry_points) if judged else ()
     report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
     report = replace(report, packages=packages)
     if output_format == "text" and output_file is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchferry.backends.target import Target
 from torchferry.core import toml
 from torchferry.core.files import read_regular
+from torchferry.core.vendored import FIRST
 from torchferry.programs.commands import Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
@@ -109,7 +110,12 @@ class _Finder:
         imported = any(edge.importer != item.path for edge in self.modules.importers.get(item.path, ()))
         if item.path.endswith("__init__.py"):
             return False
-        return item.outline.is_program or (item.outline.does_things and not imported and self._does_work(item.path))
+        starts = item.outline.is_program or (item.outline.does_things and not imported and self._does_work(item.path))
+        return starts and not self._is_ours(item.path)
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a file is the device module that torchferry writes into projects."""
+        return self.sources.text(path).startswith(FIRST)
 
     def _does_work(self, path: str) -> bool:
         """Whether a file does more at its top level than to prepare what it defines."""
@@ -165,7 +171,8 @@ class _Finder:
         for path in tops:
             yield Program(path, Form.LIBRARY, path.removesuffix("/__init__.py").rpartition("/")[2])
         if not tops:
-            for path in [path for path in files if not self.modules.importers.get(path)] or files:
+            alone = [path for path in files if not self.modules.importers.get(path) and not self._is_ours(path)]
+            for path in alone or files:
                 yield Program(path, Form.LIBRARY, path)
 
 
