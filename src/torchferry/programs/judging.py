@@ -15,10 +15,10 @@ from torchferry.core.messages import Message, say
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
-from torchferry.programs.sources import Sources
+from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.switches import Switchboard, Switches, said, settings_of
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
@@ -29,7 +29,7 @@ from torchferry.source.project import Project, absolute_module, extension_names
 from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
-"""Programs that are judged; a folder of examples may hold thousands, and the rest is counted."""
+"""Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -84,8 +84,10 @@ class _Judge:
         self.project = project
         notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
         self.sources = Sources(project, notebooks)
-        paths = [i.path for i in self.examined if i.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(i.path)]
-        self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, paths))
+        self.settings = [
+            item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
+        ]
+        self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
         self.uses = Uses(self.sources, self.modules)
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
@@ -116,20 +118,14 @@ class _Judge:
             return Judged(program, Verdict.NOT_JUDGED, unread=((program.path, say("torchferry failed on it")),))
 
     def _closure(self, program: Program) -> dict[str, Edge | None]:
-        also = []
-        for start in program.starts[:1]:
-            for argument in start.arguments:
-                path = argument.removeprefix("./")
-                if path.endswith(".py") and path in self.project.paths:
-                    also.append(path)
-        arguments = program.starts[0].arguments if program.starts else ()
-        settings = self.modules.settings.of_program(program.path, self.sources.text(program.path), arguments)
+        named = (argument.removeprefix("./") for argument in program.arguments)
+        also = [path for path in named if path.endswith(".py") and path in self.project.paths]
+        settings = self.modules.settings.of_program(program.path, self.sources.text(program.path), program.arguments)
         return self.modules.closure(program.path, also, settings)
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        arguments = program.starts[0].arguments if program.starts and program.form is not Form.CONSOLE else ()
         switches = Switches(self.switchboard, closure)
-        conditions = Conditions(self.sources, tuple(closure), switches, said(arguments))
+        conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
         reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
@@ -212,7 +208,7 @@ class _Judge:
             if name is None or self._is_written(imported, name, path):
                 continue
             loaded = self.sources.file(path)
-            statement = _import_at(loaded[0], imported.line) if loaded is not None else None
+            statement = import_at(loaded[0], imported.line) if loaded is not None else None
             if loaded is None or statement is None:
                 continue
             place = loaded[0].location(*loaded[0].span(statement))
@@ -320,13 +316,12 @@ class _Judge:
                     yield known[0].name if known is not None else top, f"{path}:{external.line}"
 
     def _setting_texts(self) -> Iterator[str]:
-        for item in self.examined:
-            if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path):
-                try:
-                    data = read_regular(self.project.root / item.path, LARGEST_SETTINGS)
-                except OSError:
-                    continue
-                yield data.decode("utf-8", "replace")
+        for path in self.settings:
+            try:
+                data = read_regular(self.project.root / path, LARGEST_SETTINGS)
+            except OSError:
+                continue
+            yield data.decode("utf-8", "replace")
 
 
 def _may_build(path: str) -> bool:
@@ -342,10 +337,6 @@ def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
         if known is None or (obstacle.way.need, len(obstacle.way.steps)) < (known.way.need, len(known.way.steps)):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
-
-
-def _import_at(file: PythonFile, line: int) -> ast.stmt | None:
-    return next((statement for statement in file.imports if statement.lineno == line), None)
 
 
 def _node_of(file: PythonFile, place: Location) -> ast.AST | None:

@@ -76,6 +76,11 @@ class Program(NamedTuple):
         """What it is called."""
         return self.name or self.path
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What stands behind it in the first command that starts it."""
+        return self.starts[0].arguments if self.starts else ()
+
 
 class Need(IntEnum):
     """How surely a program comes to a place, the surest first."""

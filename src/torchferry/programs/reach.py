@@ -19,7 +19,7 @@ from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.conditions import Conditions, Given, Parameter, Truth, given_by
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.sources import Sources, statement_at
+from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, bound_name
@@ -279,7 +279,7 @@ class Reach:
         if loaded is None:
             return None
         file, _ = loaded
-        statement = statement_at(file, edge.line, (ast.Import, ast.ImportFrom))
+        statement = import_at(file, edge.line)
         if statement is not None:
             return statement
         return next(
@@ -297,8 +297,7 @@ class Reach:
         return Step(place.path, line, self._line(place.path, line))
 
     def _line(self, path: str, line: int) -> str:
-        lines = self.sources.text(path).split("\n")
-        return " ".join(lines[line - 1].split())[:80] if 0 < line <= len(lines) else ""
+        return " ".join(self.sources.line(path, line).split())[:80]
 
     # --- functions ---
 

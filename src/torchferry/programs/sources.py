@@ -35,6 +35,7 @@ class Sources:
         self.notebooks = frozenset(notebooks)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: dict[str, str] = {}
+        self._lines: dict[str, list[str]] = {}
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file, parsed, or None when it cannot be read."""
@@ -72,16 +73,18 @@ class Sources:
                 self._texts[path] = source.text if source is not None else ""
         return self._texts[path]
 
+    def line(self, path: str, number: int) -> str:
+        """Return a line of a file, counted from 1; empty when there is none."""
+        if path not in self._lines:
+            self._lines[path] = self.text(path).split("\n")
+        lines = self._lines[path]
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
     def holding(self, word: str, paths: Iterable[str]) -> list[str]:
         """Return the files among some that hold a word."""
         return [path for path in paths if word in self.text(path)]
 
 
-def statement_at(file: PythonFile, line: int, kinds: tuple[type[ast.stmt], ...]) -> ast.stmt | None:
-    """Return the statement of some kinds that begins on a line, or None."""
-    if ast.Import in kinds or ast.ImportFrom in kinds:
-        return next((statement for statement in file.imports if statement.lineno == line), None)
-    return next(
-        (node for node in ast.walk(file.tree) if isinstance(node, kinds) and node.lineno == line),
-        None,
-    )
+def import_at(file: PythonFile, line: int) -> ast.Import | ast.ImportFrom | None:
+    """Return the import statement that begins on a line, or None."""
+    return next((statement for statement in file.imports if statement.lineno == line), None)

@@ -313,7 +313,7 @@ def _is_use(file: PythonFile, node: ast.AST) -> bool:
     """Whether a name that is read is used: not in an annotation, an `isinstance`, an `except`, or `super`."""
     child, parent = node, file.parents.get(node)
     while parent is not None and not isinstance(parent, ast.stmt):
-        if isinstance(parent, ast.arg) or (isinstance(parent, ast.arguments) and False):
+        if isinstance(parent, ast.arg):
             return False
         if (
             isinstance(parent, ast.Call)

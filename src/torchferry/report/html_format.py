@@ -23,7 +23,7 @@ from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, Report, Verdict, family
 from torchferry.report.pages import page
-from torchferry.report.programs import lines_of, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, lines_of, verdict_of
 from torchferry.report.side_by_side import Row, rows
 from torchferry.report.text_format import GRADE_TITLES
 
@@ -35,14 +35,6 @@ _CLASSES = {
     Verdict.BLOCKED: "manual",
     Verdict.PARTLY_BLOCKED: "manual",
     Verdict.INCOMPLETE: "manual",
-}
-_PROGRAM_CLASSES = {
-    ProgramVerdict.READY: "safe",
-    ProgramVerdict.FIXES: "safe",
-    ProgramVerdict.WITHOUT: "safe",
-    ProgramVerdict.DECISIONS: "unsafe",
-    ProgramVerdict.BLOCKED: "manual",
-    ProgramVerdict.NOT_JUDGED: "manual",
 }
 _MESSAGES = 4
 """Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""
@@ -141,7 +133,7 @@ def _programs(report: Report, lang: str) -> Iterator[str]:
     for judged in report.programs:
         told = [text(message.render(lang)) for message in lines_of(judged)]
         verdict = text(verdict_of(judged).render(lang))
-        mark = f'<span class="{_PROGRAM_CLASSES[judged.verdict]}">{verdict}</span>'
+        mark = f'<span class="{VERDICT_GRADES[judged.verdict]}">{verdict}</span>'
         head = f"<code>{text(judged.program.title)}</code> {mark}"
         told += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
         if not told:

@@ -7,6 +7,16 @@ from collections.abc import Iterator
 from torchferry.core.messages import Message, say
 from torchferry.programs.model import Judged, Need, Obstacle, Verdict
 
+VERDICT_GRADES = {
+    Verdict.READY: "safe",
+    Verdict.FIXES: "safe",
+    Verdict.WITHOUT: "safe",
+    Verdict.DECISIONS: "unsafe",
+    Verdict.BLOCKED: "manual",
+    Verdict.NOT_JUDGED: "manual",
+}
+"""The grade whose colour each verdict has in a report."""
+
 _MOST_NAMES = 3
 
 

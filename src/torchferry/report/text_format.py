@@ -8,10 +8,9 @@ from itertools import groupby
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.installed.describing import package_message, state_message
-from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
-from torchferry.report.programs import lines_of, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, lines_of, verdict_of
 
 GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
 """What the grades are called."""
@@ -20,15 +19,6 @@ _MOST_BLOCKERS = 10
 _MOST_PROGRAMS = 20
 _MOST_LINES = 6
 """Lines below one program; the JSON report has them all."""
-
-_VERDICT_PAINT = {
-    ProgramVerdict.READY: "safe",
-    ProgramVerdict.FIXES: "safe",
-    ProgramVerdict.WITHOUT: "safe",
-    ProgramVerdict.DECISIONS: "unsafe",
-    ProgramVerdict.BLOCKED: "manual",
-    ProgramVerdict.NOT_JUDGED: "manual",
-}
 
 
 Paint = Callable[[str, str], str]
@@ -75,7 +65,7 @@ def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     width = min(max(len(printable(judged.program.title)) for judged in shown), 40)
     for judged in shown:
         name, words = printable(judged.program.title), printable(verdict_of(judged).render(lang))
-        yield f"  {name:{width}}  {paint(words, _VERDICT_PAINT[judged.verdict])}"
+        yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
         told = list(lines_of(judged))
         for message in told[:_MOST_LINES]:
             yield f"      {printable(message.render(lang))}"
