@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import UNSAID, Switches, Value, said_value
 from torchferry.rules.guarded import asks_availability, copes
@@ -55,19 +56,12 @@ class Answer(NamedTuple):
 OPEN = Answer(Truth.OPEN)
 
 
-class Parameter(NamedTuple):
-    """A parameter of a function: the function's file and place, and the parameter's name."""
+class _Told(NamedTuple):
+    """An answer, what it has asked for that could not be told, and what was given to the parameters it asked for."""
 
-    path: str
-    line: int
-    name: str
-
-
-class Given(NamedTuple):
-    """What a call gives to a parameter: an expression, and the file that it stands in."""
-
-    path: str
-    value: ast.expr
+    answer: Answer
+    asked: frozenset[Parameter]
+    consulted: dict[Parameter, Given | None]
 
 
 class Known(NamedTuple):
@@ -121,6 +115,8 @@ class Conditions:
         self._said = said or {}
         self._parameters: dict[Parameter, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
+        self._answers: dict[ast.expr, list[_Told]] = {}
+        self._consulted: dict[Parameter, Given | None] = {}
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and whose value could not be told; the caller empties it."""
 
@@ -129,7 +125,25 @@ class Conditions:
         other = Conditions(self._sources, self._paths, self._switches, self._said)
         other._bound = bound
         other._parameters = self._parameters
+        other._answers = self._answers
         return other
+
+    def told(self, file: PythonFile, names: Names, test: ast.expr) -> tuple[Answer, frozenset[Parameter]]:
+        """Return what is known of a condition, and the parameters on which it depends that could not be told.
+
+        The same conditions are met on many ways: an answer holds wherever the same is given to what it asks for.
+        """
+        answers = self._answers.setdefault(test, [])
+        for answer, asked, consulted in answers:
+            if all(self._bound.get(parameter) == given for parameter, given in consulted.items()):
+                return answer, asked
+        before = len(self._parameters)
+        self.asked.clear()
+        self._consulted = {}
+        answer, asked = self.answer(file, names, test), frozenset(self.asked)
+        if len(self._parameters) == before:  # an answer that looks into calls for the first time asks for more
+            answers.append(_Told(answer, asked, self._consulted))
+        return answer, asked
 
     def answer(self, file: PythonFile, names: Names, test: ast.expr, depth: int = 0) -> Answer:
         """Return what is known of a condition."""
@@ -452,7 +466,7 @@ class Conditions:
         if not isinstance(arguments, ast.arguments) or not isinstance(function, FunctionNode):
             return _UNKNOWN
         key = Parameter(file.path, function.lineno, argument.arg)
-        given = self._bound.get(key)
+        given = self._consulted[key] = self._bound.get(key)
         loaded = self._sources.file(given.path) if given is not None else None
         if given is not None and loaded is not None:
             return self._value(*loaded, given.value, depth + 1)
@@ -472,7 +486,7 @@ class Conditions:
         argument: ast.arg,
         depth: int,
     ) -> Known:
-        default_node = _default(arguments, argument)
+        default_node = default_of(arguments, argument)
         default = self._value(file, names, default_node, depth + 1) if default_node is not None else _UNKNOWN
         owner = file.parents.get(function)
         called = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
@@ -480,8 +494,9 @@ class Conditions:
         index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
         values: list[Known] = []
         calls = 0
+        calling = self._sources.words.as_call(called)
         for path in self._paths:
-            if f"{called}(" not in self._sources.text(path):
+            if path not in calling:
                 continue
             loaded = self._sources.file(path)
             if loaded is None:
@@ -519,46 +534,6 @@ class Conditions:
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
         return default
-
-
-def given_by(path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool) -> dict[Parameter, Given]:
-    """Return what a call gives to the parameters of a function.
-
-    Args:
-        path: The function's file.
-        function: The function.
-        call: The call.
-        caller: The file of the call.
-        bound: Whether the first parameter is given by Python, as `self` is.
-    """
-    found: dict[Parameter, Given] = {}
-    arguments = function.args
-    positions = [*arguments.posonlyargs, *arguments.args][bound:]
-    for argument, value in zip(positions, call.args, strict=False):
-        if isinstance(value, ast.Starred):
-            return found
-        found[Parameter(path, function.lineno, argument.arg)] = Given(caller, value)
-    named = {argument.arg for argument in (*positions, *arguments.kwonlyargs)}
-    for keyword in call.keywords:
-        if keyword.arg in named:
-            found[Parameter(path, function.lineno, str(keyword.arg))] = Given(caller, keyword.value)
-    if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
-        return found
-    for argument in (*positions, *arguments.kwonlyargs):
-        default = _default(arguments, argument)
-        if default is not None:
-            found.setdefault(Parameter(path, function.lineno, argument.arg), Given(path, default))
-    return found
-
-
-def _default(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
-    positions = [*arguments.posonlyargs, *arguments.args]
-    if argument in positions:
-        index = positions.index(argument) - (len(positions) - len(arguments.defaults))
-        return arguments.defaults[index] if index >= 0 else None
-    if argument in arguments.kwonlyargs:
-        return arguments.kw_defaults[arguments.kwonlyargs.index(argument)]
-    return None
 
 
 def _in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:

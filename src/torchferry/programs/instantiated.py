@@ -17,7 +17,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
 )
-_COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\n]*", re.MULTILINE)
+_COMMENT = re.compile(r"#(?:(?<=^#)|(?<=[ \t]#))[^\n]*", re.MULTILINE)
 _FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
 _HYDRA = re.compile(r"hydra\.main\((?P<arguments>[^()]*)\)")
 _GIVEN = re.compile(r"\b(config_path|config_name)\s*=\s*[\"']([^\"'\n]*)[\"']")

@@ -19,7 +19,7 @@ from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Ver
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources, import_at
-from torchferry.programs.switches import Switchboard, Switches, said, settings_of
+from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
@@ -91,7 +91,7 @@ class _Judge:
         self.uses = Uses(self.sources, self.modules)
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
-        self.switchboard = Switchboard(self.sources, lambda: settings_of(self._setting_texts()))
+        self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
         self._lacks: dict[str, list[_Lack]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
@@ -105,12 +105,21 @@ class _Judge:
 
     def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
         programs = programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]
-        return tuple(map(self._judged, programs))
+        closures = {program: self._attempted(program) for program in programs}
+        self.uses.reached = frozenset(path for closure in closures.values() for path in closure or ())
+        return tuple(self._judged(program, closure) for program, closure in closures.items())
 
-    def _judged(self, program: Program) -> Judged:
+    def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
+        """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
+        try:
+            return self._closure(program)
+        except Exception:
+            return None
+
+    def _judged(self, program: Program, closure: dict[str, Edge | None] | None) -> Judged:
         """Judge a program; a fault of torchferry's own is reported, and the run goes on."""
         try:
-            return self._judge(program, self._closure(program))
+            return self._judge(program, self._closure(program) if closure is None else closure)
         except Exception:
             number, item = next((n, item) for n, item in enumerate(self.examined) if item.path == program.path)
             failure = Failure(program.path, traceback.format_exc())
@@ -271,8 +280,7 @@ class _Judge:
         node = _node_of(loaded[0], finding.location)
         if node is None:
             return True
-        way = reach.way(finding.location.path, node)
-        return way is not None and way.need in (Need.ALWAYS, Need.CHOSEN)
+        return reach.comes_to(finding.location.path, node)
 
     # --- what nobody knows ---
 

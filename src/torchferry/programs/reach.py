@@ -12,14 +12,15 @@ from __future__ import annotations
 import ast
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from torchferry.programs.around import Around, FunctionNode, around
-from torchferry.programs.conditions import Conditions, Given, Parameter, Truth, given_by
+from torchferry.programs.conditions import Conditions, Truth
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.parameters import Given, Parameter, given_by
+from torchferry.programs.sources import Sources, current, import_at
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, bound_name
@@ -38,6 +39,9 @@ _ABSENT = object()
 
 _Unit = tuple[str, int, int]
 """A function: its file and place."""
+
+_Passed = tuple[_Unit, Any]
+"""Functions and files that were passed with nothing left to be told: the last one, and those before it or ()."""
 
 _Trail = tuple[tuple[_Unit, int], ...]
 """Functions on a way, with the number of steps that lie behind each."""
@@ -61,6 +65,8 @@ class _Arrival(NamedTuple):
     given: tuple[tuple[Parameter, Given], ...] = ()
     trail: _Trail = ()
     """Functions that were passed while nothing had to hold, with the steps that were known then."""
+
+    passed: _Passed | tuple[()] = ()
 
     @property
     def is_free(self) -> bool:
@@ -114,10 +120,40 @@ class Reach:
         self.closure = closure
         self.conditions = conditions
         self._ways: dict[_Unit, Way | None] = {}
+        self._stands = uses.stands
+        self._comes: dict[_Unit, bool] = {}
 
     def way(self, path: str, node: ast.AST) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there."""
         return self._search(_Arrival(Place(path, node))) if path in self.closure else None
+
+    def comes_to(self, path: str, node: ast.AST) -> bool:
+        """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
+
+        This asks for less than the way, so that what is known of the functions and files on it answers at once.
+        """
+        if path not in self.closure:
+            return False
+        counter = itertools.count()
+        begin = _Arrival(Place(path, node))
+        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | tuple[()]]] = [(begin.need, 0, 0, begin, ())]
+        seen: set[object] = set()
+        visited: set[_Unit] = set()
+        for _ in range(_MOST):
+            if not heap:
+                self._comes |= dict.fromkeys(visited, False)
+                return False
+            _, _, _, arrival, passed = heapq.heappop(heap)
+            if isinstance(arrival, Way):
+                while passed:
+                    self._comes[passed[0]] = True
+                    passed = passed[1]
+                return True
+            for found in self._before(arrival, seen, visited, self._comes):
+                if found.need <= Need.CHOSEN:
+                    on = found.passed if isinstance(found, _Arrival) else arrival.passed
+                    heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, on))
+        return True
 
     def _search(self, begin: _Arrival) -> Way | None:
         counter = itertools.count()
@@ -138,26 +174,48 @@ class Reach:
                 heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, passed))
         return Way(Need.CHOSEN, begin.steps)
 
-    def _before(self, arrival: _Arrival, seen: set[object], visited: set[_Unit]) -> Iterator[_Arrival | Way]:
-        """Yield what leads to a place, or the way itself where the program begins there."""
+    def _before(
+        self,
+        arrival: _Arrival,
+        seen: set[object],
+        visited: set[_Unit],
+        comes: dict[_Unit, bool] | None = None,
+    ) -> Iterator[_Arrival | Way]:
+        """Yield what leads to a place, or the way itself where the program begins there.
+
+        Args:
+            arrival: The place.
+            seen: What was asked in this search already.
+            visited: Takes the functions, and the files, from which was searched with nothing left to be told.
+            comes: Whether the program comes to functions and files, where no more is asked than that; else None.
+        """
         path, node, _ = arrival.place
         if node is None:
-            yield from self._importers(path, arrival, seen)
+            yield from self._importers(path, arrival, seen, visited, comes)
             return
         loaded = self.sources.file(path)
         if loaded is None:
             return
         file, names = loaded
-        stands = around(file, node)
+        node = current(file, node)
+        stands = self._around(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
         here = self._settled(arrival, file, names, node, stands)
         if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._uses_of_attempt(arrival, file, names, node)
+        if comes is not None and here.need > Need.CHOSEN:
+            return
         if stands.unit is not None:
-            yield from self._callers(file, names, stands.unit, here, seen, visited)
+            yield from self._callers(file, names, stands.unit, here, seen, visited, comes)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
-            yield from self._importers(path, here._replace(steps=(self._step(here.place), *here.steps)), seen)
+            inner = here._replace(steps=(self._step(here.place), *here.steps))
+            yield from self._importers(path, inner, seen, visited, comes)
+
+    def _around(self, file: PythonFile, node: ast.AST) -> Around:
+        if node not in self._stands:
+            self._stands[node] = around(file, node)
+        return self._stands[node]
 
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
@@ -180,7 +238,8 @@ class Reach:
         if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
-        around_import = around(file, arrival.place.through).tests if arrival.place.through is not None else ()
+        through = arrival.place.through
+        around_import = self._around(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
             *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
@@ -190,10 +249,9 @@ class Reach:
         for test in tests:
             loaded = self.sources.file(test.path)
             assert loaded is not None
-            conditions.asked.clear()
-            answer = conditions.answer(*loaded, test.expression)
+            answer, asked = conditions.told(*loaded, current(loaded[0], test.expression))
             if answer.truth is Truth.OPEN:
-                if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, conditions.asked):
+                if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
                     still.append(test)
                 else:
                     need = max(need, Need.CHOSEN)
@@ -211,7 +269,7 @@ class Reach:
         )
 
     @staticmethod
-    def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: set[Parameter]) -> bool:
+    def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
         """Whether a parameter is one of the function that is left next, or of the class that it belongs to."""
         if unit is None:
             return False
@@ -247,8 +305,23 @@ class Reach:
 
     # --- files ---
 
-    def _importers(self, path: str, arrival: _Arrival, seen: set[object]) -> Iterator[_Arrival | Way]:
+    def _importers(
+        self,
+        path: str,
+        arrival: _Arrival,
+        seen: set[object],
+        visited: set[_Unit],
+        comes: dict[_Unit, bool] | None,
+    ) -> Iterator[_Arrival | Way]:
         """Yield the imports of a file, or the way where the program is the file."""
+        if comes is not None and not arrival.tests:
+            whole = (path, 0, 0)
+            if whole in comes:
+                if comes[whole]:
+                    yield Way(arrival.need, ())
+                return
+            visited.add(whole)
+            arrival = arrival._replace(passed=(whole, arrival.passed))
         if path == self.program.path or self.closure.get(path, _ABSENT) is None:
             yield arrival.way(self._text)
             return
@@ -309,6 +382,7 @@ class Reach:
         arrival: _Arrival,
         seen: set[object],
         visited: set[_Unit],
+        comes: dict[_Unit, bool] | None,
     ) -> Iterator[_Arrival | Way]:
         """Yield what leads to a function."""
         here = arrival._replace(steps=(self._step(arrival.place), *arrival.steps))
@@ -322,6 +396,12 @@ class Reach:
             yield here._replace(need=max(here.need, Need.CHOSEN), choices=(*here.choices, choice)).way(self._text)
         unit_key = (file.path, unit.lineno, unit.col_offset)
         if not here.tests:  # what leads to the function is the same for everything in it
+            if comes is not None:
+                if unit_key in comes:
+                    if comes[unit_key]:
+                        yield Way(here.need, ())
+                    return
+                here = here._replace(passed=(unit_key, here.passed))
             if unit_key in self._ways:
                 before = self._ways[unit_key]
                 if before is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import TypeVar
 
 from torchferry.core.files import read_regular
+from torchferry.programs.words import Words
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
@@ -15,11 +17,17 @@ from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import UndecodableError
 
-_PARSED = 200
-"""Parsed files that are kept: the ways of all programs go through the same ones."""
+_ROOM = 8_000_000
+"""Characters of the parsed files that are kept: the ways of all programs go through the same ones."""
+
+_NOTEBOOKS = 100
+"""Parsed notebooks that are kept."""
 
 _LONGEST = 2_000_000
 """Characters of a file that is looked into; generated files are longer."""
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Sources:
@@ -33,26 +41,23 @@ class Sources:
     def __init__(self, project: Project, notebooks: Iterable[str] = ()) -> None:
         self.project = project
         self.notebooks = frozenset(notebooks)
+        self.words = Words(sorted(project.paths | self.notebooks), self.text)
+        project.keep(_ROOM)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file, parsed, or None when it cannot be read."""
+        if path not in self.notebooks:
+            return self.project.file(path) if len(self.text(path)) <= _LONGEST else None
         if path in self._files:
             self._files.move_to_end(path)
             return self._files[path]
-        loaded = self._notebook(path) if path in self.notebooks else self._python(path)
-        self._files[path] = loaded
-        while len(self._files) > _PARSED:
+        self._files[path] = loaded = self._notebook(path)
+        while len(self._files) > _NOTEBOOKS:
             self._files.popitem(last=False)
         return loaded
-
-    def _python(self, path: str) -> tuple[PythonFile, Names] | None:
-        text = self.project.text(path)
-        if text is None or len(text.text) > _LONGEST:
-            return None
-        return self.project.file(path)
 
     def _notebook(self, path: str) -> tuple[PythonFile, Names] | None:
         try:
@@ -83,6 +88,23 @@ class Sources:
     def holding(self, word: str, paths: Iterable[str]) -> list[str]:
         """Return the files among some that hold a word."""
         return [path for path in paths if word in self.text(path)]
+
+
+def current(file: PythonFile, node: _Node) -> _Node:
+    """Return a node of a file that was parsed before, as the file has it now: parsed files are not kept for ever."""
+    if node in file.parents or node is file.tree or not hasattr(node, "lineno"):
+        return node
+    try:
+        found = file.node_at(*file.span(node))
+    except (ValueError, IndexError):
+        return node
+    while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
+        found = file.parents.get(found)
+    return node if found is None else found
+
+
+def _place(node: ast.AST) -> tuple[int, ...]:
+    return tuple(getattr(node, field, 0) for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
 
 
 def import_at(file: PythonFile, line: int) -> ast.Import | ast.ImportFrom | None:

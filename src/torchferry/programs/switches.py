@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
@@ -48,6 +48,37 @@ class Switch(NamedTuple):
     line: int
 
 
+class Values(Protocol):
+    """The values that keys have in settings files."""
+
+    def get(self, name: str, /) -> set[str] | None:
+        """Return the values of a key, or None where no file has it."""
+
+
+class Settings:
+    """What settings files say; only those that hold a key are looked into for it.
+
+    Args:
+        texts: Their texts.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = tuple(texts)
+        self._read: dict[int, dict[str, set[str]]] = {}
+        self._values: dict[str, set[str]] = {}
+
+    def get(self, name: str, /) -> set[str] | None:
+        """Return the values of a key, or None where no file has it."""
+        if name not in self._values:
+            found = self._values[name] = set()
+            for number, text in enumerate(self._texts):
+                if name in text:
+                    if number not in self._read:
+                        self._read[number] = settings_of([text])
+                    found |= self._read[number].get(name, set())
+        return self._values[name] or None
+
+
 class Switchboard:
     """The switches of a project's files, read once for all programs.
 
@@ -56,18 +87,27 @@ class Switchboard:
         settings: Returns what the project's settings files say: for each key the values that it has.
     """
 
-    def __init__(self, sources: Sources, settings: Callable[[], dict[str, set[str]]]) -> None:
+    def __init__(self, sources: Sources, settings: Callable[[], Values]) -> None:
         self.sources = sources
         self._read_settings = settings
-        self._settings: dict[str, set[str]] | None = None
+        self._settings: Values | None = None
         self._by_path: dict[str, dict[str, list[Switch]]] = {}
+        self._defining: dict[str, frozenset[str]] = {}
 
     @property
-    def settings(self) -> dict[str, set[str]]:
+    def settings(self) -> Values:
         """What the settings files say."""
         if self._settings is None:
             self._settings = self._read_settings()
         return self._settings
+
+    def defining(self, name: str) -> frozenset[str]:
+        """Return the files that may define the switch of a name, judged by their texts."""
+        if name not in self._defining:
+            self._defining[name] = (
+                self.sources.words.flagged(name) if name.isidentifier() else frozenset(self.sources.words.paths)
+            )
+        return self._defining[name]
 
     def of(self, path: str) -> dict[str, list[Switch]]:
         """Return the switches that a file defines, by their names."""
@@ -94,17 +134,18 @@ class Switches:
     def __init__(self, board: Switchboard, paths: Iterable[str]) -> None:
         self._board = board
         self._paths = tuple(paths)
-        self._by_name: dict[str, list[Switch]] | None = None
+        self._by_name: dict[str, list[Switch]] = {}
 
     def get(self, name: str) -> Switch | None:
         """Return the switch of a name, or None when there is none; `UNSAID` when several say different things."""
-        if self._by_name is None:
-            self._by_name = {}
-            for path in self._paths:
-                for own, switches in self._board.of(path).items():
-                    if own not in self._by_name or self._by_name[own][0].path != self._paths[0]:
-                        self._by_name.setdefault(own, []).extend(switches)  # the program's own win
-        found = self._by_name.get(name, [])
+        if name not in self._by_name:
+            found: list[Switch] = []
+            self._by_name[name] = found
+            defining = self._board.defining(name)
+            for path in self._paths if defining else ():
+                if path in defining and (not found or found[0].path != self._paths[0]):  # the program's own win
+                    found += self._board.of(path).get(name, ())
+        found = self._by_name[name]
         values = self._board.settings.get(name) if found or name not in _COMMON else None
         if values is not None:
             value = _read(next(iter(values))) if len(values) == 1 else UNSAID

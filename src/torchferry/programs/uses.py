@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchferry.programs.around import FunctionNode
+from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -55,6 +55,10 @@ class Uses:
         self.sources = sources
         self.modules = modules
         self.paths = sorted(sources.project.paths | sources.notebooks)
+        self.reached: frozenset[str] | None = None
+        """The files that any program reaches, where they are known: what others use leads nowhere."""
+        self.stands: dict[ast.AST, Around] = {}
+        """What stands around places, for all programs."""
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
@@ -74,7 +78,11 @@ class Uses:
         called = False
         if not (name.startswith("__") and name.endswith("__")) and name not in _IMPLICIT:
             related = self._related(owner)
-            for path in self.sources.holding(name, self.paths):
+            spoken = self.sources.words.as_attribute(name)
+            # first the files that count: whether others call it is asked only where they do not
+            for path in sorted(spoken, key=lambda path: (not self._counts(path), path)):
+                if called and not self._counts(path):
+                    break
                 loaded = self.sources.file(path)
                 if loaded is None:
                     continue
@@ -89,10 +97,32 @@ class Uses:
             return
         yield from self._uses_of_name(file, names, owner, set())
 
+    def _counts(self, path: str) -> bool:
+        return self.reached is None or path in self.reached
+
+    def _may_use(self, path: str, name: str, file: PythonFile) -> bool:
+        """Whether a file may use the name of a function or class of another, judged by its text."""
+        if path == file.path:
+            return True
+        words = self.sources.words
+        if not self._counts(path):
+            return path in words.as_base(name)  # a class derived from it may be used in files that count
+        return (
+            path in words.as_attribute(name)
+            or path in words.as_text(name)
+            or any(name in imported.names or "*" in imported.names for imported in self.modules.imports.get(path, ()))
+            or self._looks_up(path, file.path)
+        )
+
+    def _looks_up(self, path: str, module: str) -> bool:
+        """Whether a file may look for something in a module by a computed name."""
+        text = self.sources.text(path)
+        return _stem(module) in text and ("__dict__" in text or "getattr(" in text)
+
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
-        for path in self.sources.holding(owner.name, self.paths):
+        for path in sorted(self.sources.words.as_base(owner.name)):
             loaded = self.sources.file(path)
             for other in loaded[0].classes if loaded is not None else ():
                 if owner.name in {last_name(base) for base in other.bases}:
@@ -151,7 +181,7 @@ class Uses:
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         paths = self.sources.holding(name, self.paths) if top else [file.path]
         for path in paths:
-            loaded = self.sources.file(path)
+            loaded = self.sources.file(path) if self._may_use(path, name, file) else None
             if loaded is None:
                 continue
             other, other_names = loaded
@@ -246,15 +276,18 @@ class Uses:
                 )
             ):
                 yield Use(Place(other.path, constant))
-        stem = file.path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        if other.path != file.path and stem in text and ("__dict__" in text or "getattr(" in text):
+        if other.path != file.path and self._looks_up(other.path, file.path):
             loaded = self.sources.file(other.path)
             assert loaded is not None
-            for node in _looked_up(other, loaded[1], stem):
+            for node in _looked_up(other, loaded[1], _stem(file.path)):
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
         if other.path == file.path and "globals()" in text:
             for node in other.names.get("globals", ()):
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
+
+
+def _stem(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
 
 
 def _same(binding: ast.AST, unit: ast.AST) -> bool:

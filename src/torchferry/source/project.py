@@ -36,6 +36,8 @@ class Project:
         self.paths = frozenset(paths)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
+        self._room: int | None = None
+        self._held = 0
         self._importers: dict[str, list[str]] | None = None
         self._reexports: dict[str, dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
@@ -43,8 +45,7 @@ class Project:
 
     def add(self, file: PythonFile, names: Names) -> None:
         """Remember a file that is parsed already."""
-        self._files[file.path] = (file, names)
-        self._forget(self._files)
+        self._remember(file.path, (file, names))
 
     def parsed(self, path: str, source: SourceText) -> tuple[PythonFile, Names] | None:
         """Return a file that is at hand with this text; None where it is not, or has another."""
@@ -65,9 +66,27 @@ class Project:
                 pass
             else:
                 loaded = (file, Names(file, self))
-        self._files[path] = loaded
-        self._forget(self._files)
+        self._remember(path, loaded)
         return loaded
+
+    def keep(self, room: int) -> None:
+        """Keep parsed files as long as their texts have no more characters than this together.
+
+        For questions that come back to the same files again and again, and not in the order of the files.
+        """
+        self._room = room
+        self._held = sum(map(_size, self._files.values()))
+
+    def _remember(self, path: str, loaded: tuple[PythonFile, Names] | None) -> None:
+        if self._room is None:
+            self._files[path] = loaded
+            self._forget(self._files)
+            return
+        self._held += _size(loaded) - _size(self._files.get(path))
+        self._files[path] = loaded
+        while self._held > self._room and len(self._files) > 1:
+            _, dropped = self._files.popitem(last=False)
+            self._held -= _size(dropped)
 
     def text(self, path: str) -> SourceText | None:
         """Return the text of a file of the project, or None when it cannot be read."""
@@ -226,6 +245,10 @@ class Project:
                     for part in word.split(b"."):
                         self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
         return self._importers.get(stem, [])
+
+
+def _size(loaded: tuple[PythonFile, Names] | None) -> int:
+    return len(loaded[0].source.text) if loaded is not None else 0
 
 
 _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)

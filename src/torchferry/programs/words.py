@@ -1,0 +1,76 @@
+"""Which files of a project hold a word, so that only those are parsed that can answer a question about a name.
+
+Parsing is what costs: a file is asked by its text first whether it can use a name at all. The questions say too much
+rather than too little, and who asks looks at the syntax of what is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_WORD = re.compile(r"\w+")
+_BETWEEN = r"\.(?:[\s\\]|#[^\n]*\n)+"
+"""What stands between the two parts of `x.name` where it goes on on the next line."""
+
+
+class Words:
+    """The words of the files of a project, read once when the first question comes.
+
+    Args:
+        paths: The files, in the order in which they are given back.
+        text: Returns the text of a file.
+    """
+
+    def __init__(self, paths: Sequence[str], text: Callable[[str], str]) -> None:
+        self.paths = paths
+        self._text = text
+        self._files: dict[str, list[int]] | None = None
+        self._answers: dict[tuple[str, str], frozenset[str]] = {}
+
+    def holding(self, word: str) -> list[str]:
+        """Return the files that hold an identifier, by itself and not as a part of another."""
+        if self._files is None:
+            self._files = {}
+            for number, path in enumerate(self.paths):
+                for found in set(_WORD.findall(self._text(path))):
+                    self._files.setdefault(found, []).append(number)
+        return [self.paths[number] for number in self._files.get(word, ())]
+
+    def flagged(self, name: str) -> frozenset[str]:
+        """Return the files that may say a name with `-` in the place of some `_`, as options have it."""
+        parts = name.split("_")
+        found: set[str] = set()
+        for end in range(1, len(parts)):
+            found.update(self.holding("_".join(parts[:end])))
+        search = re.compile("[-_]".join(map(re.escape, parts))).search
+        return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
+
+    def as_attribute(self, name: str) -> frozenset[str]:
+        """Return the files that may hold `x.name`."""
+        return self._matching(name, rf"{name}(?<=\.{name})\b", rf"{_BETWEEN}{name}\b")
+
+    def as_text(self, name: str) -> frozenset[str]:
+        """Return the files that may hold a string that is the name, or ends with a dot and the name."""
+        return self._matching(name, rf"{name}(?<=[\"'}}.\\\n]{name})[\"'{{\\]")
+
+    def as_base(self, name: str) -> frozenset[str]:
+        """Return the files that may derive a class from one of the name."""
+        return self._matching(name, rf"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\([^:]*\b{name}\b")
+
+    def as_call(self, name: str) -> frozenset[str]:
+        """Return the files that may call something of the name."""
+        return self._matching(name, rf"{name}(?<!\w{name})(?<!\bdef {name})(?<!\bclass {name})\(")
+
+    def _matching(self, name: str, *patterns: str) -> frozenset[str]:
+        """Return the files in which one of some patterns is found; those that begin with a word are looked up fast."""
+        key = (name, patterns[0])
+        if key not in self._answers:
+            searches = [re.compile(pattern).search for pattern in patterns]
+            self._answers[key] = frozenset(
+                path
+                for path in self.holding(name)
+                for text in [self._text(path)]
+                if any(search(text) is not None for search in searches)
+            )
+        return self._answers[key]
