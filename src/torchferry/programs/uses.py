@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.model import Need
@@ -59,6 +60,7 @@ class Uses:
         """The files that any program reaches, where they are known: what others use leads nowhere."""
         self.stands: dict[ast.AST, Around] = {}
         """What stands around places, for all programs."""
+        self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
@@ -246,14 +248,19 @@ class Uses:
         defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
         return not defined and (name in text or "import *" in text)
 
+    def _strings(self, file: PythonFile, name: str) -> list[ast.Constant]:
+        """Return the strings of a file that are a name, or end with a dot and the name."""
+        if file not in self._by_end:
+            self._by_end[file] = {}
+            for constant in file.strings:
+                self._by_end[file].setdefault(str(constant.value).rpartition(".")[2], []).append(constant)
+        return self._by_end[file].get(name, [])
+
     def _string_uses(self, other: PythonFile, name: str, registered: bool, file: PythonFile) -> Iterator[Use]:
         """Yield where a name is chosen as a text: `default="name"`, `type="name"`, `_target_="package.name"`."""
         text = other.source.text
-        for constant in other.strings:
-            value = str(constant.value)
-            dotted = value.endswith(f".{name}")
-            if value != name and not dotted:
-                continue
+        for constant in self._strings(other, name):
+            dotted = constant.value != name
             parent = other.parents.get(constant)
             if isinstance(parent, (ast.List, ast.Tuple)) and _is_all(other, parent):
                 continue

@@ -1,0 +1,136 @@
+"""What keeps judging cheap changes no verdict: questions to texts, what is remembered, and what is forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import Files, judged, small
+from torchferry.programs import sources
+from torchferry.programs.judging import judge
+from torchferry.programs.model import Need, Verdict
+from torchferry.programs.switches import Settings, settings_of
+from torchferry.programs.words import Words
+from torchferry.source.project import Project
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("as_attribute", "model.load()", True),
+        ("as_attribute", "model. load()", True),
+        ("as_attribute", "(model\n    .load())", True),
+        ("as_attribute", "(model.  # the first\n  load())", True),
+        ("as_attribute", "model.loads()", False),
+        ("as_attribute", "def load(): pass", False),
+        ("as_text", "type='load'", True),
+        ("as_text", 'name = "package.load"', True),
+        ("as_text", "f'{package}.load'", True),
+        ("as_text", "# how to load", False),
+        ("as_text", "'to load a file'", False),
+        ("as_base", "class Other(load):\n    x = 1", True),
+        ("as_base", "class Other(\n    package.load, metaclass=Meta\n):\n    x = 1", True),
+        ("as_base", "class load(Other):\n    x = load", False),
+        ("as_base", "class Other:\n    x = f(load)", False),
+        ("as_call", "x = load(1)", True),
+        ("as_call", "x.load(1)", True),
+        ("as_call", "def load(x): pass", False),
+        ("as_call", "class load(Base): pass", False),
+        ("as_call", "x = reload(1)", False),
+        ("flagged", "add_argument('--load')", True),
+        ("flagged", "load: bool = False", True),
+        ("flagged", "add_argument('--reload')", False),
+    ],
+)
+def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, expected: bool) -> None:
+    words = Words(["a.py"], lambda path: text)
+    assert ("a.py" in getattr(words, question)("load")) is expected
+
+
+@pytest.mark.parametrize("text", ["'--use-fast-path'", "'--use_fast-path'", "'--use-fast_path'", "use_fast_path: bool"])
+def test_an_option_is_found_however_it_is_written(text: str) -> None:
+    assert Words(["a.py"], lambda path: text).flagged("use_fast_path") == {"a.py"}
+
+
+def test_words_are_whole() -> None:
+    texts = {"a.py": "load(x)", "b.py": "reload(x)", "c.py": "x.load"}
+    assert Words(sorted(texts), texts.__getitem__).holding("load") == ["a.py", "c.py"]
+
+
+def test_settings_say_the_same_key_by_key() -> None:
+    texts = ["fast: true\nattn: plain\n", '{"fast": false, "size": 3}', "- fast: true\n# slow: 1\n", ""]
+    settings, whole = Settings(texts), settings_of(texts)
+    assert {key: settings.get(key) for key in (*whole, "absent")} == {**whole, "absent": None}
+
+
+PROJECT: Files = {
+    "train.py": "import argparse\nimport model\nimport guarded\nfrom tools import build\nparser = argparse."
+    "ArgumentParser()\nparser.add_argument('--fast', action='store_true')\n\ndef main():\n    args = "
+    "parser.parse_args()\n    build(args.fast)\n    model.Net().run()\n\nif __name__ == '__main__':\n    main()\n",
+    "model.py": "import torch\nfrom inner import capability\n\nclass Net:\n    def run(self):\n        return "
+    "capability()\n\n    def other(self):\n        import cupy\n        return cupy\n",
+    "inner.py": "import torch\n\ndef capability():\n    return torch.cuda.get_gencode_flags()\n\n"
+    "def unused():\n    return torch.cuda.get_gencode_flags()\n",
+    "guarded.py": "import torch\ntry:\n    import inner\n    import behind\nexcept ImportError:\n    behind = None\n",
+    "behind.py": "import torch\nmajor = torch.cuda.get_gencode_flags()\n",
+    "tools.py": "import torch\n\ndef build(fast, slow=False):\n    if fast:\n        import cupy\n"
+    "        torch.cuda.get_gencode_flags()\n    return torch.cuda.get_device_capability()\n",
+    "eval.py": "import model\nif __name__ == '__main__':\n    model.Net().other()\n",
+}
+
+
+def test_a_verdict_does_not_depend_on_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = judged(tmp_path, PROJECT)
+    monkeypatch.setattr(sources, "_ROOM", 1)
+    assert judged(tmp_path, PROJECT) == kept
+
+
+def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short question, with what it remembers of others, agrees with the way that is searched for alone."""
+    from torchferry.programs.reach import Reach
+
+    short, asked = Reach.comes_to, []
+
+    def comes_to(self: Reach, path: str, node: object) -> bool:
+        answer = short(self, path, node)  # type: ignore[arg-type]
+        self._ways.clear()
+        way = self.way(path, node)  # type: ignore[arg-type]
+        asked.append((answer, way is not None and way.need <= Need.CHOSEN))
+        self._ways.clear()
+        return answer
+
+    monkeypatch.setattr(Reach, "comes_to", comes_to)
+    judged(tmp_path, PROJECT)
+    assert {answer for answer, _ in asked} == {True, False}
+    assert [answer for answer, _ in asked] == [expected for _, expected in asked]
+
+
+def test_a_file_that_only_holds_the_word_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "train.py": "import work\nimport notes\nif __name__ == '__main__':\n    work.compute()\n",
+        "work.py": "import torch\n\ndef compute():\n    return torch.cuda.get_gencode_flags()\n",
+        "notes.py": "# what compute does is said elsewhere\nTEXT = 'how to compute it'\n",
+    }
+    examined = small(tmp_path, files, with_rules=True)
+    parsed: list[str] = []
+    whole = Project.file
+
+    def file(self: Project, path: str) -> object:
+        parsed.append(path)
+        return whole(self, path)
+
+    monkeypatch.setattr(Project, "file", file)
+    (program,) = judge(examined.analysis, examined.target)
+    assert program.verdict is Verdict.DECISIONS
+    assert "work.py" in parsed
+    assert "notes.py" not in parsed
+
+
+def test_defaults_of_what_is_no_option(tmp_path: Path) -> None:
+    part = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\nparser.set_defaults(fast=print)\n"
+    files = {
+        "train.py": f"import other\n{part}args = parser.parse_args()\nif args.fast:\n    import cupy\n",
+        "other.py": part,
+    }
+    assert judged(tmp_path, files)["train.py"].unread == ()
