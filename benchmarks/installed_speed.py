@@ -17,7 +17,8 @@ from pathlib import Path
 from torchferry.backends.target import Target
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment, environment_of
-from torchferry.installed.inspection import Inspected, inspect
+from torchferry.installed.inspection import inspect
+from torchferry.installed.model import Inspected
 
 
 def modules_of(environment: Environment, count: int) -> list[str]:

@@ -18,8 +18,8 @@ from torchferry.installed.cache import Cache
 from torchferry.installed.describing import package_message, state_message
 from torchferry.installed.environment import Environment, environment_of
 from torchferry.installed.facts import without_silent
-from torchferry.installed.inspection import Inspected, State, inspect
-from torchferry.installed.places import Need
+from torchferry.installed.inspection import inspect
+from torchferry.installed.model import Inspected, Need, State
 
 NPU = Target.named("npu")
 TORCH = "import torch\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchferry.installed.places import Need, places
+from torchferry.installed.model import Need
+from torchferry.installed.places import places
 from torchferry.source.python import PythonFile
 from torchferry.source.text import SourceText
 

@@ -162,6 +162,6 @@ def test_any_text_is_settled_at_once(kind: Kind, name: str, text: str) -> None:
     ],
 )
 def test_hostile_text_takes_linear_time(kind: Kind, piece: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     check(piece * 10_000, kind, TARGETS["npu"])
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5

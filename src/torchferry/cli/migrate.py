@@ -24,7 +24,7 @@ from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.programs.judging import blocking, judge
+from torchferry.programs.model import Judged, blocking
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
@@ -281,7 +281,11 @@ def _report(setting: Setting, planned: Plan, as_it_is: bool = False, unwritten: 
     found = planned.found if as_it_is else planned.remaining
     # Programs are judged by all that they reach, and by the files as they are: not when they have been written.
     judged = unwritten and not (setting.request.selection.select or setting.request.selection.ignore)
-    programs = judge(planned.analysis, setting.target, setting.config.entry_points) if judged else ()
+    programs: tuple[Judged, ...] = ()
+    if judged:
+        from torchferry.programs.judging import judge
+
+        programs = judge(planned.analysis, setting.target, setting.config.entry_points)
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,

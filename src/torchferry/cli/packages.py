@@ -12,7 +12,8 @@ from torchferry.cli.settings import Setting
 from torchferry.core.messages import say
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
-from torchferry.installed.inspection import Inspected, inspect
+from torchferry.installed.inspection import inspect
+from torchferry.installed.model import Inspected
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind
 from torchferry.source.project import Project

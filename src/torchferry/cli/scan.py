@@ -16,7 +16,7 @@ from torchferry.cli.settings import settings_lines, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.installed.inspection import Inspected
+from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.judging import judge

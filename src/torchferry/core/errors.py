@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from torchferry.core.messages import Message, say
@@ -31,6 +30,8 @@ class UsageError(TorchferryError):
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
+    import difflib  # imported late: most runs have no wrong name
+
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     advice = say("known: {names}", names=", ".join(names))

@@ -11,13 +11,6 @@ from typing import Any
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.lazy_regex import lazy_regex
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TOMLDecodeError = tomllib.TOMLDecodeError
-
 _HEADER = lazy_regex(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
 _ENTRY = lazy_regex(r"(?P<key>[A-Za-z0-9_-]+) = (?P<value>.+)")
 _LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9\]-]')
@@ -29,6 +22,8 @@ _SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
 _KEY = lazy_regex(r"\s*([A-Za-z0-9_-]+) = ")
 
 _CONTROL = lazy_regex(r"[\x00-\x09\x0b-\x1f\x7f]")
+
+_PLAIN_ITEMS = frozenset({str, int, bool})
 
 _decode = json.JSONDecoder().raw_decode
 
@@ -54,8 +49,19 @@ def load_own(path: Path) -> dict[str, Any]:
 
 def loads(text: str) -> dict[str, Any]:
     """Parse TOML text; raises `TOMLDecodeError` where it is not TOML."""
-    document: dict[str, Any] = tomllib.loads(text)
+    if sys.version_info >= (3, 11):
+        import tomllib  # imported late: our own tables do not need it
+    else:
+        import tomli as tomllib
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TOMLDecodeError(str(error)) from None
     return document
+
+
+class TOMLDecodeError(ValueError):
+    """The text is not TOML; the message says where and why."""
 
 
 class _NotPlainError(Exception):
@@ -84,10 +90,15 @@ def _plain(text: str) -> dict[str, Any]:
             table = _begin(line, document, begun)
             continue
         entry = _ENTRY.fullmatch(line)
-        if entry is None or entry["key"] in table:
+        if entry is None:
             raise _NotPlainError
-        value = entry["value"]
-        table[entry["key"]] = _items(lines) if value == "[" else _value(value)
+        key, value = entry.groups()
+        if key in table:
+            raise _NotPlainError
+        if value[0] == '"' == value[-1] and "\\" not in value and value.count('"') == 2:  # most are such a text
+            table[key] = value[1:-1]
+        else:
+            table[key] = _items(lines) if value == "[" else _value(value)
     return document
 
 
@@ -124,7 +135,7 @@ def _items(lines: Iterator[str]) -> list[Any]:
         return [_inline(part.strip().removesuffix(",")) for part in parts]
     text = f"[{' '.join(parts).rstrip().removesuffix(',')}]"
     found, end = _literal(text)
-    if end != len(text) or not all(isinstance(one, str) for one in found):
+    if end != len(text) or not {str}.issuperset(map(type, found)):
         raise _NotPlainError
     return list(found)
 
@@ -154,7 +165,7 @@ def _literal(text: str, at: int = 0) -> tuple[Any, int]:
         value, end = _decode(text, at)
     except ValueError:
         raise _NotPlainError from None
-    if isinstance(value, list) and not all(isinstance(item, (str, int)) for item in value):
+    if isinstance(value, list) and not _PLAIN_ITEMS.issuperset(map(type, value)):
         raise _NotPlainError
     return value, end
 

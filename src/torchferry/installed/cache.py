@@ -22,7 +22,7 @@ from torchferry.core.files import read_regular
 from torchferry.core.messages import Message
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.facts import Facts, Import
-from torchferry.installed.places import Evidence, Need
+from torchferry.installed.model import Evidence, Need
 
 _LARGEST = 1 << 25
 _LONGEST = 4096

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from torchferry.core.messages import Message, say
-from torchferry.installed.inspection import Inspected, State
-from torchferry.installed.places import Evidence, Need
+from torchferry.installed.model import Evidence, Inspected, Need, State
 
 
 def state_message(state: State) -> Message:

@@ -18,6 +18,7 @@ from pathlib import Path
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 from torchferry.installed.environment import Environment
+from torchferry.installed.model import EXTENSION, MODULE_NAME, module_of
 
 _LARGEST_RECORD = 1 << 25
 _LARGEST_METADATA = 1 << 20
@@ -30,8 +31,6 @@ _DEEPEST = 40
 _FIELD = re.compile(rb"^(Name|Version):[ \t]*([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 _ARCHIVES = (".egg", ".zip", ".whl", ".pyz")
 _SEPARATORS = re.compile(r"[-_.]+")
-_EXTENSION = re.compile(r"\.(?:cpython-\w+(?:-[\w-]+)?|abi3|cp\w+-\w+|pypy\w*(?:-[\w-]+)?)?\.?(?:so|pyd)\Z")
-_MODULE_NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
 @dataclass(frozen=True)
@@ -110,21 +109,6 @@ class Located:
     module: str
 
 
-def module_of(path: str) -> str:
-    """Return the dotted name of the module that a file below a folder of packages is, or an empty text."""
-    if path.endswith(".py"):
-        stem = path[:-3]
-    else:
-        match = _EXTENSION.search(path)
-        if match is None:
-            return ""
-        stem = path[: match.start()]
-    parts = stem.split("/")
-    if parts[-1] == "__init__":
-        parts.pop()
-    return ".".join(parts) if parts and all(map(_MODULE_NAME.match, parts)) else ""
-
-
 def _recorded(record: bytes) -> Iterator[str]:
     """Yield the paths of a RECORD that lie below its folder; others, as of scripts, are left out."""
     for line in record.decode("utf-8", "surrogateescape").splitlines():
@@ -144,7 +128,7 @@ def _walked(folder: Path, top: str) -> Iterator[str]:
     """Yield the files of a package or module that no list names; links are not followed."""
     yield from _files_at(folder, top, 0)
     for name in _names(folder):
-        if name.startswith(f"{top}.") and (name == f"{top}.py" or _EXTENSION.search(name)):
+        if name.startswith(f"{top}.") and (name == f"{top}.py" or EXTENSION.search(name)):
             yield name
     beside = f"{top}.libs"
     yield from _files_at(folder, beside, 0)
@@ -189,7 +173,7 @@ class Index:
     def locate(self, module: str) -> Located | None:
         """Return where a module lies, or None: it is not of the environment, or only a folder without modules."""
         parts = module.split(".")
-        if not all(map(_MODULE_NAME.match, parts)):
+        if not all(map(MODULE_NAME.match, parts)):
             return None
         folders = list(self.environment.folders)
         mapped = self.mapped.get(parts[0])
@@ -226,7 +210,7 @@ class Index:
         return None
 
     def _is_extension(self, entry: str, name: str) -> bool:
-        return entry.startswith(f"{name}.") and bool(_EXTENSION.fullmatch(entry[len(name) :]))
+        return entry.startswith(f"{name}.") and bool(EXTENSION.fullmatch(entry[len(name) :]))
 
     def _located(self, folder: Path, package: list[str], rest: list[str]) -> Located:
         owner = self.owner(folder, package)
@@ -290,7 +274,7 @@ class Index:
             for first in set(_FIRST.findall(record)):
                 text = first.decode("utf-8", "surrogateescape")
                 if text not in ("..", "__pycache__"):
-                    found.setdefault(_EXTENSION.sub("", text.removesuffix(".py")), []).append(owner)
+                    found.setdefault(EXTENSION.sub("", text.removesuffix(".py")), []).append(owner)
         return found
 
     def _by_name(self, folder: Path, top: str) -> tuple[str, str, Message | None] | None:

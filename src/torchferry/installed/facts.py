@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.installed.distributions import Distribution, module_of
+from torchferry.installed.distributions import Distribution
 from torchferry.installed.elf import NotElfError, open_library, read_library
-from torchferry.installed.places import Evidence, Need, places
+from torchferry.installed.model import Evidence, Need, module_of
+from torchferry.installed.places import places
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import UndecodableError, decode_python
 

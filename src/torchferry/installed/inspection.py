@@ -9,16 +9,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
 
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.installed.cache import Cache
-from torchferry.installed.distributions import Index, Located, module_of
+from torchferry.installed.distributions import Index, Located
 from torchferry.installed.environment import Environment
 from torchferry.installed.facts import Facts, Reader
-from torchferry.installed.places import Evidence, Need
+from torchferry.installed.model import Evidence, Inspected, Need, State, Step, module_of
 
 _MOST_PACKAGES = 20_000
 """Packages that are opened; more than any environment has."""
@@ -42,91 +40,6 @@ CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE
 """What a package does that picks CUDA by itself."""
 
 _ORDER = (Need.COMPILED, Need.IMPORT, Need.TRITON, Need.SOURCE, *CHOOSING[1:], Need.TARGET)
-
-
-class State(str, Enum):
-    """What a package means for a program that is carried to another card."""
-
-    HOST = "host"
-    """It uses neither torch nor a card."""
-
-    FOLLOWS = "follows"
-    """It uses torch, and takes the device that it is given."""
-
-    CHOOSES = "chooses"
-    """It picks CUDA by itself somewhere."""
-
-    KERNELS = "kernels"
-    """It has compiled CUDA code, or is about kernels in Triton."""
-
-    KNOWS = "knows"
-    """Its code names the target."""
-
-    UNREAD = "unread"
-    """It could not be read."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """An import on the way from a program to a package: the file below its folder of packages, and the line."""
-
-    path: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """What is known of one package.
-
-    Attributes:
-        package: What is imported, such as `transformers`, or `nvidia.dali` in a namespace.
-        distribution: The distribution that it belongs to.
-        version: Its version; empty where nothing says it.
-        state: What it means for a program.
-        evidence: The places behind that, the weightiest first; those that run on import before others of their kind.
-        counts: How many places of each kind the package has.
-        run: The modules of the package that run when it is imported as the programs import it.
-        chain: How it was reached over other packages; empty where a program imports it.
-        import_fails: Why its import fails where there is no CUDA; None where that is not known.
-        optional_kernels: Whether its kernels are in modules that the rest of it does without.
-        python: Python files that were read.
-        unread: What of it could not be read and why, with its path; the first.
-        unread_count: How many of its files could not be read.
-        problem: What is wrong with its metadata, or why it could not be opened.
-        editable: Whether it lies in a tree that someone works on.
-    """
-
-    package: str
-    distribution: str
-    version: str
-    state: State
-    evidence: tuple[Evidence, ...] = ()
-    counts: tuple[tuple[Need, int], ...] = ()
-    run: frozenset[str] = frozenset()
-    chain: tuple[Step, ...] = ()
-    import_fails: Evidence | None = None
-    optional_kernels: bool = False
-    python: int = 0
-    unread: tuple[tuple[str, Message], ...] = ()
-    unread_count: int = 0
-    problem: Message | None = None
-    editable: bool = False
-
-    @property
-    def names_target(self) -> bool:
-        """Whether its code names the target somewhere, whatever else it does."""
-        return any(need is Need.TARGET for need, _ in self.counts)
-
-    def runs(self, evidence: Evidence) -> bool:
-        """Whether a place lies in a module that runs when the package is imported as the programs import it."""
-        return module_of(evidence.path) in self.run
-
-    def count(self, *needs: Need) -> int:
-        """Return how many places of these kinds it has."""
-        return sum(number for need, number in self.counts if need in needs)
 
 
 def inspect(

@@ -10,72 +10,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
+from torchferry.installed.model import Evidence, Need
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import target_words
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile
-
-
-class Need(str, Enum):
-    """What a place of a package needs or does."""
-
-    COMPILED = "compiled"
-    """A compiled library that loads CUDA's libraries or carries code for NVIDIA's cards."""
-
-    SOURCE = "source"
-    """CUDA code that is compiled when it is used."""
-
-    TRITON = "triton"
-    """A kernel in Triton."""
-
-    IMPORT = "import"
-    """CUDA is used when the module is imported."""
-
-    DEFAULT = "default"
-    """A parameter or setting is CUDA where the caller says nothing."""
-
-    CALL = "call"
-    """A function uses CUDA whatever it is given."""
-
-    QUESTION = "question"
-    """A function refuses what is not on CUDA."""
-
-    COLLECTIVE = "collective"
-    """NCCL by name."""
-
-    CHOICE = "choice"
-    """CUDA where it is available, else the CPU: on another card, the CPU without a word."""
-
-    TARGET = "target"
-    """The code names the target, or asks torch which accelerator there is."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One place.
-
-    Attributes:
-        need: What it needs.
-        path: The file, relative to its folder of packages, with `/`.
-        line: The line, from 1; 0 for a file that has no lines.
-        where: The function, class, parameter or setting, such as `Trainer.fit(device)`; empty for the module itself.
-        what: What stands there, such as `.cuda()`, a library's name, a kernel's.
-        parameter: What a caller passes to decide otherwise; empty where nothing is known to serve.
-        optional: Whether a kernel's own module copes with Triton being absent.
-    """
-
-    need: Need
-    path: str
-    line: int
-    where: str
-    what: str
-    parameter: str = ""
-    optional: bool = False
 
 
 class _Told(Enum):

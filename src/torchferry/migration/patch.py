@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 
@@ -11,6 +10,8 @@ from torchferry.migration.transaction import Write
 
 def unified_diff(write: Write, context: int = 3) -> bytes:
     """Return the patch for one file, byte for byte: line endings and encoding are those of the file."""
+    import difflib  # imported late: most runs write no patch
+
     old, new = _name("a/", write.path), _name("b/", write.path)
     source = b"/dev/null" if write.before is None else old
     pieces = [b"diff --git %s %s\n" % (old, new)]

@@ -60,23 +60,6 @@ def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tupl
     return _Judge(analysis, analysis.project, target).judged(named)
 
 
-def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
-    """Yield findings that block only where a program comes to them.
-
-    What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
-    """
-    places = {obstacle.place for judged in programs for obstacle in judged.blockers}
-    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
-    for finding in findings:
-        needed = finding.location in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
-        if finding.lacks and finding.location in places:
-            yield finding._replace(blocker=True)
-        elif finding.blocker and programs and not needed:
-            yield finding._replace(blocker=False)
-        else:
-            yield finding
-
-
 class _Judge:
     def __init__(self, analysis: Analysis, project: Project, target: Target) -> None:
         self.examined = analysis.examined

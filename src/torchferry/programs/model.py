@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from torchferry.core.finding import Location
+from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message
 
 
@@ -173,3 +174,20 @@ class Judged(NamedTuple):
     unverified: tuple[tuple[str, str], ...] = ()
     unread: tuple[tuple[str, Message], ...] = ()
     files: int = 0
+
+
+def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
+    """Yield findings that block only where a program comes to them.
+
+    What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
+    """
+    places = {obstacle.place for judged in programs for obstacle in judged.blockers}
+    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
+    for finding in findings:
+        needed = finding.location in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
+        if finding.lacks and finding.location in places:
+            yield finding._replace(blocker=True)
+        elif finding.blocker and programs and not needed:
+            yield finding._replace(blocker=False)
+        else:
+            yield finding

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchferry.core.finding import Finding
 from torchferry.installed.describing import package_message
-from torchferry.installed.inspection import Inspected
+from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family

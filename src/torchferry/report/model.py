@@ -11,9 +11,8 @@ from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.installed.inspection import Inspected, State
-from torchferry.programs.judging import blocking
-from torchferry.programs.model import Judged
+from torchferry.installed.model import Inspected, State
+from torchferry.programs.model import Judged, blocking
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure

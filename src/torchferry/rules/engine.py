@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Examined, Failure, Selection
@@ -41,6 +41,11 @@ from torchferry.source.reparse import reparsed
 from torchferry.source.suppress import Suppression, Suppressions, suppressions
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
+
+_NAME = lazy_regex(rb"[A-Za-z_][A-Za-z0-9_]*")
+
+_PICTURE = lazy_regex(rb"""(["']image/[a-z+]+["']: *["']|base64,)[A-Za-z0-9+/=\\]+""")
+"""A picture in a notebook: nine tenths of its bytes, and no word of it means anything."""
 
 _PASSES = 5
 """How often a file may be rewritten until nothing changes; more means that two rules undo each other."""
@@ -90,6 +95,8 @@ class Engine:
             return self._examine(entry, rewrite, whole)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
+            import traceback  # imported late: our faults are rare
+
             return Examined(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
 
     def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> Examined:
@@ -151,6 +158,8 @@ class Engine:
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
+        if data is not None and kind is Kind.NOTEBOOK:
+            data = _PICTURE.sub(rb"\1", data)
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
         found: dict[str, Rule] = {}
         for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
@@ -162,7 +171,8 @@ class Engine:
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
         if kind is Kind.NOTEBOOK:
-            return [top for top in self._modules if data is None or top.encode() in data]
+            names = set() if data is None else set(_NAME.findall(data.replace(b"\\n", b" ")))
+            return [top for top in self._modules if data is None or top.encode() in names]
         if kind is not Kind.PYTHON:
             return ()
         return self._modules if data is None else imports.packages if imports is not None else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +37,8 @@ def unknown_rule(code: str) -> UsageError:
     families = {name[:3] for name in known}
     wanted = code.upper()
     digits = wanted[:3] + wanted[3:].replace("O", "0").replace("I", "1")  # which are easily taken for each other
+    import difflib  # imported late: most runs have no wrong name
+
     close = difflib.get_close_matches(digits, sorted({*known, *families}), n=1)
     advice = say("`torchferry rule` lists them")
     if close:

@@ -13,7 +13,8 @@ from torchferry.rules.base import Rule
 _PARTS = (
     b"cuda", b"CU", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"att", b"autocast", b"reduce",
     b"istributed", b"arallel", b"get_device", b"channels_last", b"rofile", b"equire", b"nv", b"import ", b"device",
-    b"gather", b"scatter", b"Tensor", b"ensorrt", b"sparse", b"float", b"bit",
+    b"gather", b"scatter", b"Tensor", b"ensorrt", b"sparse", b"float", b"bit", b"np.", b"numpy.", b"compile",
+    b"xformers", b"scipy", b"utils.",
 )  # fmt: skip
 
 

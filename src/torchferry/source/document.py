@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from torchferry.core.finding import Edit, Location
 from torchferry.source.kinds import Kind
@@ -17,16 +18,22 @@ class Document:
     Attributes:
         path: Path relative to the root.
         kind: What the file is.
-        source: The text as rules see it; positions and edits are in it. For a notebook, its code cells.
-        notebook: The notebook that `source` is a view of, or None.
     """
 
     def __init__(self, path: str, kind: Kind, raw: SourceText) -> None:
         self.path = path
         self.kind = kind
         self._raw = raw
-        self.notebook = Notebook(raw.text) if kind is Kind.NOTEBOOK else None
-        self.source = self.notebook.python if self.notebook is not None else raw
+
+    @cached_property
+    def notebook(self) -> Notebook | None:
+        """The notebook that `source` is a view of, or None."""
+        return Notebook(self._raw.text) if self.kind is Kind.NOTEBOOK else None
+
+    @cached_property
+    def source(self) -> SourceText:
+        """The text as rules see it; positions and edits are in it. For a notebook, its code cells."""
+        return self.notebook.python if self.notebook is not None else self._raw
 
     @classmethod
     def read(cls, path: str, kind: Kind, data: bytes) -> Document:
@@ -38,7 +45,9 @@ class Document:
         """
         if kind in NATIVE_KINDS:
             return cls(path, kind, SourceText(data.decode("utf-8", "replace")))  # counted, never written
-        return cls(path, kind, decode_python(data) if kind is Kind.PYTHON else decode_text(data))
+        document = cls(path, kind, decode_python(data) if kind is Kind.PYTHON else decode_text(data))
+        assert document.source is not None  # what is no JSON is found now
+        return document
 
     def edited(self, edits: Iterable[Edit]) -> Document:
         """Return the document with edits of `source` applied; everything else keeps every byte.

@@ -30,6 +30,7 @@ STARTERS = {
 }
 """Functions that start a program, by module: their first argument is a command line, or a list of its words."""
 
+_LINE = re.compile(r"[^\r\n]+")
 _KEYWORDS = ("args", "cmd", "command")
 _LITERAL = re.compile(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
 _BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
@@ -84,7 +85,7 @@ class _Reader:
     def __init__(self, file: PythonFile, names: Names) -> None:
         self.file = file
         self.names = names
-        self.view = [char if char in "\r\n" else " " for char in file.source.text]
+        self.view: list[str] = []
         self._read: set[ast.AST] = set()
 
     def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
@@ -94,6 +95,8 @@ class _Reader:
             argument = next((keyword.value for keyword in call.keywords if keyword.arg in _KEYWORDS), None)
         if argument is None:
             return
+        if not self.view:
+            self.view = list(_LINE.sub(lambda line: " " * len(line[0]), self.file.source.text))
         exec_words = last_name(call.func) == "create_subprocess_exec"
         for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
             if expression in self._read:

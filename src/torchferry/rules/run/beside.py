@@ -6,7 +6,6 @@ import ast
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
 
@@ -241,6 +240,8 @@ def _moved(item: Examined, findings: list[Finding]) -> list[Finding]:
     """Return findings where their lines stand in the file as it is to be written."""
     if item.before is None or item.after is None:
         return findings
+    from difflib import SequenceMatcher  # imported late: few runs have a run beside them
+
     before, after = item.before.splitlines(), item.after.splitlines()
     lines = {
         block.a + offset + 1: block.b + offset + 1

@@ -61,17 +61,16 @@ class CommandInPython(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""
-        rules = [
-            rule for rule in _RULES if any(word in context.text for word in rule.words(context.target, context.options))
-        ]
-        view, found = started_commands(context.file, context.names) if rules else ("", [])
+        view, found = started_commands(context.file, context.names)
+        text = "\n".join(f" {line.strip()} " for line in view.split("\n") if not line.isspace())
+        rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         commands = [
             command
             for started in found
             if reason_to_keep(context, started.call) is None
             for command in started.commands
         ]
-        if not commands:
+        if not commands or not rules:
             return
         shown = _View(context, view)
         shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
