@@ -116,6 +116,6 @@ def test_any_text_is_survived_and_words_are_where_they_say(text: str) -> None:
     ids=lambda text: text[:8].strip(),
 )
 def test_hostile_text_takes_linear_time(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert sum(1 for _ in with_inner(text, parts(text))) >= 0
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
