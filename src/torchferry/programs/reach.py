@@ -115,9 +115,16 @@ class Reach:
         self.conditions = conditions
         self._ways: dict[_Unit, Way | None] = {}
 
-    def way(self, path: str, node: ast.AST) -> Way | None:
-        """Return the surest way to a node of a file, or None when the program does not come there."""
-        return self._search(_Arrival(Place(path, node))) if path in self.closure else None
+    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
+        """Return the surest way to a node of a file, or None when the program does not come there.
+
+        Args:
+            path: The file.
+            node: The node.
+            supposed: A condition on values at the node that must hold too.
+        """
+        tests = () if supposed is None else (_Test(path, supposed, wanted=True),)
+        return self._search(_Arrival(Place(path, node), tests=tests)) if path in self.closure else None
 
     def _search(self, begin: _Arrival) -> Way | None:
         counter = itertools.count()
