@@ -590,14 +590,3 @@ def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bo
         elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
             return True
     return False
-
-
-def supposed(node: ast.AST, when: str) -> ast.expr | None:
-    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
-    if not when or not isinstance(node, ast.expr):
-        return None
-    if when == "true":
-        return node
-    comparison = ast.parse(f"_ {when}", mode="eval").body
-    assert isinstance(comparison, ast.Compare)
-    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

@@ -13,12 +13,12 @@ from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
-from torchferry.programs.conditions import Conditions, supposed
+from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.reach import Reach
+from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.switches import Switchboard, Switches, said, settings_of
 from torchferry.programs.uses import Uses

@@ -223,7 +223,7 @@ class Modules:
         return bool(edges)
 
     def _builds(self, path: str) -> list[Edge]:
-        """Return what a program may build by name of what the project registers: one of them, as a configuration says."""
+        """Return the files of which a program may build what they register, as its configuration says."""
         if path not in self._builders:
             line = built_in(self._text(path))
             edges = [Edge(path, file, line, chosen=True) for file in self.registering() if line and file != path]

@@ -409,3 +409,16 @@ def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
         return file.span(node)
     except (ValueError, AttributeError):
         return 0, 0
+
+
+def supposed(node: ast.AST, when: str) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+    if isinstance(node, ast.keyword):
+        node = node.value
+    if not when or not isinstance(node, ast.expr):
+        return None
+    if when == "true":
+        return node
+    comparison = ast.parse(f"_ {when}", mode="eval").body
+    assert isinstance(comparison, ast.Compare)
+    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

@@ -67,9 +67,8 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
         for call, keywords in calls.items():
             if not any(parent in calls for parent in _around(context, call)):
                 for keyword in keywords:
-                    always = isinstance(keyword.value, ast.Constant)
-                    span = context.file.span(keyword if always else keyword.value)
-                    yield self._weights(context, span, str(keyword.arg), "" if always else "true")
+                    when = "" if isinstance(keyword.value, ast.Constant) else "true"
+                    yield self._weights(context, context.file.span(keyword), str(keyword.arg), when)
         for declared in declared_settings(context, (*_QUANTISED, *_ADAM)):
             if not declared.in_call and isinstance(declared.value, ast.Constant) and declared.value.value is True:
                 span = context.file.span(declared.value)

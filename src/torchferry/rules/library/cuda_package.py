@@ -119,7 +119,8 @@ def notes_framework(finding: Finding) -> bool:
 def _serves(package: Package, row: Row) -> bool:
     """Whether the same import serves the program on the target, so that nothing has to change in it.
 
-    A plugin or a build of the same name does (`Finding.installs`); a replacement of another name, and what is not known to run, does not.
+    A plugin or a build of the same name does, which must be installed (`Finding.installs`); a replacement of another
+    name, and what is not known to run, does not.
     """
     if package.kind in ("framework", "tool"):
         return row.status != "missing"
