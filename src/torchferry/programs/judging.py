@@ -13,6 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
+from torchferry.programs.around import around
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
@@ -232,7 +233,8 @@ class _Judge:
                 target=self.target.title,
             )
             places: list[ast.AST] = [statement]
-            if self._is_built_for_the_host(self.compiled[name]):  # then it can be imported, and fails when it is called
+            guarded = around(loaded[0], statement).copes
+            if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
                 places = _calls_below(*loaded, statement, name)
             for node in places:
                 yield _Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message)

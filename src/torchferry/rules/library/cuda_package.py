@@ -95,7 +95,8 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
         by_parts = package.name in divided()
         serves = by_parts or _serves(package, row)
         grade = Grade.NOTE if guard is Guard.COPES or serves else Grade.MANUAL
-        needed = row.status == "missing" and package.kind in cuda.NEEDING_KINDS and not by_parts
+        lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
+        needed = lacking and package.kind in cuda.NEEDING_KINDS and not by_parts
         builds = serves and not by_parts and guard is not Guard.COPES and package.kind in cuda.NEEDING_KINDS
         installs = row.use if builds else ""
         blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed

@@ -95,7 +95,7 @@ class PackagePart(Rule):
         if name is None:
             return
         if not part.argument:
-            yield _Use(part, name, node)
+            yield _Use(part, name, _decorated(context, node) or node)
             return
         if not isinstance(call, ast.Call) or call.func is not node:
             return
@@ -181,8 +181,19 @@ def holds(value: object, comparison: str) -> bool:
     return operator == ">" and isinstance(value, (int, float)) and value > wanted
 
 
+def _decorated(context: PythonContext, node: ast.AST) -> ast.stmt | None:
+    """Return the first statement of the function that a name decorates, which runs when the function is called."""
+    child, parent = node, context.file.parents.get(node)
+    while isinstance(parent, (ast.Attribute, ast.Call)):
+        child, parent = parent, context.file.parents.get(parent)
+    decorates = isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.decorator_list
+    return parent.body[0] if decorates else None
+
+
 def _asks(context: PythonContext, node: ast.AST) -> bool:
     """Whether a name is only asked about, or spoken of in an annotation."""
+    if last_name(node) in ("is_available", "is_initialized"):
+        return True
     child, parent = node, context.file.parents.get(node)
     while parent is not None and not isinstance(parent, ast.stmt):
         if isinstance(parent, ast.arg):
