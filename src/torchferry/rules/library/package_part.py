@@ -186,8 +186,9 @@ def _decorated(context: PythonContext, node: ast.AST) -> ast.stmt | None:
     child, parent = node, context.file.parents.get(node)
     while isinstance(parent, (ast.Attribute, ast.Call)):
         child, parent = parent, context.file.parents.get(parent)
-    decorates = isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.decorator_list
-    return parent.body[0] if decorates else None
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.decorator_list:
+        return parent.body[0]
+    return None
 
 
 def _asks(context: PythonContext, node: ast.AST) -> bool:
