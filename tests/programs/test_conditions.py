@@ -63,7 +63,7 @@ def option(declared: str, test: str) -> str:
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
          + "def f():\n    if not args.fast:\n        return\n    import cupy\nf()\n", "OPTION --fast"),
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
-         + "def f():\n    assert args.fast\n    import cupy\nf()\n", "OPTION --fast"),
+         + "def f():\n    assert args.fast\n    import cupy\nf()\n", "ALWAYS"),
         (ARGS.format("parser.add_argument('--mode', default='a')")
          + "match args.mode:\n    case 'a':\n        pass\n    case 'b':\n        import cupy\n", "OPTION --mode b"),
         (ARGS.format("parser.add_argument('--mode', default='a')")

@@ -141,7 +141,7 @@ def test_a_framework_is_noted_once(tmp_path: Path) -> None:
     [
         ({"train.py": "from transformers import BitsAndBytesConfig as B\nB(load_in_4bit=True)\n"}, "LIB107"),
         ({"train.py": 'optim = "paged_adamw_32bit"\n'}, "LIB107"),
-        ({"train.py": "import bitsandbytes as bnb\n"}, "LIB101"),
+        ({"train.py": "import bitsandbytes as bnb\nbnb.optim.Adam8bit(model.parameters())\n"}, "LIB114"),
         ({"build.py": "from torch.utils.ffi import create_extension\ncreate_extension('_ext.x')\n"}, "EXT106"),
         ({"train.py": "import pytorch_lightning as pl\nc = {}\nc['gpus'] = '0,1'\npl.Trainer(**c)\n"}, "LIB103"),
         ({"train.py": "from timm.data import Mixup\nMixup()\n", "requirements.txt": "timm==0.4.12\n"}, "LIB108"),

@@ -70,6 +70,9 @@ class Finding(NamedTuple):
         blocker: The project cannot run on the target before this is settled.
         snippet: The source text at the location, at most one line.
         lacks: What the target does not have and the place cannot run without, such as a package; empty for none.
+        installs: Another build of a package, under the same name, with which the place runs; empty for none.
+        when: What the expression at the place must be for the finding to hold, as the right side of a comparison in
+            Python (`> 1`), or `true`; empty where it always holds.
     """
 
     code: str
@@ -83,6 +86,8 @@ class Finding(NamedTuple):
     blocker: bool = False
     snippet: str = ""
     lacks: str = ""
+    installs: str = ""
+    when: str = ""
 
 
 LINK = Message("")

@@ -37,7 +37,9 @@ class Around(NamedTuple):
         return bool(self.attempts) or self.suppressed
 
 
-_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_EXITS = (ast.Return, ast.Continue, ast.Break)
+"""How a block is left. A program that raises, or in which an assertion fails, does not run: who starts it says what it
+asks for."""
 
 
 def around(file: PythonFile, node: ast.AST) -> Around:
@@ -90,12 +92,11 @@ def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool
                     found.append((statement.test, False))
                 elif statement.orelse and _leaves(statement.orelse):
                     found.append((statement.test, True))
-            elif isinstance(statement, ast.Assert):
-                found.append((statement.test, True))
     return found
 
 
 def _leaves(block: list[ast.stmt]) -> bool:
+    """Whether a block is left, and the program goes on elsewhere or ends as it should."""
     return bool(block) and (
         isinstance(block[-1], _EXITS)
         or (isinstance(block[-1], ast.Expr) and last_name(block[-1].value) in ("exit", "_exit", "abort"))

@@ -33,6 +33,15 @@ LIBRARIES = frozenset(
 
 _MAKES = re.compile(r"\b(?:instantiate|get_class|get_object|LightningCLI|CLI)\(")
 
+_BUILDS = re.compile(
+    r"\b(?:Runner\.from_cfg|(?:RUNNERS|MODELS|DATASETS|DETECTORS|SEGMENTORS)\.build|init_(?:detector|model|segmentor)"
+    r"|(?:Det|Seg|Pose|ImageClassification|Text|MMOCR)\w*Inferencer)\("
+)
+"""How programs of mmengine build what a configuration names."""
+
+REGISTERS = ".register_module("
+"""What registers a class by its name with mmengine."""
+
 _MOST_FILES = 4_000
 """Settings files that are read."""
 
@@ -132,4 +141,10 @@ _PRIMARY = frozenset({"--config-name", "-cn"})
 def made_in(text: str) -> int:
     """Return the line on which a file hands settings to a library that makes objects of what they name, or 0."""
     found = _MAKES.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+
+
+def built_in(text: str) -> int:
+    """Return the line on which a program of mmengine builds what a configuration names, or 0."""
+    found = _BUILDS.search(text) if "mmengine" in text or "mmcv" in text else None
     return text.count("\n", 0, found.start()) + 1 if found is not None else 0

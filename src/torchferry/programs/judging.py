@@ -8,22 +8,26 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
+from torchferry.programs.around import around
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.reach import Reach
+from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
+from torchferry.rules.needed import builds_without_cuda
 from torchferry.source.kinds import Kind
+from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Import, Outline, outline
 from torchferry.source.project import Project, absolute_module, extension_names
 from torchferry.source.python import PythonFile
@@ -46,6 +50,7 @@ class _Lack(NamedTuple):
     place: Location
     message: Message
     noted: bool = False
+    when: str = ""
 
 
 def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
@@ -126,7 +131,8 @@ class _Judge:
                 obstacle = self._obstacle(reach, lack)
                 if obstacle is not None:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
-        decisions = tuple(self._decisions(reach, closure))
+        builds = tuple(_sorted([*self._builds(reach, closure)]))
+        decisions = (*self._decisions(reach, closure), *(build.place for build in builds))
         fixes = sum(
             finding.grade in (Grade.SAFE, Grade.UNSAFE)
             for path in closure
@@ -162,6 +168,7 @@ class _Judge:
             tuple(self._unverified(closure)),
             (*unread, *unfollowed),
             len(closure),
+            builds,
         )
 
     # --- what the target does not have ---
@@ -170,7 +177,14 @@ class _Judge:
         if path not in self._lacks:
             item = self.by_path.get(path)
             found = [
-                _Lack(finding.lacks, finding.code, finding.location, finding.message, finding.grade is Grade.NOTE)
+                _Lack(
+                    finding.lacks,
+                    finding.code,
+                    finding.location,
+                    finding.message,
+                    finding.grade is Grade.NOTE,
+                    finding.when,
+                )
                 for finding in (item.findings if item is not None else ())
                 if finding.lacks
             ]
@@ -203,7 +217,6 @@ class _Judge:
             statement = import_at(loaded[0], imported.line) if loaded is not None else None
             if loaded is None or statement is None:
                 continue
-            place = loaded[0].location(*loaded[0].span(statement))
             message = say(
                 "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
                 "what computes the same in torch",
@@ -211,24 +224,41 @@ class _Judge:
                 script=self.compiled[name],
                 target=self.target.title,
             )
-            yield _Lack(name, "EXT101", place, message)
+            places: list[ast.AST] = [statement]
+            guarded = around(loaded[0], statement).copes
+            if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
+                places = _calls_below(*loaded, statement, name)
+            for node in places:
+                yield _Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message)
+
+    def _is_built_for_the_host(self, script: str) -> bool:
+        """Whether a build script builds the module for the CPU where there is no CUDA."""
+        loaded = self.sources.file(script)
+        return loaded is not None and "CppExtension" in loaded[0].source.text and builds_without_cuda(loaded[0])
 
     def _is_written(self, imported: Import, name: str, path: str) -> bool:
         """Whether a name that is imported is a file of Python all the same, or is torch's."""
         module = absolute_module(imported.module, path)
         if module.partition(".")[0] == "torch":
             return True
+        foreign = self.target.package_of_module(module) if self.modules.find(module, path) is None else None
+        if foreign is not None and foreign[0].name in divided():
+            return True
         whole = module if module.rpartition(".")[2] == name else f"{module}.{name}"
-        return self.modules.find(whole, path) is not None
+        if self.modules.find(whole, path) is not None:
+            return True
+        own = self.modules.find(module, path) if whole != module else None
+        loaded = self.sources.file(own) if own is not None else None
+        return loaded is not None and bool(loaded[1].module_bindings(name))
 
     def _obstacle(self, reach: Reach, lack: _Lack) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
         loaded = self.sources.file(lack.place.path)
         node = _node_of(loaded[0], lack.place) if loaded is not None else None
         if node is not None:
-            way = reach.way(lack.place.path, node)
+            way = reach.way(lack.place.path, node, supposed(node, lack.when))
         else:  # the cells of a notebook run from the first to the last
-            need = Need.GUARDED if lack.noted else Need.ALWAYS
+            need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
             way = Way(need, (Step(lack.place.path, lack.place.line),))
         return None if way is None else Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
@@ -242,6 +272,17 @@ class _Judge:
                 yield Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
     # --- what a person must decide ---
+
+    def _builds(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
+        """Yield the packages of which another build, by the same name, must be installed, with the way to each."""
+        for path in closure:
+            item = self.by_path.get(path)
+            for finding in item.findings if item is not None else ():
+                if finding.installs:
+                    lack = _Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
+                    build = self._obstacle(reach, lack)
+                    if build is not None and build.way.need in (Need.ALWAYS, Need.CHOSEN):
+                        yield build
 
     def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
         looked = 0
@@ -263,7 +304,7 @@ class _Judge:
         node = _node_of(loaded[0], finding.location)
         if node is None:
             return True
-        return reach.comes_to(finding.location.path, node)
+        return reach.comes_to(finding.location.path, node, supposed(node, finding.when))
 
     # --- what nobody knows ---
 
@@ -313,6 +354,17 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
+
+
+def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str) -> list[ast.AST]:
+    """Return where something of a module that a statement imports is spoken of."""
+    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    return [
+        use
+        for alias in statement.names
+        if alias.name != "*" and name in (alias.name.rpartition(".")[2], alias.asname, "*")
+        for use in names.uses(bound_name(alias), file.scope(alias))
+    ]
 
 
 def _may_build(path: str) -> bool:

@@ -163,6 +163,7 @@ class Judged(NamedTuple):
         unverified: Packages that nobody has verified on the target, with where they are imported first.
         unread: What it reaches and was not read, with the reason.
         files: How many files of the project it reaches.
+        builds: Other builds of packages, by the same names, that must be installed for it.
     """
 
     program: Program
@@ -174,6 +175,7 @@ class Judged(NamedTuple):
     unverified: tuple[tuple[str, str], ...] = ()
     unread: tuple[tuple[str, Message], ...] = ()
     files: int = 0
+    builds: tuple[Obstacle, ...] = ()
 
 
 def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:

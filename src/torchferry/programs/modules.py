@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
-from torchferry.programs.instantiated import LIBRARIES, SettingsFiles, made_in
+from torchferry.programs.instantiated import LIBRARIES, REGISTERS, SettingsFiles, built_in, made_in
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
@@ -84,6 +84,8 @@ class Modules:
         self._makers: set[str] = set()
         self._plain: set[str] = set()
         self._loaders: dict[str, list[Edge]] = {}
+        self._builders: dict[str, list[Edge]] = {}
+        self._registering: tuple[str, ...] | None = None
         self._computed = ComputedNames(project)
         self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
@@ -220,6 +222,31 @@ class Modules:
         self._loaders.setdefault(path, []).extend(edges)
         return bool(edges)
 
+    def _builds(self, path: str) -> list[Edge]:
+        """Return the files of which a program may build what they register, as its configuration says."""
+        if path not in self._builders:
+            line = built_in(self._text(path))
+            edges = [Edge(path, file, line, chosen=True) for file in self.registering() if line and file != path]
+            for edge in edges:
+                self.importers.setdefault(edge.path, []).append(edge)
+            self._builders[path] = edges
+        return self._builders[path]
+
+    def registering(self) -> tuple[str, ...]:
+        """Return the files that register what a configuration may name."""
+        if self._registering is None:
+            self._registering = tuple(
+                path
+                for path in sorted(self.imports)
+                if any(part.lower().endswith("registry") for part in self._origins(path))
+                and REGISTERS in self._text(path)
+            )
+        return self._registering
+
+    def _origins(self, path: str) -> Iterator[str]:
+        """Yield the last words of the modules that a file imports from."""
+        return (imported.module.rpartition(".")[2] for imported in self.imports.get(path, ()))
+
     def files_named(self, settings: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the files of the classes that some settings files name; those of all when none are given."""
         if settings is None:
@@ -347,6 +374,8 @@ class Modules:
                 todo.extend(named)
             elif path in self._loaders:
                 edges = [*edges, *self._loaders[path]]
+            if path == start:
+                edges = [*edges, *self._builds(path)]
             for edge in edges:
                 if edge.path not in met:
                     met[edge.path] = edge

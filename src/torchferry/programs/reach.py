@@ -123,19 +123,26 @@ class Reach:
         self._stands = uses.stands
         self._comes: dict[_Unit, bool] = {}
 
-    def way(self, path: str, node: ast.AST) -> Way | None:
-        """Return the surest way to a node of a file, or None when the program does not come there."""
-        return self._search(_Arrival(Place(path, node))) if path in self.closure else None
+    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
+        """Return the surest way to a node of a file, or None when the program does not come there.
 
-    def comes_to(self, path: str, node: ast.AST) -> bool:
+        Args:
+            path: The file.
+            node: The node.
+            supposed: A condition on values at the node that must hold too.
+        """
+        return self._search(_start(path, node, supposed)) if path in self.closure else None
+
+    def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
 
-        This asks for less than the way, so that what is known of the functions and files on it answers at once.
+        This asks for less than the way, so that what is known of the functions and files on it answers at once. The
+        arguments are those of `way`.
         """
         if path not in self.closure:
             return False
         counter = itertools.count()
-        begin = _Arrival(Place(path, node))
+        begin = _start(path, node, supposed)
         heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | tuple[()]]] = [(begin.need, 0, 0, begin, ())]
         seen: set[object] = set()
         visited: set[_Unit] = set()
@@ -482,3 +489,20 @@ def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
         return file.span(node)
     except (ValueError, AttributeError):
         return 0, 0
+
+
+def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:
+    return _Arrival(Place(path, node), tests=() if supposed is None else (_Test(path, supposed, wanted=True),))
+
+
+def supposed(node: ast.AST, when: str) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+    if isinstance(node, ast.keyword):
+        node = node.value
+    if not when or not isinstance(node, ast.expr):
+        return None
+    if when == "true":
+        return node
+    comparison = ast.parse(f"_ {when}", mode="eval").body
+    assert isinstance(comparison, ast.Compare)
+    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

@@ -194,20 +194,30 @@ class Uses:
                 if key is not None:
                     yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
+                applied = _applied_as(other, use.node)
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
+                elif applied is not None:
+                    yield from self._uses_of_binding(other, applied)
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
+
+    def _uses_of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
+        """Yield where a name that a file binds is used, in any file."""
+        for path in self.sources.holding(binding.id, self.paths):
+            loaded = self.sources.file(path)
+            if loaded is not None:
+                yield from map(Use, self._name_uses(file, binding, *loaded))
 
     def _groups(self, file: PythonFile) -> bool:
         return "add_typer" in file.source.text or "@click.group" in file.source.text or "Typer(" in file.source.text
 
     def _name_uses(
-        self, file: PythonFile, unit: FunctionNode | ast.ClassDef, other: PythonFile, names: Names
+        self, file: PythonFile, unit: FunctionNode | ast.ClassDef | ast.Name, other: PythonFile, names: Names
     ) -> Iterator[Place]:
-        """Yield where another file, or the same, uses the name of a function or class."""
-        name = unit.name
+        """Yield where another file, or the same, uses the name of a function or class, or one that is bound to it."""
+        name = unit.id if isinstance(unit, ast.Name) else unit.name
         identifiers = {name}
         for imported in other.imports:
             identifiers |= {alias.asname for alias in imported.names if alias.name == name and alias.asname}
@@ -337,6 +347,18 @@ def _derived(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
     """Return the class that a use of a name is a base of, or None."""
     parent = file.parents.get(use)
     return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None
+
+
+def _applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
+    """Return the name that stands for a function of autograd from here on, or None: `align = Align.apply`."""
+    attribute = file.parents.get(use)
+    if not isinstance(attribute, ast.Attribute) or attribute.attr != "apply":
+        return None
+    statement = file.parents.get(attribute)
+    if not isinstance(statement, ast.Assign) or file.parents.get(statement) is not file.tree:
+        return None
+    target = statement.targets[0]
+    return target if len(statement.targets) == 1 and isinstance(target, ast.Name) else None
 
 
 def _is_inside(file: PythonFile, node: ast.AST, unit: ast.AST) -> bool:

@@ -77,6 +77,7 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "fixes": judged.fixes,
         "decisions": [str(place) for place in judged.decisions],
         "reasons": [_reason_object(obstacle, lang) for obstacle in (*judged.blockers, *judged.optional)],
+        "builds": [_reason_object(build, lang) for build in judged.builds],
         "unverified": [{"package": name, "place": place} for name, place in judged.unverified],
         "unread": [{"place": place, "reason": reason.render(lang)} for place, reason in judged.unread],
         "files": judged.files,

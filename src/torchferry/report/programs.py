@@ -72,6 +72,8 @@ def lines_of(judged: Judged) -> Iterator[Message]:
     """Yield what there is to know of a program below its verdict."""
     for obstacle in judged.blockers:
         yield say("needs {what}: {chain}", what=obstacle.what, chain=chain_of(obstacle))
+    for build in judged.builds:
+        yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
     for obstacle in judged.optional:
         yield say(
             "{what}, {circumstance}: {chain}",

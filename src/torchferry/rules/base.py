@@ -221,6 +221,8 @@ class Rule:
         needs: tuple[str, ...] = (),
         blocker: bool = False,
         lacks: str = "",
+        installs: str = "",
+        when: str = "",
     ) -> Finding:
         """Build a finding of this rule at a span of offsets."""
         start, end = span
@@ -236,6 +238,8 @@ class Rule:
             blocker,
             context.snippet(start, end),
             lacks,
+            installs,
+            when,
         )
 
 

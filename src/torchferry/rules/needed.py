@@ -179,7 +179,7 @@ class _Judge:
         ]
         if reasons and None not in reasons:
             return reasons[0]
-        if "CUDAExtension" in text and _is_conditional(file):
+        if "CUDAExtension" in text and builds_without_cuda(file):
             return say("its build script leaves the CUDA sources out where there is no CUDA")
         return None
 
@@ -249,7 +249,7 @@ def _loads(call: ast.Call) -> bool:
     )
 
 
-def _is_conditional(file: PythonFile) -> bool:
+def builds_without_cuda(file: PythonFile) -> bool:
     """Whether every `CUDAExtension` of a build script stands under a condition beside which nothing raises."""
     found = [
         node

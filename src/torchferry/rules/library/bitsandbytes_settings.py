@@ -24,7 +24,9 @@ from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 
-_QUANTISED = ("load_in_4bit", "load_in_8bit")
+_QUANTISED = {"load_in_4bit": "bitsandbytes.4bit", "load_in_8bit": "bitsandbytes.8bit"}
+"""Settings that quantise weights, and the part of bitsandbytes that does it."""
+
 _OPTIMIZER = lazy_regex(
     r"(?:paged_(?:adamw|lion|ademamix)(?:_(?:8|32)bit)?|(?:adamw|lion|ademamix|rmsprop)_(?:bnb_)?8bit|adamw_bnb_8bit"
     r"|rmsprop_(?:bnb(?:_32bit)?))\Z"
@@ -56,18 +58,21 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that quantises, and for each name of an optimizer."""
-        calls: dict[ast.AST, ast.keyword] = {}
+        calls: dict[ast.AST, list[ast.keyword]] = {}
         for name in _QUANTISED:
             for keyword in context.file.keywords.get(name, ()):
                 call = context.file.parents.get(keyword)
                 if isinstance(call, ast.Call) and _may_be_on(keyword.value):
-                    calls.setdefault(call, keyword)
-        for call, keyword in calls.items():
+                    calls.setdefault(call, []).append(keyword)
+        for call, keywords in calls.items():
             if not any(parent in calls for parent in _around(context, call)):
-                yield self._weights(context, context.file.span(keyword))
+                for keyword in keywords:
+                    when = "" if isinstance(keyword.value, ast.Constant) else "true"
+                    yield self._weights(context, context.file.span(keyword), str(keyword.arg), when)
         for declared in declared_settings(context, (*_QUANTISED, *_ADAM)):
             if not declared.in_call and isinstance(declared.value, ast.Constant) and declared.value.value is True:
-                yield self._declared(context, context.file.span(declared.value), declared.name)
+                span = context.file.span(declared.value)
+                yield self._declared(context, span, declared.name)._replace(lacks="")  # a default, which a call takes
         for node in context.file.strings:
             if not isinstance(node.value, str) or not _OPTIMIZER.match(node.value) or is_text(context, node):
                 continue
@@ -93,7 +98,7 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
                 if setting.key in (*_QUANTISED, *_ADAM) and setting.value.lower() not in _OFF:
                     yield self._declared(context, span, setting.key)
                 elif setting.key in _BITS and setting.value in ("4", "8") and not names_other:
-                    yield self._weights(context, span)
+                    yield self._weights(context, span, f"load_in_{setting.value}bit")
                 elif _OPTIMIZER.match(setting.value):
                     yield self._optimizer(context, span, setting.value, [])
             return
@@ -110,15 +115,16 @@ bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占�
                     yield self._declared(context, (word.start, word.end), option.lstrip("-").replace("-", "_"))
 
     def _declared(self, context: Context, span: tuple[int, int], name: str) -> Finding:
-        return self._optimizer(context, span, _ADAM[name], []) if name in _ADAM else self._weights(context, span)
+        return self._optimizer(context, span, _ADAM[name], []) if name in _ADAM else self._weights(context, span, name)
 
-    def _weights(self, context: Context, span: tuple[int, int]) -> Finding:
-        row = context.target.row("packages", "bitsandbytes")
+    def _weights(self, context: Context, span: tuple[int, int], setting: str, when: str = "") -> Finding:
+        row = context.target.row("parts", _QUANTISED[setting])
         message = say(
             "loads weights that bitsandbytes quantises, which its CUDA kernels do; look up what there is for {target}",
             target=context.target.title,
         )
-        return self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
+        lacks = "bitsandbytes" if row.status == "missing" else ""
+        return self.finding(context, span, noted(message, row.remark), Grade.MANUAL, lacks=lacks, when=when)
 
     def _optimizer(self, context: Context, span: tuple[int, int], name: str, edits: list[Edit]) -> Finding:
         row = context.target.row("frameworks", OPTIMIZERS + name)

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from torchferry.backends import cuda
 from torchferry.backends.cuda import Package
+from torchferry.backends.parts import divided
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
@@ -91,12 +92,18 @@ apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自�
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
         guard = guard_of(context.file, place)
-        grade = Grade.NOTE if guard is Guard.COPES or _serves(package, row) else Grade.MANUAL
-        needed = row.status == "missing" and package.kind in cuda.NEEDING_KINDS
+        by_parts = package.name in divided()
+        serves = by_parts or _serves(package, row)
+        grade = Grade.NOTE if guard is Guard.COPES or serves else Grade.MANUAL
+        lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
+        needed = lacking and package.kind in cuda.NEEDING_KINDS and not by_parts
+        builds = serves and not by_parts and guard is not Guard.COPES and package.kind in cuda.NEEDING_KINDS
+        installs = row.use if builds else ""
         blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed
         message = advice(context.target.title, package.name, row)
         lacks = package.name if needed else ""
-        return self.finding(context, context.file.span(place), message, grade, blocker=blocker, lacks=lacks)
+        span = context.file.span(place)
+        return self.finding(context, span, message, grade, blocker=blocker, lacks=lacks, installs=installs)
 
 
 def notes_framework(finding: Finding) -> bool:
@@ -113,7 +120,8 @@ def notes_framework(finding: Finding) -> bool:
 def _serves(package: Package, row: Row) -> bool:
     """Whether the same import serves the program on the target, so that nothing has to change in it.
 
-    A plugin or a build of the same name does; a replacement of another name, and what is not known to run, does not.
+    A plugin or a build of the same name does, which must be installed (`Finding.installs`); a replacement of another
+    name, and what is not known to run, does not.
     """
     if package.kind in ("framework", "tool"):
         return row.status != "missing"

@@ -34,7 +34,8 @@ safetensors 自行解析设备名称，遇到不认识的名称会报错。请�
         for name, argument in refused_arguments(context):
             if reason_to_keep(context, argument) is not None:
                 continue
-            row = context.target.row("packages", name.partition(".")[0])
+            known = context.target.package_of_module(name)
+            row = known[1] if known is not None else context.target.row("packages", name.partition(".")[0])
             message = noted(
                 say("`{found}` refuses the device of {target}", found=name, target=context.target.title), row.remark
             )

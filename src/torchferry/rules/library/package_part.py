@@ -1,0 +1,218 @@
+"""A part of a package that needs CUDA, where the rest of the package does not.
+
+`torch_scatter.scatter_max`, `torch_cluster.knn_graph`, `bnb.nn.Linear4bit`, `mmcv.ops`, `detectron2.engine.launch`,
+`ti.cuda` and the like: the package can be imported, and what is plain torch in it runs. What is to be done about each
+such part on this target is in its table; where only another build of the package is needed, the code stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from torchferry.backends.parts import Part, parts_by_top, row_of
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, noted, say
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.keeping import kept
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Reference
+
+_ON_THE_HOST = lazy_regex(r"(?:Dataset|Transform|DataModule|DataLoader|Sampler|Collater|Collator)\Z")
+"""Classes that prepare data, which they do on the CPU."""
+
+_QUESTIONS = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "type"})
+
+
+class _Use(NamedTuple):
+    """Where a part is needed: the name as it is written, the place, and what must hold for the place."""
+
+    part: Part
+    name: str
+    node: ast.AST
+    when: str = ""
+
+
+class PackagePart(Rule):
+    """Finds the parts of packages that need CUDA."""
+
+    CODE = "LIB114"
+    CHINESE = """软件包中需要 CUDA 的部分，其余部分不需要。
+
+`torch_scatter.scatter_max`、`torch_cluster.knn_graph`、`bnb.nn.Linear4bit`、`mmcv.ops`、`detectron2.engine.launch`、
+`ti.cuda` 等：软件包可以导入，其中的纯 torch 部分可以运行。各部分在目标平台上如何处理见其表；只需换用该软件包的另一
+构建时，代码无需改动。
+"""
+
+    def modules(self, target: Target) -> tuple[str, ...]:
+        """The modules of the packages with parts that do not simply work on the target."""
+        return tuple(
+            top for top, parts in parts_by_top().items() if any(row_of(part, target).status != "same" for part in parts)
+        )
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield one finding for each use of such a part, and for each import that needs one."""
+        by_top = parts_by_top()
+        for top in sorted(context.names.imported_packages() & by_top.keys()):
+            if context.project is not None and context.project.module_path(top, context.path) is not None:
+                continue  # a module of the project that has the same name
+            seen: set[tuple[str, ast.AST]] = set()
+            for use in self._uses(context, top, by_top[top]):
+                row = row_of(use.part, context.target)
+                key = (use.part.name, use.node)
+                branch = kept(context, use.node)
+                if row.status != "same" and key not in seen and (branch is None or branch.drives_cuda):
+                    seen.add(key)
+                    yield self._report(context, use, row)
+
+    def _uses(self, context: PythonContext, top: str, parts: tuple[Part, ...]) -> Iterator[_Use]:
+        for reference in context.names.references(top):
+            node = reference.node
+            if isinstance(node, ast.alias):
+                statement = context.file.parents[node]
+                for part in parts:
+                    name = _named(part, reference.name) if part.imported else None
+                    if name is not None:
+                        yield _Use(part, name, statement)
+                continue
+            if _asks(context, node) or _prepares_data(context, node):
+                continue
+            for part in parts:
+                if not part.imported:
+                    yield from self._used(context, part, reference)
+
+    def _used(self, context: PythonContext, part: Part, reference: Reference) -> Iterator[_Use]:
+        """Yield the use of a part that a reference is, if it is one."""
+        node = reference.node
+        call = context.file.parents.get(node)
+        name = _named(part, reference.name) or _looked_up(part, reference.name, call, node)
+        if name is None:
+            return
+        if not part.argument:
+            yield _Use(part, name, _decorated(context, node) or node)
+            return
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return
+        keyword = keyword_of(call, part.argument)
+        given = keyword.value if keyword is not None else None
+        if given is None and 0 <= part.position < len(call.args):
+            given = call.args[part.position]
+        if given is not None and (not isinstance(given, ast.Constant) or holds(given.value, part.holds)):
+            yield _Use(part, name, given, "" if isinstance(given, ast.Constant) else part.holds)
+
+    def _report(self, context: PythonContext, use: _Use, row: Row) -> Finding:
+        guard = guard_of(context.file, use.node)
+        same_name = row.status == "renamed" or (row.status == "partial" and bool(row.use))
+        manual = guard is not Guard.COPES and not same_name
+        missing = row.status == "missing"
+        return self.finding(
+            context,
+            context.file.span(use.node),
+            told(context.target, use.name, use.part, row),
+            Grade.MANUAL if manual else Grade.NOTE,
+            blocker=missing and guard is Guard.NONE and not use.when,
+            lacks=lacking(use.part) if missing else "",
+            installs=row.use if same_name and guard is not Guard.COPES else "",
+            when=use.when,
+        )
+
+
+def lacking(part: Part) -> str:
+    """Return the package that a target is said to lack: the one whose compiled parts are needed."""
+    return part.needs[0].partition(".")[0] if part.needs else part.package
+
+
+def told(target: Target, name: str, part: Part, row: Row) -> Message:
+    """Say what is to be done about a part on a target."""
+    if part.needs and part.needs[0].partition(".")[0] != part.package:
+        name = f"{name} ({', '.join(part.needs)})"
+    if row.status == "unknown":
+        message = say("whether `{name}` works on {target} is UNKNOWN", name=name, target=target.title)
+    elif row.use:
+        message = say("`{name}` on {target}: use `{use}`", name=name, target=target.title, use=row.use)
+    else:
+        return say("`{name}` on {target}: {note}", name=name, target=target.title, note=row.remark or say("works"))
+    return noted(message, row.remark)
+
+
+def _named(part: Part, name: str) -> str | None:
+    """Return the name of a part that a dotted name is or is below, or None."""
+    return next((own for own in part.names if name == own or name.startswith(f"{own}.")), None)
+
+
+def _looked_up(part: Part, module: str, call: ast.AST | None, node: ast.AST) -> str | None:
+    """Return the name of a part that `getattr(module, ...)` may give, or None."""
+    if not isinstance(call, ast.Call) or last_name(call.func) != "getattr" or len(call.args) < 2:
+        return None
+    if call.args[0] is not node:
+        return None
+    pattern = re.compile(rf"{re.escape(module)}\.{_pattern(call.args[1])}")
+    return next((own for own in part.names if pattern.fullmatch(own)), None)
+
+
+def _pattern(name: ast.expr) -> str:
+    """Return a regular expression for what a computed name can be."""
+    text = string_value(name)
+    if isinstance(name, ast.Constant) and text is not None:
+        return re.escape(text)
+    if isinstance(name, ast.JoinedStr):
+        return "".join(re.escape(str(p.value)) if isinstance(p, ast.Constant) else r"\w*" for p in name.values)
+    if isinstance(name, ast.Call) and isinstance(name.func, ast.Attribute) and name.func.attr == "format":
+        form = string_value(name.func.value)
+        if form is not None:
+            return r"\w*".join(map(re.escape, re.split(r"\{[^{}]*\}", form)))
+    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
+        return _pattern(name.left) + _pattern(name.right)
+    return r"\w*"
+
+
+def holds(value: object, comparison: str) -> bool:
+    """Whether a value is as the right side of a comparison says: `in ('max', 'min')`, `> 1`."""
+    operator, _, right = comparison.partition(" ")
+    wanted = ast.literal_eval(right)
+    if operator == "in":
+        return value in wanted
+    return operator == ">" and isinstance(value, (int, float)) and value > wanted
+
+
+def _decorated(context: PythonContext, node: ast.AST) -> ast.stmt | None:
+    """Return the first statement of the function that a name decorates, which runs when the function is called."""
+    child, parent = node, context.file.parents.get(node)
+    while isinstance(parent, (ast.Attribute, ast.Call)):
+        child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.decorator_list:
+        return parent.body[0]
+    return None
+
+
+def _asks(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a name is only asked about, or spoken of in an annotation."""
+    if last_name(node) in ("is_available", "is_initialized"):
+        return True
+    child, parent = node, context.file.parents.get(node)
+    while parent is not None and not isinstance(parent, ast.stmt):
+        if isinstance(parent, ast.arg):
+            return True
+        if isinstance(parent, ast.Call) and child is not parent.func and last_name(parent.func) in _QUESTIONS:
+            return last_name(parent.func) != "getattr" or child is not parent.args[0]
+        child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.AnnAssign):
+        return child is parent.annotation
+    return isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child is parent.returns
+
+
+def _prepares_data(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a place works on the CPU: in a class that prepares data, or on a tensor that was taken there."""
+    call = context.file.parents.get(node)
+    if isinstance(call, ast.Call) and call.func is node and call.args:
+        first = call.args[0]
+        if isinstance(first, ast.Call) and last_name(first.func) in ("cpu", "from_numpy"):
+            return True
+    owner = context.file.enclosing_class(node)
+    return owner is not None and any(_ON_THE_HOST.search(last_name(base)) for base in owner.bases)
