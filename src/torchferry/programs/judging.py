@@ -15,6 +15,7 @@ from torchferry.core.messages import Message, say
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
+from torchferry.programs.live import Live
 from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
@@ -30,6 +31,12 @@ from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
+
+PLUGIN_IMPORT = "IMP101"
+"""The rule that adds the import of the target's plugin."""
+
+_BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
+"""Modules of torch that programs of other frameworks use too."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -135,15 +142,13 @@ class _Judge:
                 if obstacle is not None:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         decisions = tuple(self._decisions(reach, closure))
-        fixes = sum(
-            finding.grade in (Grade.SAFE, Grade.UNSAFE)
-            for path in closure
-            for finding in (self.by_path[path].findings if path in self.by_path else ())
-        )
-        unread = tuple(self._unread(closure))
+        live = Live(program, self.sources, self.modules, closure, self.uses, reach.statement)
+        running = [path for path in closure if live.runs(path)]
+        fixes = self._fixes(live, closure)
+        unread = tuple(self._unread(running))
         unfollowed = tuple(
             (f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
-            for path in closure
+            for path in running
             for inner in self.modules.unfollowed.get(path, ())
         )
         if unfollowed:
@@ -167,9 +172,9 @@ class _Judge:
             tuple(optional),
             fixes,
             decisions,
-            tuple(self._unverified(closure)),
+            tuple(self._unverified(running)),
             (*unread, *unfollowed),
-            len(closure),
+            len(running),
         )
 
     # --- what the target does not have ---
@@ -274,13 +279,36 @@ class _Judge:
         way = reach.way(finding.location.path, node)
         return way is not None and way.need in (Need.ALWAYS, Need.CHOSEN)
 
+    # --- what torchferry changes ---
+
+    def _fixes(self, live: Live, closure: Iterable[str]) -> int:
+        """Return at how many places a migration changes code that a program comes to, also behind an option."""
+        places = [
+            finding
+            for path in closure
+            for finding in (self.by_path[path].findings if path in self.by_path else ())
+            if finding.grade in (Grade.SAFE, Grade.UNSAFE)
+        ]
+        imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
+        reached = sum(self._is_live(live, finding) for finding in places if finding.code != PLUGIN_IMPORT)
+        if not reached and len(imports) < len(places):  # the plugin is imported for the sake of what uses the device
+            return 0
+        return reached + sum(live.runs(finding.location.path) for finding in imports)
+
+    def _is_live(self, live: Live, finding: Finding) -> bool:
+        """Whether a program comes to the place of a finding; to what is no Python it does."""
+        path = finding.location.path
+        loaded = self.sources.file(path)
+        node = _node_of(loaded[0], finding.location) if loaded is not None else None
+        return live.runs(path) and (node is None or live.comes_to(path, node))
+
     # --- what nobody knows ---
 
-    def _unread(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, Message]]:
-        other = self._other_framework(closure)
+    def _unread(self, running: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        other = self._other_framework(running)
         if other is not None:
             yield other
-        for path in closure:
+        for path in running:
             item = self.by_path.get(path)
             if item is None:
                 continue
@@ -290,22 +318,30 @@ class _Judge:
                 if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
                     yield path, finding.message
 
-    def _other_framework(self, closure: dict[str, Edge | None]) -> tuple[str, Message] | None:
-        """Return where a program without torch imports another framework, of which nothing is known here."""
+    def _other_framework(self, running: Sequence[str]) -> tuple[str, Message] | None:
+        """Return where a program computes with another framework than torch, of which nothing is known here.
+
+        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
+        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
+        """
         found: tuple[str, Message] | None = None
-        for path in closure:
+        with_torch = []
+        for path in running:
             for external in self.modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch" and external.module != "torch.utils.tensorboard":
-                    return None
+                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
+                    with_torch.append(path)
                 known = self.target.package_of_module(external.module)
-                if found is None and known is not None and known[0].kind == "other":
+                if found is None and known is not None and known[0].kind == "other" and not external.indented:
                     place = f"{path}:{external.line}"
                     found = place, say("computes with {name}, which is not torch", name=known[0].name)
-        return found
+        if found is None or not with_torch:
+            return found
+        is_first = found[0].startswith(f"{running[0]}:") and running[0] not in with_torch
+        return found if is_first and not any("nn.Module" in self.sources.text(path) for path in with_torch) else None
 
-    def _unverified(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, str]]:
+    def _unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
-        for path in closure:
+        for path in running:
             for external in self.modules.externals.get(path, ()):
                 top = external.module.partition(".")[0]
                 if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:

@@ -19,7 +19,7 @@ from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.conditions import Conditions, Given, Parameter, Truth, given_by
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.sources import Sources, current, import_at
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, bound_name
@@ -148,6 +148,7 @@ class Reach:
         if loaded is None:
             return
         file, names = loaded
+        node = current(file, node)
         stands = around(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
@@ -180,7 +181,8 @@ class Reach:
         if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
-        around_import = around(file, arrival.place.through).tests if arrival.place.through is not None else ()
+        through = arrival.place.through
+        around_import = around(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
             *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
@@ -191,7 +193,7 @@ class Reach:
             loaded = self.sources.file(test.path)
             assert loaded is not None
             conditions.asked.clear()
-            answer = conditions.answer(*loaded, test.expression)
+            answer = conditions.answer(*loaded, current(loaded[0], test.expression))
             if answer.truth is Truth.OPEN:
                 if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, conditions.asked):
                     still.append(test)
@@ -265,7 +267,7 @@ class Reach:
                 choice = f"{text} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
-                node = self._statement(edge)
+                node = self.statement(edge)
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
@@ -274,7 +276,8 @@ class Reach:
                     place=Place(edge.importer, None), steps=(step, *after.steps) if edge.line else after.steps
                 )
 
-    def _statement(self, edge: Edge) -> ast.AST | None:
+    def statement(self, edge: Edge) -> ast.AST | None:
+        """Return the syntax of an import, or None where its text is no import."""
         loaded = self.sources.file(edge.importer)
         if loaded is None:
             return None

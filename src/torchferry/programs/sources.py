@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import TypeVar
 
 from torchferry.core.files import read_regular
 from torchferry.source.document import Document
@@ -20,6 +21,9 @@ _PARSED = 200
 
 _LONGEST = 2_000_000
 """Characters of a file that is looked into; generated files are longer."""
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Sources:
@@ -83,6 +87,23 @@ class Sources:
     def holding(self, word: str, paths: Iterable[str]) -> list[str]:
         """Return the files among some that hold a word."""
         return [path for path in paths if word in self.text(path)]
+
+
+def current(file: PythonFile, node: _Node) -> _Node:
+    """Return a node of a file that was parsed before, as the file has it now: parsed files are not kept for ever."""
+    if node in file.parents or node is file.tree or not hasattr(node, "lineno"):
+        return node
+    try:
+        found = file.node_at(*file.span(node))
+    except (ValueError, IndexError):
+        return node
+    while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
+        found = file.parents.get(found)
+    return node if found is None else found
+
+
+def _place(node: ast.AST) -> tuple[int, ...]:
+    return tuple(getattr(node, field, 0) for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
 
 
 def import_at(file: PythonFile, line: int) -> ast.Import | ast.ImportFrom | None:
