@@ -12,6 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
+from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
@@ -19,7 +20,8 @@ from torchferry.programs.live import Live
 from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
-from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.sources import Sources, current, import_at
+from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.switches import Switchboard, Switches, said, settings_of
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
@@ -99,7 +101,10 @@ class _Judge:
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
         self.switchboard = Switchboard(self.sources, lambda: settings_of(self._setting_texts()))
+        self.started = StartedPrograms(self.sources, StartingCommands(project.root, self.modules, target))
         self._lacks: dict[str, list[_Lack]] = {}
+        self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
+        self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -153,6 +158,15 @@ class _Judge:
         )
         if unfollowed:
             optional += self._behind_computed(closure, unfollowed[0][0])
+        for way, inner in self._started_by(reach, running):
+            for obstacle in (*inner.blockers, *inner.optional):
+                behind = obstacle._replace(way=_joined(way, obstacle.way))
+                (blockers if behind.way.need is Need.ALWAYS else optional).append(behind)
+            fixes |= self._fixed[inner.program]
+            if way.need in (Need.ALWAYS, Need.CHOSEN):
+                decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
+                unread += inner.unread if inner.verdict is Verdict.NOT_JUDGED else ()
+        self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
         if blockers:
@@ -170,12 +184,28 @@ class _Judge:
             verdict,
             tuple(blockers),
             tuple(optional),
-            fixes,
+            len(fixes),
             decisions,
             tuple(self._unverified(running)),
             (*unread, *unfollowed),
             len(running),
         )
+
+    def _started_by(self, reach: Reach, running: Sequence[str]) -> Iterator[tuple[Way, Judged]]:
+        """Yield the programs that a program starts, judged as it starts them, each with the way to the call."""
+        for path in running:
+            for starting in self.started.of(path):
+                loaded = self.sources.file(path)
+                way = reach.way(path, current(loaded[0], starting.call)) if loaded is not None else None
+                key = (starting.program.path, starting.program.arguments)
+                if way is None:
+                    continue
+                if key not in self._inner:
+                    self._inner[key] = None  # a program that is started again by what it starts
+                    self._inner[key] = self._judge(starting.program, self._closure(starting.program))
+                judged = self._inner[key]
+                if judged is not None:
+                    yield way, judged
 
     # --- what the target does not have ---
 
@@ -281,8 +311,8 @@ class _Judge:
 
     # --- what torchferry changes ---
 
-    def _fixes(self, live: Live, closure: Iterable[str]) -> int:
-        """Return at how many places a migration changes code that a program comes to, also behind an option."""
+    def _fixes(self, live: Live, closure: Iterable[str]) -> frozenset[tuple[str, Location]]:
+        """Return what a migration changes in the code that a program comes to, also behind an option."""
         places = [
             finding
             for path in closure
@@ -290,10 +320,10 @@ class _Judge:
             if finding.grade in (Grade.SAFE, Grade.UNSAFE)
         ]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
-        reached = sum(self._is_live(live, finding) for finding in places if finding.code != PLUGIN_IMPORT)
-        if not reached and len(imports) < len(places):  # the plugin is imported for the sake of what uses the device
-            return 0
-        return reached + sum(live.runs(finding.location.path) for finding in imports)
+        reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
+        if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
+            reached += [finding for finding in imports if live.runs(finding.location.path)]
+        return frozenset((finding.code, finding.location) for finding in reached)
 
     def _is_live(self, live: Live, finding: Finding) -> bool:
         """Whether a program comes to the place of a finding; to what is no Python it does."""
@@ -358,6 +388,16 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
+
+
+def _joined(first: Way, then: Way) -> Way:
+    """Return the way that goes on with another where it ends."""
+    return Way(
+        max(first.need, then.need),
+        (*first.steps, *then.steps),
+        tuple(dict.fromkeys((*first.conditions, *then.conditions))),
+        tuple(dict.fromkeys((*first.options, *then.options))),
+    )
 
 
 def _may_build(path: str) -> bool:
