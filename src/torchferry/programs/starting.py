@@ -1,4 +1,4 @@
-"""The programs of a project that its other programs start: `os.system("python train.py ...")`, `subprocess.run([...])`."""
+"""Programs that other programs start: `os.system("python train.py ...")`, `subprocess.run([...])`."""
 
 from __future__ import annotations
 
