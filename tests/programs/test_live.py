@@ -70,3 +70,19 @@ def test_programs_of_other_frameworks(files: Files, verdict: Verdict, tmp_path: 
     program = judged(tmp_path, files)["main.py"]
     assert program.verdict is verdict
     assert bool(program.unread) is (verdict is Verdict.NOT_JUDGED)
+
+
+@pytest.mark.parametrize(
+    ("files", "fixes"),
+    [
+        ({"nets/__init__.py": "", "nets/net.py": f"import torch\n{MOVES}"}, 1),
+        ({"nets/__init__.py": "", "nets/_net.py": f"import torch\n{MOVES}"}, 0),
+        ({"nets/__init__.py": "", "nets/inner/__init__.py": "", "nets/inner/net.py": f"import torch\n{MOVES}"}, 1),
+        ({"nets/__init__.py": "from nets.plain import f\n", "nets/plain.py": "def f():\n    pass\n",
+          "nets/net.py": f"import torch\n{MOVES}"}, 0),
+    ],
+)  # fmt: skip
+def test_a_library_that_imports_nothing_by_itself_is_all_of_its_public_modules(
+    files: Files, fixes: int, tmp_path: Path
+) -> None:
+    assert judged(tmp_path, files)["nets"].fixes == fixes

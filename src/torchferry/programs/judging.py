@@ -17,7 +17,7 @@ from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.live import Live
-from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources, current, import_at
@@ -132,8 +132,24 @@ class _Judge:
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         named = (argument.removeprefix("./") for argument in program.arguments)
         also = [path for path in named if path.endswith(".py") and path in self.project.paths]
-        settings = self.modules.settings.of_program(program.path, self.sources.text(program.path), program.arguments)
-        return self.modules.closure(program.path, also, settings)
+        closure = self.modules.closure(program.path, also, self._settings_of(program))
+        if program.form is Form.LIBRARY and len(closure) == 1 and program.path.endswith("/__init__.py"):
+            return self.modules.closure(program.path, self._public_modules(program.path))
+        return closure
+
+    def _public_modules(self, path: str) -> Iterator[str]:
+        """Yield the modules that people import from a package whose own file imports none of them."""
+        folder = path.removesuffix("__init__.py")
+        for inner in sorted(self.project.paths):
+            rest = inner.removeprefix(folder)
+            parts = rest.removesuffix(".py").removesuffix("/__init__").split("/")
+            if inner.startswith(folder) and not any(part.startswith("_") for part in parts) and not ASIDE.search(inner):
+                yield inner
+
+    def _settings_of(self, program: Program) -> tuple[str, ...]:
+        """Return the settings files that a program is started with, or names itself."""
+        text = self.sources.text(program.path)
+        return self.modules.settings.of_program(program.path, text, program.arguments)
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure)
@@ -158,6 +174,12 @@ class _Judge:
         )
         if unfollowed:
             optional += self._behind_computed(closure, unfollowed[0][0])
+        with_settings = self._settings_of(program)
+        for finding in (finding for path in with_settings for finding in self._findings(path)):
+            if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+                decisions = (*decisions, finding.location)
+            elif finding.grade in (Grade.SAFE, Grade.UNSAFE):
+                fixes |= {(finding.code, finding.location)}
         for way, inner in self._started_by(reach, running):
             for obstacle in (*inner.blockers, *inner.optional):
                 behind = obstacle._replace(way=_joined(way, obstacle.way))
@@ -169,6 +191,7 @@ class _Judge:
         self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
+        alternatives = tuple(self._alternatives(program, with_settings))
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
@@ -183,13 +206,27 @@ class _Judge:
             program,
             verdict,
             tuple(blockers),
-            tuple(optional),
+            (*optional, *alternatives),
             len(fixes),
             decisions,
             tuple(self._unverified(running)),
             (*unread, *unfollowed),
             len(running),
         )
+
+    def _findings(self, path: str) -> Sequence[Finding]:
+        return self.by_path[path].findings if path in self.by_path else ()
+
+    def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
+        """Yield what a person must decide in settings that another word of the command would choose."""
+        for path, option in self.modules.settings.alternatives(program.path, self.sources.text(program.path)):
+            for finding in self._findings(path) if path not in taken else ():
+                if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+                    place = finding.location
+                    steps = (Step(program.path, 1), Step(place.path, place.line))
+                    way = Way(Need.OPTION, steps, (), (option,))
+                    what = " ".join(self.modules.settings.text(path).split("\n")[place.line - 1].split()) or option
+                    yield Obstacle(what, finding.code, place, finding.message, way)
 
     def _started_by(self, reach: Reach, running: Sequence[str]) -> Iterator[tuple[Way, Judged]]:
         """Yield the programs that a program starts, judged as it starts them, each with the way to the call."""
@@ -316,7 +353,7 @@ class _Judge:
         places = [
             finding
             for path in closure
-            for finding in (self.by_path[path].findings if path in self.by_path else ())
+            for finding in self._findings(path)
             if finding.grade in (Grade.SAFE, Grade.UNSAFE)
         ]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]

@@ -43,14 +43,16 @@ _GRADIENTS = ("Embedding", "EmbeddingBag", "embedding", "embedding_bag")
 
 _OPERATORS = {
     "torch.sparse.mm": "addmm",
-    "torch.spmm": "addmm",
+    "torch.spmm": "mm",
+    "torch.dsmm": "mm",
     "torch.sparse.addmm": "addmm",
     "torch.sparse.softmax": "_sparse_softmax",
     "torch.sparse.log_softmax": "_sparse_log_softmax",
     "torch.sparse.sampled_addmm": "sparse_sampled_addmm",
 }
 """Functions on sparse tensors, with the operator that each comes to (aten/src/ATen/native/sparse/SparseTensorMath.cpp
-and native_functions.yaml of torch 2.7: `_sparse_mm` calls `_sparse_addmm`, and that `addmm`)."""
+and native_functions.yaml of torch 2.7: `_sparse_mm` calls `_sparse_addmm`, and that `addmm`; `spmm` and `dsmm` are
+names of `mm` in tools/autograd/templates/python_torch_functions.cpp)."""
 
 
 class SparseTensor(Rule):
@@ -63,7 +65,7 @@ class SparseTensor(Rule):
 请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
 有稀疏张量、但没有 `torch.sparse.mm` 等最终调用的算子时，同样如此。
 """
-    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm")
+    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
