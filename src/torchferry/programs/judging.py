@@ -152,7 +152,7 @@ class _Judge:
         return self.modules.settings.of_program(program.path, text, program.arguments)
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        switches = Switches(self.switchboard, closure)
+        switches = Switches(self.switchboard, closure, self.target)
         conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
         reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
         blockers: list[Obstacle] = []

@@ -91,7 +91,6 @@ class SparseTensor(Rule):
             )
             yield self.finding(context, span, message, Grade.MANUAL)
 
-
     def _operators(self, context: PythonContext) -> Iterator[Finding]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
         layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
