@@ -79,6 +79,31 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
 
 
+def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:
+    """Return the function whose body or parameters hold a place, or None outside of all functions.
+
+    A default is worked out when its function is defined, and counts where the function is called.
+    """
+    child, parent = node, file.parents.get(node)
+    while parent is not None:
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+            child is parent.args or child in parent.body
+        ):
+            return parent
+        child, parent = parent, file.parents.get(parent)
+    return None
+
+
+def is_under_main(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a place is run only where its file is the one that is started."""
+    child, parent = node, file.parents.get(node)
+    while parent is not None:
+        if isinstance(parent, ast.If) and child in parent.body and is_main(parent.test):
+            return True
+        child, parent = parent, file.parents.get(parent)
+    return False
+
+
 def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
     """Return what must hold for the statements before one in its block not to have left it."""
     found: list[tuple[ast.expr, bool]] = []

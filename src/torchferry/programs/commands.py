@@ -199,6 +199,12 @@ class StartingCommands:
         place = view.document.notebook.location(path, offset, offset)
         return f"{path}:cell {place.cell}:{place.line}"
 
+    def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
+        """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""
+        if not command.words or command.program in _NOT_STARTED:
+            return None
+        return self._of_command(command, path, path.rpartition("/")[0])
+
     def _of_command(self, command: Command, path: str, here: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command starts, and what stands behind it."""
         values = [word.value for word in command.words]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.asked import is_there
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import UNSAID, Switches, Value, said_value
@@ -176,9 +177,9 @@ class Conditions:
         if name.startswith("torch.backends.mps."):
             return Answer(Truth.NO)
         if isinstance(test, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(test):
-            last = last_name(test).lower()
-            if not last.startswith("use_"):
-                return Answer(Truth.NO, guard=True)
+            present = is_there(test, self._switches.is_there)
+            if present is not None:
+                return Answer(Truth.YES) if present else Answer(Truth.NO, guard=True)
         return OPEN
 
     def _compared(self, file: PythonFile, names: Names, test: ast.Compare, depth: int) -> Answer:

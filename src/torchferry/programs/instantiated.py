@@ -100,6 +100,22 @@ class SettingsFiles:
             ]
         return tuple(dict.fromkeys(said))
 
+    def alternatives(self, path: str, text: str) -> Iterator[tuple[str, str]]:
+        """Yield the settings files that hydra takes in when a command says so, each with what the command says.
+
+        Args:
+            path: The program's file.
+            text: Its text.
+        """
+        hydra = _HYDRA.search(text)
+        if hydra is None:
+            return
+        root = _hydra_root(dict(_GIVEN.findall(hydra["arguments"])), path)
+        for file in sorted(self.paths):
+            group, slash, value = file.removeprefix(f"{root}/").rpartition("/")
+            if slash and (root == "." or file.startswith(f"{root}/")):
+                yield file, f"{group}={value.removesuffix('.yaml').removesuffix('.yml')}"
+
     def _existing(self, word: str, path: str) -> str | None:
         if not word.endswith((".yaml", ".yml", ".json")):
             return None
@@ -111,7 +127,7 @@ class SettingsFiles:
 
     def _composed(self, given: dict[str, str], path: str, words: list[str]) -> Iterator[str]:
         """Yield the files that hydra puts together: the primary one, and for each group the one that is chosen."""
-        root = posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{given.get('config_path', '')}")
+        root = _hydra_root(given, path)
         chosen = dict(word.lstrip("+~").partition("=")[::2] for word in words if "=" in word)
         name = given.get("config_name", "")
         named = next((word for option, word in pairwise(words) if option in _PRIMARY), name)
@@ -136,6 +152,11 @@ class SettingsFiles:
 
 
 _PRIMARY = frozenset({"--config-name", "-cn"})
+
+
+def _hydra_root(given: dict[str, str], path: str) -> str:
+    """Return the folder of hydra's settings, as a program names it beside itself."""
+    return posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{given.get('config_path', '')}")
 
 
 def made_in(text: str) -> int:

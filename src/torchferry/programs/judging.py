@@ -14,13 +14,16 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.programs.around import around
+from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
-from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.live import Live
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach, supposed
-from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.sources import Sources, current, import_at
+from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
@@ -34,6 +37,12 @@ from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
+
+PLUGIN_IMPORT = "IMP101"
+"""The rule that adds the import of the target's plugin."""
+
+_BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
+"""Modules of torch that programs of other frameworks use too."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -80,7 +89,10 @@ class _Judge:
         self.by_path = {item.path: item for item in self.examined}
         self.compiled = self._compiled_modules()
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
+        self.started = StartedPrograms(self.sources, StartingCommands(project.root, self.modules, target))
         self._lacks: dict[str, list[_Lack]] = {}
+        self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
+        self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -117,11 +129,27 @@ class _Judge:
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         named = (argument.removeprefix("./") for argument in program.arguments)
         also = [path for path in named if path.endswith(".py") and path in self.project.paths]
-        settings = self.modules.settings.of_program(program.path, self.sources.text(program.path), program.arguments)
-        return self.modules.closure(program.path, also, settings)
+        closure = self.modules.closure(program.path, also, self._settings_of(program))
+        if program.form is Form.LIBRARY and len(closure) == 1 and program.path.endswith("/__init__.py"):
+            return self.modules.closure(program.path, self._public_modules(program.path))
+        return closure
+
+    def _public_modules(self, path: str) -> Iterator[str]:
+        """Yield the modules that people import from a package whose own file imports none of them."""
+        folder = path.removesuffix("__init__.py")
+        for inner in sorted(self.project.paths):
+            rest = inner.removeprefix(folder)
+            parts = rest.removesuffix(".py").removesuffix("/__init__").split("/")
+            if inner.startswith(folder) and not any(part.startswith("_") for part in parts) and not ASIDE.search(inner):
+                yield inner
+
+    def _settings_of(self, program: Program) -> tuple[str, ...]:
+        """Return the settings files that a program is started with, or names itself."""
+        text = self.sources.text(program.path)
+        return self.modules.settings.of_program(program.path, text, program.arguments)
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        switches = Switches(self.switchboard, closure)
+        switches = Switches(self.switchboard, closure, self.target)
         conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
         reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
         blockers: list[Obstacle] = []
@@ -133,21 +161,35 @@ class _Judge:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         builds = tuple(_sorted([*self._builds(reach, closure)]))
         decisions = (*self._decisions(reach, closure), *(build.place for build in builds))
-        fixes = sum(
-            finding.grade in (Grade.SAFE, Grade.UNSAFE)
-            for path in closure
-            for finding in (self.by_path[path].findings if path in self.by_path else ())
-        )
-        unread = tuple(self._unread(closure))
+        live = Live(program, self.sources, self.modules, closure, self.uses, reach.statement)
+        running = [path for path in closure if live.runs(path)]
+        fixes = self._fixes(live, closure)
+        unread = tuple(self._unread(running))
         unfollowed = tuple(
             (f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
-            for path in closure
+            for path in running
             for inner in self.modules.unfollowed.get(path, ())
         )
         if unfollowed:
             optional += self._behind_computed(closure, unfollowed[0][0])
+        with_settings = self._settings_of(program)
+        for finding in (finding for path in with_settings for finding in self._findings(path)):
+            if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+                decisions = (*decisions, finding.location)
+            elif finding.grade in (Grade.SAFE, Grade.UNSAFE):
+                fixes |= {(finding.code, finding.location)}
+        for way, inner in self._started_by(reach, running):
+            for obstacle in (*inner.blockers, *inner.optional):
+                behind = obstacle._replace(way=_joined(way, obstacle.way))
+                (blockers if behind.way.need is Need.ALWAYS else optional).append(behind)
+            fixes |= self._fixed[inner.program]
+            if way.need in (Need.ALWAYS, Need.CHOSEN):
+                decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
+                unread += inner.unread if inner.verdict is Verdict.NOT_JUDGED else ()
+        self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
+        alternatives = tuple(self._alternatives(program, with_settings))
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
@@ -162,14 +204,44 @@ class _Judge:
             program,
             verdict,
             tuple(blockers),
-            tuple(optional),
-            fixes,
+            (*optional, *alternatives),
+            len(fixes),
             decisions,
-            tuple(self._unverified(closure)),
+            tuple(self._unverified(running)),
             (*unread, *unfollowed),
-            len(closure),
+            len(running),
             builds,
         )
+
+    def _findings(self, path: str) -> Sequence[Finding]:
+        return self.by_path[path].findings if path in self.by_path else ()
+
+    def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
+        """Yield what a person must decide in settings that another word of the command would choose."""
+        for path, option in self.modules.settings.alternatives(program.path, self.sources.text(program.path)):
+            for finding in self._findings(path) if path not in taken else ():
+                if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+                    place = finding.location
+                    steps = (Step(program.path, 1), Step(place.path, place.line))
+                    way = Way(Need.OPTION, steps, (), (option,))
+                    what = " ".join(self.modules.settings.text(path).split("\n")[place.line - 1].split()) or option
+                    yield Obstacle(what, finding.code, place, finding.message, way)
+
+    def _started_by(self, reach: Reach, running: Sequence[str]) -> Iterator[tuple[Way, Judged]]:
+        """Yield the programs that a program starts, judged as it starts them, each with the way to the call."""
+        for path in running:
+            for starting in self.started.of(path):
+                loaded = self.sources.file(path)
+                way = reach.way(path, current(loaded[0], starting.call)) if loaded is not None else None
+                key = (starting.program.path, starting.program.arguments)
+                if way is None:
+                    continue
+                if key not in self._inner:
+                    self._inner[key] = None  # a program that is started again by what it starts
+                    self._inner[key] = self._judge(starting.program, self._closure(starting.program))
+                judged = self._inner[key]
+                if judged is not None:
+                    yield way, judged
 
     # --- what the target does not have ---
 
@@ -306,13 +378,36 @@ class _Judge:
             return True
         return reach.comes_to(finding.location.path, node, supposed(node, finding.when))
 
+    # --- what torchferry changes ---
+
+    def _fixes(self, live: Live, closure: Iterable[str]) -> frozenset[tuple[str, Location]]:
+        """Return what a migration changes in the code that a program comes to, also behind an option."""
+        places = [
+            finding
+            for path in closure
+            for finding in self._findings(path)
+            if finding.grade in (Grade.SAFE, Grade.UNSAFE)
+        ]
+        imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
+        reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
+        if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
+            reached += [finding for finding in imports if live.runs(finding.location.path)]
+        return frozenset((finding.code, finding.location) for finding in reached)
+
+    def _is_live(self, live: Live, finding: Finding) -> bool:
+        """Whether a program comes to the place of a finding; to what is no Python it does."""
+        path = finding.location.path
+        loaded = self.sources.file(path)
+        node = _node_of(loaded[0], finding.location) if loaded is not None else None
+        return live.runs(path) and (node is None or live.comes_to(path, node))
+
     # --- what nobody knows ---
 
-    def _unread(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, Message]]:
-        other = self._other_framework(closure)
+    def _unread(self, running: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        other = self._other_framework(running)
         if other is not None:
             yield other
-        for path in closure:
+        for path in running:
             item = self.by_path.get(path)
             if item is None:
                 continue
@@ -322,22 +417,30 @@ class _Judge:
                 if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
                     yield path, finding.message
 
-    def _other_framework(self, closure: dict[str, Edge | None]) -> tuple[str, Message] | None:
-        """Return where a program without torch imports another framework, of which nothing is known here."""
+    def _other_framework(self, running: Sequence[str]) -> tuple[str, Message] | None:
+        """Return where a program computes with another framework than torch, of which nothing is known here.
+
+        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
+        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
+        """
         found: tuple[str, Message] | None = None
-        for path in closure:
+        with_torch = []
+        for path in running:
             for external in self.modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch" and external.module != "torch.utils.tensorboard":
-                    return None
+                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
+                    with_torch.append(path)
                 known = self.target.package_of_module(external.module)
-                if found is None and known is not None and known[0].kind == "other":
+                if found is None and known is not None and known[0].kind == "other" and not external.indented:
                     place = f"{path}:{external.line}"
                     found = place, say("computes with {name}, which is not torch", name=known[0].name)
-        return found
+        if found is None or not with_torch:
+            return found
+        is_first = found[0].startswith(f"{running[0]}:") and running[0] not in with_torch
+        return found if is_first and not any("nn.Module" in self.sources.text(path) for path in with_torch) else None
 
-    def _unverified(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, str]]:
+    def _unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
-        for path in closure:
+        for path in running:
             for external in self.modules.externals.get(path, ()):
                 top = external.module.partition(".")[0]
                 if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:
@@ -365,6 +468,16 @@ def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str)
         if alias.name != "*" and name in (alias.name.rpartition(".")[2], alias.asname, "*")
         for use in names.uses(bound_name(alias), file.scope(alias))
     ]
+
+
+def _joined(first: Way, then: Way) -> Way:
+    """Return the way that goes on with another where it ends."""
+    return Way(
+        max(first.need, then.need),
+        (*first.steps, *then.steps),
+        tuple(dict.fromkeys((*first.conditions, *then.conditions))),
+        tuple(dict.fromkeys((*first.options, *then.options))),
+    )
 
 
 def _may_build(path: str) -> bool:

@@ -345,7 +345,7 @@ class Reach:
                 choice = f"{text} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
-                node = self._statement(edge)
+                node = self.statement(edge)
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
@@ -354,7 +354,8 @@ class Reach:
                     place=Place(edge.importer, None), steps=(step, *after.steps) if edge.line else after.steps
                 )
 
-    def _statement(self, edge: Edge) -> ast.AST | None:
+    def statement(self, edge: Edge) -> ast.AST | None:
+        """Return the syntax of an import, or None where its text is no import."""
         loaded = self.sources.file(edge.importer)
         if loaded is None:
             return None

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
+from torchferry.backends.target import Target
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile
@@ -129,12 +130,22 @@ class Switches:
     Args:
         board: The switches of the project.
         paths: The files that the program reaches, its own first.
+        target: Where it is to run; None where packages are not asked for.
     """
 
-    def __init__(self, board: Switchboard, paths: Iterable[str]) -> None:
+    def __init__(self, board: Switchboard, paths: Iterable[str], target: Target | None = None) -> None:
         self._board = board
+        self._target = target
         self._paths = tuple(paths)
         self._by_name: dict[str, list[Switch]] = {}
+
+    def is_there(self, module: str) -> bool | None:
+        """Whether the target has a package, by the name of its module; None where no table speaks of it."""
+        found = self._target.package_of_module(module) if self._target is not None else None
+        if found is None or found[1].status == "unknown":
+            return None
+        # what has another in its place is itself not there, but for what comes with torch
+        return found[1].status in ("same", "partial") or (found[1].status != "missing" and found[0].kind == "torch")
 
     def get(self, name: str) -> Switch | None:
         """Return the switch of a name, or None when there is none; `UNSAID` when several say different things."""

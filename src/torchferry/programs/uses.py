@@ -12,7 +12,7 @@ from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
@@ -20,6 +20,9 @@ _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 
 _QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.optim.")
 """Classes of torch that call no method of those derived from them but the implicit ones."""
+
+_MOST_BASES = 50
+"""Classes that are followed from one to its bases."""
 
 _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
 
@@ -144,10 +147,40 @@ class Uses:
             origin = names.origin(value)
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
+            made = self._classes_of(file, names, value)
+            if made and not any(related & self._with_bases(name) for name in made):
+                return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
         qualified = names.qualified(attribute)
         return qualified is None or any(part in related for part in qualified.split("."))
+
+    def _classes_of(self, file: PythonFile, names: Names, variable: ast.Name) -> set[str]:
+        """Return the project's classes of which a variable is an object, where each of its values is one; else none."""
+        made = set()
+        for binding in names.bindings(variable):
+            value = assigned_value(file, binding)
+            name = last_name(value.func) if isinstance(value, ast.Call) else ""
+            if not name or not self._is_own_class(name):
+                return set()
+            made.add(name)
+        return made
+
+    def _with_bases(self, name: str) -> set[str]:
+        """Return the name of a class with those of its bases in the project, and of theirs."""
+        found: set[str] = set()
+        todo = [name]
+        while todo and len(found) < _MOST_BASES:
+            name = todo.pop()
+            if name in found:
+                continue
+            found.add(name)
+            for path in self.sources.holding(f"class {name}", self.paths):
+                loaded = self.sources.file(path)
+                for owner in loaded[0].classes if loaded is not None else ():
+                    if owner.name == name:
+                        todo += [last_name(base) for base in owner.bases]
+        return found
 
     def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
         """Whether a class has a base that is not the project's, which may call its methods."""

@@ -2,6 +2,7 @@
 
 Every device needs kernels of its own for each sparse layout. Where the plugin registers none, such a tensor raises, and
 there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
+So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name, string_value
 
@@ -40,6 +41,20 @@ _GRADIENTS = ("Embedding", "EmbeddingBag", "embedding", "embedding_bag")
 """What makes sparse gradients with `sparse=True`."""
 
 
+_OPERATORS = {
+    "torch.sparse.mm": "addmm",
+    "torch.spmm": "mm",
+    "torch.dsmm": "mm",
+    "torch.sparse.addmm": "addmm",
+    "torch.sparse.softmax": "_sparse_softmax",
+    "torch.sparse.log_softmax": "_sparse_log_softmax",
+    "torch.sparse.sampled_addmm": "sparse_sampled_addmm",
+}
+"""Functions on sparse tensors, with the operator that each comes to (aten/src/ATen/native/sparse/SparseTensorMath.cpp
+and native_functions.yaml of torch 2.7: `_sparse_mm` calls `_sparse_addmm`, and that `addmm`; `spmm` and `dsmm` are
+names of `mm` in tools/autograd/templates/python_torch_functions.cpp)."""
+
+
 class SparseTensor(Rule):
     """Finds sparse tensors where the target has none."""
 
@@ -48,11 +63,13 @@ class SparseTensor(Rule):
 
 每种设备都需要为各种稀疏布局提供自己的核函数。插件没有注册时，这类张量会报错，且没有回退。
 请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
+有稀疏张量、但没有 `torch.sparse.mm` 等最终调用的算子时，同样如此。
 """
-    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam")
+    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
+        yield from self._operators(context)
         table = load_operators(context.target.backend)
         for call, name, layout in _calls(context):
             registered = table.layouts[layout]
@@ -72,6 +89,36 @@ class SparseTensor(Rule):
                 target=context.target.title,
                 name=name,
             )
+            yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _operators(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
+        layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
+        registered = load_operators(context.target.backend).layouts[layout]
+        for full_name, call in calls_to(context):
+            operator = _OPERATORS.get(full_name)
+            if operator is None or (not isinstance(registered, Unknown) and operator in registered):
+                continue
+            if reason_to_keep(context, call) is not None:
+                continue
+            span = context.file.span(call.func)
+            if isinstance(registered, Unknown):
+                message = say(
+                    "whether {target} has sparse tensors (`{name}`) is UNKNOWN",
+                    target=context.target.title,
+                    name=full_name,
+                )
+                yield self.finding(context, span, message, Grade.NOTE)
+                continue
+            message = say(
+                "`{name}` comes to `aten::{operator}`, which {target} does not have for sparse tensors: keep this on "
+                "the CPU, or make the matrix dense",
+                name=full_name,
+                operator=operator,
+                target=context.target.title,
+            )
+            if operator == "addmm" and "mm" in registered:
+                message = say("{message}; `torch.mm` of a sparse matrix it has", message=message)
             yield self.finding(context, span, message, Grade.MANUAL)
 
 

@@ -1,0 +1,34 @@
+"""Questions after a package: `is_flash_attn_2_available()`, `HAS_APEX`, `find_spec("xformers")`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from torchferry.source.flow.syntax import last_name, string_value
+
+_BEFORE = re.compile(r"_*(?:(?:is|has|have)_)+")
+_BEHIND = re.compile(r"(?:(?:_is)?_(?:available|installed|availble)|_\d+)+\Z")
+
+_CUDA_WORD = re.compile(
+    r"cuda|cudnn|nccl|triton|tensorrt|cublas|cutlass|nvidia|kernel|fused|ext(?:ension)?s?\b|_c\b|ops?\b"
+)
+"""Words of a question after something that is compiled for CUDA."""
+
+
+def is_there(test: ast.Name | ast.Attribute | ast.Call, known: Callable[[str], bool | None]) -> bool | None:
+    """Return whether what a question asks for is on the target, None where only the program knows.
+
+    Args:
+        test: The question.
+        known: Says whether the target has a package, by the name of its module; None where no table speaks of it.
+    """
+    last = last_name(test).lower()
+    if last.startswith("use_"):
+        return None
+    asked = string_value(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+    present = known(asked or _BEHIND.sub("", _BEFORE.sub("", last, count=1)))
+    if present is None and not asked and _CUDA_WORD.search(last):
+        return False
+    return present

@@ -1,0 +1,88 @@
+"""What a program comes to at all, in the number of places that a migration changes for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import MAIN, Files, judged
+from torchferry.programs.model import Verdict
+
+START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
+MOVES = "def f(x):\n    return x.cuda()\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "fixes"),
+    [
+        ({"train.py": START.format(MOVES, "f(torch.ones(2))")}, 1),
+        ({"train.py": START.format(MOVES, "pass")}, 0),
+        ({"train.py": START.format("import nets", "nets.f(1)"), "nets.py": f"import torch\n{MOVES}"}, 1),
+        ({"train.py": START.format("import nets", "pass"), "nets.py": f"import torch\n{MOVES}"}, 0),
+        ({"train.py": START.format("from nets import f", "f(1)"), "nets.py": f"import torch\n{MOVES}"}, 1),
+        ({"train.py": START.format("from nets import f", "pass"), "nets.py": f"import torch\n{MOVES}"}, 0),
+        ({"train.py": START.format("import nets", "pass"), "nets.py": "import torch\nX = torch.ones(2).cuda()\n"}, 1),
+        ({"train.py": START.format("import nets", "pass"), "nets.py": START.format("", "torch.ones(2).cuda()")}, 0),
+        ({"train.py": START.format("def f():\n    import nets", "f()"),
+          "nets.py": "import torch\nX = torch.ones(2).cuda()\n"}, 1),
+        ({"train.py": START.format("def f():\n    import nets", "pass"),
+          "nets.py": "import torch\nX = torch.ones(2).cuda()\n"}, 0),
+        ({"train.py": START.format("from nets import Net", "Net()"), "nets.py": "import torch\n"
+          "class Net(torch.nn.Module):\n    def forward(self, x):\n        return x.cuda()\n"}, 1),
+        ({"train.py": START.format("from nets import Net", "pass"), "nets.py": "import torch\n"
+          "class Net(torch.nn.Module):\n    def __init__(self, device='cuda'):\n        self.to(device)\n"}, 0),
+        ({"train.py": START.format("from nets import g", "g()"), "nets.py": f"import torch\n{MOVES}"
+          "TABLE = {'f': f}\ndef g():\n    pass\n"}, 0),
+        ({"train.py": START.format("from nets import g", "g('f')"), "nets.py": f"import torch\n{MOVES}"
+          "TABLE = {'f': f}\ndef g(name):\n    TABLE[name](1)\n"}, 1),
+        ({"train.py": START.format(f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', "
+                                   f"action='store_true')\nargs = p.parse_args()\n{MOVES}",
+                                   "x = f(1) if args.gpu else 1")}, 1),
+    ],
+)  # fmt: skip
+def test_fixes_are_counted_where_a_program_comes_to_them(files: Files, fixes: int, tmp_path: Path) -> None:
+    program = judged(tmp_path, files)["train.py"]
+    assert program.fixes == (fixes + 1 if fixes else 0)  # the import of the plugin is a fix too
+    assert program.verdict is (Verdict.FIXES if fixes else Verdict.READY)
+
+
+JAX = "import jax\nif __name__ == '__main__':\n    jax.jit(print)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict"),
+    [
+        ({"main.py": JAX}, Verdict.NOT_JUDGED),
+        ({"main.py": f"from torch.utils.tensorboard import SummaryWriter\n{JAX}"}, Verdict.NOT_JUDGED),
+        ({"main.py": f"import buffers\n{JAX}", "buffers.py": "import torch\n"}, Verdict.NOT_JUDGED),
+        ({"main.py": f"import torch\n{JAX}"}, Verdict.READY),
+        ({"main.py": f"import net\n{JAX}", "net.py": "import torch\nclass Net(torch.nn.Module):\n    pass\n"},
+         Verdict.READY),
+        ({"main.py": f"try:\n    import tensorflow\nexcept ImportError:\n    tensorflow = None\n{MAIN}"},
+         Verdict.READY),
+        ({"main.py": MAIN, "other.py": JAX}, Verdict.READY),
+        ({"main.py": f"def f():\n    import net\n{JAX}",
+          "net.py": "import torch\nclass Net(torch.nn.Module):\n    pass\n"}, Verdict.NOT_JUDGED),
+    ],
+)  # fmt: skip
+def test_programs_of_other_frameworks(files: Files, verdict: Verdict, tmp_path: Path) -> None:
+    program = judged(tmp_path, files)["main.py"]
+    assert program.verdict is verdict
+    assert bool(program.unread) is (verdict is Verdict.NOT_JUDGED)
+
+
+@pytest.mark.parametrize(
+    ("files", "fixes"),
+    [
+        ({"nets/__init__.py": "", "nets/net.py": f"import torch\n{MOVES}"}, 1),
+        ({"nets/__init__.py": "", "nets/_net.py": f"import torch\n{MOVES}"}, 0),
+        ({"nets/__init__.py": "", "nets/inner/__init__.py": "", "nets/inner/net.py": f"import torch\n{MOVES}"}, 1),
+        ({"nets/__init__.py": "from nets.plain import f\n", "nets/plain.py": "def f():\n    pass\n",
+          "nets/net.py": f"import torch\n{MOVES}"}, 0),
+    ],
+)  # fmt: skip
+def test_a_library_that_imports_nothing_by_itself_is_all_of_its_public_modules(
+    files: Files, fixes: int, tmp_path: Path
+) -> None:
+    assert judged(tmp_path, files)["nets"].fixes == fixes

@@ -1,0 +1,55 @@
+"""What settings say of the device, for the programs that are started with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import Files, judged
+from torchferry.programs.model import Verdict
+
+HYDRA = """import hydra
+import torch
+@hydra.main(config_path="configs", config_name="train.yaml")
+def main(cfg):
+    hydra.utils.instantiate(cfg.trainer)
+if __name__ == "__main__":
+    main()
+"""
+TRAINER = "_target_: lightning.pytorch.Trainer\naccelerator: {}\n"
+PROJECT = {
+    "train.py": HYDRA,
+    "configs/train.yaml": "defaults:\n  - _self_\n  - trainer: cpu\n",
+    "configs/trainer/cpu.yaml": TRAINER.format("cpu"),
+    "configs/trainer/gpu.yaml": TRAINER.format("gpu"),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict", "options"),
+    [
+        ("python train.py", Verdict.READY, ["trainer=gpu"]),
+        ("python train.py trainer=gpu", Verdict.DECISIONS, []),
+        ("python train.py trainer=cpu", Verdict.READY, ["trainer=gpu"]),
+    ],
+)
+def test_a_group_of_settings_that_a_command_chooses(
+    command: str, verdict: Verdict, options: list[str], tmp_path: Path
+) -> None:
+    program = judged(tmp_path, {**PROJECT, "run.sh": f"{command}\n"})["train.py"]
+    assert program.verdict is verdict
+    assert [option for obstacle in program.optional for option in obstacle.way.options] == options
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict"),
+    [
+        ({"run.sh": "python train.py --config a.yaml\n"}, Verdict.FIXES),
+        ({"run.sh": "python train.py --config b.yaml\n"}, Verdict.READY),
+    ],
+)
+def test_settings_that_a_command_names(files: Files, verdict: Verdict, tmp_path: Path) -> None:
+    text = "import sys\nimport torch\nimport yaml\nprint(yaml.safe_load(open(sys.argv[2]))['device'])\n"
+    settings = {"a.yaml": "device: cuda\n", "b.yaml": "device: cpu\n"}
+    assert judged(tmp_path, {"train.py": text, **settings, **files})["train.py"].verdict is verdict

@@ -1,0 +1,65 @@
+"""Programs that other programs start: their verdict is a part of that of who starts them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import MAIN, Files, judged
+from tests.programs.test_judging import chain, needs
+from torchferry.programs.model import Verdict
+
+START = "import os\nimport subprocess\nimport sys\n{}\nif __name__ == '__main__':\n    {}\n"
+TRAIN = {"train.py": f"import fast_ops\n{MAIN}", "setup.py": "from torch.utils.cpp_extension import CUDAExtension\n"
+         "CUDAExtension('fast_ops', ['a.cu'])\n"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        (START.format("", "os.system('python train.py --steps 2')"), "ALWAYS"),
+        (START.format("", "os.system('python train.py -s ' + sys.argv[1] + ' --eval')"), "ALWAYS"),
+        (START.format("", "os.system(f'python train.py -s {sys.argv[1]}')"), "ALWAYS"),
+        (START.format("", "subprocess.run([sys.executable, 'train.py', '--steps', '2'])"), "ALWAYS"),
+        (START.format("", "subprocess.check_call('torchrun --nproc_per_node 2 train.py', shell=True)"), "ALWAYS"),
+        (START.format("", "subprocess.Popen(['python', '-m', 'train'])"), "ALWAYS"),
+        (START.format("def f():\n    os.system('python train.py')", "f()"), "ALWAYS"),
+        (START.format("def f():\n    os.system('python train.py')", "pass"), "NEVER"),
+        (START.format("import argparse\np = argparse.ArgumentParser()\np.add_argument('--train', action='store_true')\n"
+                      "args = p.parse_args()\nif args.train:\n    os.system('python train.py')", "pass"), "OPTION"),
+        (START.format("", "os.system('cp train.py /tmp')"), "NEVER"),
+        (START.format("", "print('python train.py')"), "NEVER"),
+        (START.format("", "os.system('python other.py')"), "NEVER"),
+    ],
+)  # fmt: skip
+def test_what_a_started_program_needs(text: str, need: str, tmp_path: Path) -> None:
+    assert needs(judged(tmp_path, {**TRAIN, "all.py": text})["all.py"]) == need
+
+
+def test_the_chain_goes_through_both_programs(tmp_path: Path) -> None:
+    program = judged(tmp_path, {**TRAIN, "all.py": START.format("", "os.system('python train.py')")})["all.py"]
+    assert program.verdict is Verdict.BLOCKED
+    assert chain(program) == "all.py:6 -> train.py:1"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict"),
+    [
+        ({"train.py": "import torch\nprint(torch.ones(2).cuda())\n"}, Verdict.FIXES),
+        ({"train.py": "import jax\nprint(jax.devices())\n"}, Verdict.NOT_JUDGED),
+        ({"train.py": MAIN}, Verdict.READY),
+        ({"train.py": "import os\nos.system('python all.py')\n"}, Verdict.READY),
+        ({"train.py": "import os\nos.system('python train.py')\n"}, Verdict.READY),
+    ],
+)
+def test_the_verdict_of_what_is_started(files: Files, verdict: Verdict, tmp_path: Path) -> None:
+    program = judged(tmp_path, {**files, "all.py": START.format("", "os.system('python train.py')")})["all.py"]
+    assert program.verdict is verdict
+
+
+def test_changes_of_a_program_that_is_started_twice_count_once(tmp_path: Path) -> None:
+    files = {"train.py": "import torch\nprint(torch.ones(2).cuda())\n"}
+    once = START.format("", "os.system('python train.py')")
+    programs = judged(tmp_path, {**files, "once.py": once, "all.py": f"{once}    os.system('python train.py -b 2')\n"})
+    assert programs["all.py"].fixes == programs["once.py"].fixes == programs["train.py"].fixes
