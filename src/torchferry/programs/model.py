@@ -103,7 +103,7 @@ class Step(NamedTuple):
 
     Attributes:
         path: The file.
-        line: The line, from 1.
+        line: The line, from 1; 0 for a file without lines, such as a library.
         text: What stands there, shortened.
     """
 
@@ -112,7 +112,7 @@ class Step(NamedTuple):
     text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{self.path}:{self.line}" if self.line else self.path
 
 
 class Way(NamedTuple):
@@ -131,6 +131,19 @@ class Way(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+class Source(str, Enum):
+    """Where it is known from that the target does not have something."""
+
+    CODE = "code"
+    """The project's own code: it compiles CUDA."""
+
+    TABLE = "table"
+    """The tables of the target."""
+
+    ENVIRONMENT = "environment"
+    """The package as it is installed."""
+
+
 class Obstacle(NamedTuple):
     """Something that the target does not have, where a program comes to it.
 
@@ -139,7 +152,8 @@ class Obstacle(NamedTuple):
         code: The rule that found it.
         place: Where.
         message: What it is, and what to do.
-        way: How the program comes there.
+        way: How the program comes there; what lies in packages stands at its end.
+        source: Where it is known from.
     """
 
     what: str
@@ -147,6 +161,21 @@ class Obstacle(NamedTuple):
     place: Location
     message: Message
     way: Way
+    source: Source = Source.TABLE
+
+
+class Unread(NamedTuple):
+    """Something that a program reaches and that was not read.
+
+    Attributes:
+        place: The file, or the place of the import that leads to it.
+        reason: Why it was not read.
+        chain: How the program comes there, the place not among them.
+    """
+
+    place: str
+    reason: Message
+    chain: tuple[Step, ...] = ()
 
 
 class Judged(NamedTuple):
@@ -162,6 +191,8 @@ class Judged(NamedTuple):
         unverified: Packages that nobody has verified on the target, with where they are imported first.
         unread: What it reaches and was not read, with the reason.
         files: How many files of the project it reaches.
+        doubts: What packages of the environment need, where a person must look: their places are among `decisions`.
+        reached: The files of the project that it reaches.
     """
 
     program: Program
@@ -171,5 +202,7 @@ class Judged(NamedTuple):
     fixes: int = 0
     decisions: tuple[Location, ...] = ()
     unverified: tuple[tuple[str, str], ...] = ()
-    unread: tuple[tuple[str, Message], ...] = ()
+    unread: tuple[Unread, ...] = ()
     files: int = 0
+    doubts: tuple[Obstacle, ...] = ()
+    reached: tuple[str, ...] = ()

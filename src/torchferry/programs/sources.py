@@ -18,7 +18,7 @@ from torchferry.source.text import UndecodableError
 _PARSED = 200
 """Parsed files that are kept: the ways of all programs go through the same ones."""
 
-_LONGEST = 2_000_000
+LONGEST = 2_000_000
 """Characters of a file that is looked into; generated files are longer."""
 
 
@@ -48,9 +48,13 @@ class Sources:
             self._files.popitem(last=False)
         return loaded
 
+    def is_parsed(self, path: str) -> bool:
+        """Whether a file was parsed for some question before, and is Python."""
+        return self._files.get(path) is not None
+
     def _python(self, path: str) -> tuple[PythonFile, Names] | None:
         text = self.project.text(path)
-        if text is None or len(text.text) > _LONGEST:
+        if text is None or len(text.text) > LONGEST:
             return None
         return self.project.file(path)
 
