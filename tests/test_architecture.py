@@ -110,7 +110,7 @@ MAY_IMPORT = {
     "source": {"core", "backends"},
     "rules": {"core", "backends", "source"},
     "installed": {"core", "backends", "source", "rules"},
-    "programs": {"core", "backends", "source", "rules"},
+    "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
     "report": {"core", "backends", "source", "rules", "installed", "programs", "migration"},
     "shim": {"core", "backends"},

@@ -71,14 +71,14 @@ def test_what_turns_in_circles_or_is_broken(files: Files, tmp_path: Path) -> Non
 def test_what_does_not_parse_is_not_judged(name: str, text: str, tmp_path: Path) -> None:
     found = judged(tmp_path, {"a.py": "import net\n" + MAIN, name: CUDA + text})["a.py"]
     assert found.verdict is Verdict.NOT_JUDGED
-    assert [place for place, _ in found.unread] == [name]
+    assert [unread.place for unread in found.unread] == [name]
 
 
 def test_what_is_no_text_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_bytes(CUDA.encode() + b"\xff\xfe\x00\x80 = 1\n")
     found = judged(tmp_path, {"a.py": "import net\n" + MAIN})["a.py"]
     assert found.verdict is Verdict.NOT_JUDGED
-    assert [place for place, _ in found.unread] == ["net.py"]
+    assert [unread.place for unread in found.unread] == ["net.py"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,10 @@ def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: py
 
     short, asked = Reach.comes_to, []
 
-    def comes_to(self: Reach, path: str, node: object) -> bool:
-        answer = short(self, path, node)  # type: ignore[arg-type]
+    def comes_to(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
+        answer = short(self, path, node, supposed)
         self._ways.clear()
-        way = self.way(path, node)  # type: ignore[arg-type]
+        way = self.way(path, node, supposed)
         asked.append((answer, way is not None and way.need <= Need.CHOSEN))
         self._ways.clear()
         return answer

@@ -10,6 +10,7 @@ import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
+from torchferry.programs.judging import judge
 from torchferry.report.model import Report, Verdict, report_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.kept import Why
@@ -31,7 +32,7 @@ def report(root: Path, files: dict[str, str], target: str = "npu") -> Report:
     request = Request(root, list_files(root), _target(target), rules(), account=True)
     analysis = analyse(request)
     assert analysis.failures == []
-    return report_of(analysis, request.target, root.name)
+    return report_of(analysis, request.target, root.name, programs=judge(analysis, request.target))
 
 
 def test_findings_of_a_notebook_come_cell_by_cell(tmp_path: Path) -> None:
@@ -82,6 +83,7 @@ NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], 
         {**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "from .fast import fast_ops\n",
          "train.py": TRAIN.format("import ops")},
         {"setup.py": RAISING, "ops.cu": KERNEL, "train.py": USES},
+        {"setup.py": CONDITIONAL, "ops.cu": KERNEL, "train.py": USES},
         {"fused.cu": KERNEL, "train.py": LOADS.format('fused = load("fused", ["fused.cu"])')},
         {"main.cu": KERNEL},
         {"fast.cu": KERNEL, "train.py": TRAIN.format("import ctypes\nfast = ctypes.CDLL('fast.so')")},
@@ -101,22 +103,20 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({**BUILT, "train.py": COPES}, "train.py:3 imports it only behind a guard"),
-        ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "train.py:3 imports it only"),
-        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "train.py:3 imports it only"),
+        ({**BUILT, "train.py": COPES}, "the code goes on without it"),
+        ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "no program needs what it compiles"),
+        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "comes to it cannot be told"),
         ({**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "",
           "train.py": TRAIN.format("try:\n    from ops import fast\nexcept Exception:\n    fast = None")},
-         "train.py:3 imports it only behind a guard"),
-        ({**BUILT, "train.py": COPES, "tests/test_ops.py": "import fast_ops\n"}, "train.py:3 imports it only"),
-        ({"setup.py": CONDITIONAL, "ops.cu": KERNEL, "train.py": USES}, "leaves the CUDA sources out"),
+         "the code goes on without it"),
+        ({**BUILT, "train.py": COPES, "tests/test_ops.py": "import fast_ops\n"}, "the code goes on without it"),
         ({"fused.cu": KERNEL, "train.py": LOADS.format(
             'fused = None\ndef init():\n    global fused\n    fused = load("fused", ["fused.cu"])')},
-         "only where a function or a condition asks for it"),
-        ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "nothing in the project's Python builds it"),
-        ({"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")}, "only this notebook"),
-        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "only tests or benchmarks need it"),
+         "no program needs what it compiles"),
+        ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "no program needs what it compiles"),
+        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "no program comes to it"),
         ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
-         "train.py:3 imports it only behind a guard"),
+         "the code goes on without it"),
         ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),
     ],
 )  # fmt: skip
@@ -124,6 +124,11 @@ def test_what_the_project_does_without_does_not_block(files: dict[str, str], rea
     found = report(tmp_path, files)
     assert found.verdict is Verdict.AFTER_WORK, [str(f.location) + f.message.render("en") for f in found.blockers]
     assert any(reason in finding.message.render("en") for finding in found.work)
+
+
+def test_what_one_notebook_needs_blocks_this_notebook(tmp_path: Path) -> None:
+    found = report(tmp_path, {"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")})
+    assert found.verdict is Verdict.PARTLY_BLOCKED
 
 
 def test_a_long_chain_of_imports_ends(tmp_path: Path) -> None:

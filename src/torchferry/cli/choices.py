@@ -32,6 +32,7 @@ class Choices(NamedTuple):
         device_module: What portable code imports.
         home: The project's folder, where the file that is read is a copy of standard input.
         copied_to: The folder that holds this copy.
+        around: The folder of the project that the named files belong to, where paths are to be counted from it.
     """
 
     paths: tuple[Path, ...]
@@ -51,10 +52,16 @@ class Choices(NamedTuple):
     device_module: str = "file"
     home: Path | None = None
     copied_to: Path | None = None
+    around: Path | None = None
 
     @property
     def root(self) -> Path:
-        """The folder that paths are counted from: the one folder that is named, else the one around what is named.
+        """The folder that paths are counted from; see `named_folder` for what is raised."""
+        return self.around if self.around is not None else self.named_folder
+
+    @property
+    def named_folder(self) -> Path:
+        """The one folder that is named, else the one around what is named.
 
         Raises:
             UsageError: the paths belong to different projects.
@@ -76,5 +83,6 @@ class Choices(NamedTuple):
     @property
     def only(self) -> tuple[str, ...]:
         """What to look at below the root; empty for everything."""
-        names = tuple(os.path.relpath(path, self.root).replace(os.sep, "/") for path in self.paths)
+        root = self.root
+        names = tuple(os.path.relpath(path, root).replace(os.sep, "/") for path in self.paths)
         return () if "." in names else names

@@ -11,6 +11,7 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, placement_remarks, with_module_files
+from torchferry.cli.judging import Verdicts, verdicts, whole, within_project
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import Setting, settings_lines, settle
@@ -24,7 +25,7 @@ from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.programs.model import Judged, blocking
+from torchferry.programs.blocking import blocking, rewritten
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
@@ -111,15 +112,17 @@ def command(
             setting = settle(choices, rewrite=True)
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
+            judged = _judged(setting, choices, planned)  # by the files as they are
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
-            _finish(setting, planned, Written("in place", setting.root), shown, choices)
+            _finish(setting, planned, judged, Written("in place", setting.root), shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
+    judged = _judged(setting, choices, planned)
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
-            _warn(_report(setting, planned), lang)
+            _warn(_report(setting, planned, judged), lang)
             sys.exit(_status(planned))
         written = Written("patch", patch_file)
     elif check:
@@ -135,7 +138,7 @@ def command(
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
         written = Written("beside", setting.root)
-    _finish(setting, planned, written, shown, choices, changes_count=check)
+    _finish(setting, planned, judged, written, shown, choices, changes_count=check)
 
 
 class _Shown(NamedTuple):
@@ -170,7 +173,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
                     path=write.path,
                 ).render(choices.lang)
             )
-    report = _report(setting, planned)
+    report = _report(setting, planned, Verdicts())
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     for line in (*by_file(work, choices.lang), *failure_lines(report, choices.lang)):
         tell(line)
@@ -243,6 +246,7 @@ def _status(planned: Plan, changes_count: bool = False) -> int:
 def _finish(
     setting: Setting,
     planned: Plan,
+    judged: Verdicts,
     written: Written,
     shown: _Shown,
     choices: Choices,
@@ -253,7 +257,7 @@ def _finish(
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
-    report = _report(setting, planned, as_it_is, unwritten=written.way == "nothing" and not choices.only)
+    report = _report(setting, planned, judged, as_it_is)
     if form == "text" and file is None:
         lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
         if shown.verbose:
@@ -269,39 +273,44 @@ def _finish(
     sys.exit(_status(planned, changes_count))
 
 
-def _report(setting: Setting, planned: Plan, as_it_is: bool = False, unwritten: bool = False) -> Report:
+def _judged(setting: Setting, choices: Choices, planned: Plan) -> Verdicts:
+    """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there."""
+    if within_project(choices) is not choices:
+        return Verdicts()
+    return verdicts(setting, choices, whole(setting, choices, planned.analysis))
+
+
+def _report(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
     """Return the report of what remains after the migration, or of the project as it is.
 
     Args:
         setting: What the command was asked.
         planned: The migration.
+        judged: The programs, judged by the files as they are.
         as_it_is: Whether the findings are those of the project as it is.
-        unwritten: Whether nothing was written and nothing left out, so that its programs can be judged.
     """
     found = planned.found if as_it_is else planned.remaining
-    # Programs are judged by all that they reach, and by the files as they are: not when they have been written.
-    judged = unwritten and not (setting.request.selection.select or setting.request.selection.ignore)
-    programs: tuple[Judged, ...] = ()
-    if judged:
-        from torchferry.programs.judging import judge
-
-        programs = judge(planned.analysis, setting.target, setting.config.entry_points)
+    findings = blocking(found, judged.programs, planned.found)
+    programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,
         root=setting.name,
         files=len(planned.analysis.examined),
-        findings=tuple(sorted(blocking(found, programs), key=lambda finding: finding.location.order)),
+        findings=tuple(sorted(findings, key=lambda finding: finding.location.order)),
         failures=tuple(planned.analysis.failures),
         entry_points=tuple(planned.analysis.entry_points),
         remarks=(
             *remarks(setting.root, setting.target, planned.analysis, setting.request.redirected),
             *(() if setting.placement is None else placement_remarks(setting.placement)),
+            *judged.remarks,
         ),
         diffs=tuple(diffs_of(planned.analysis)),
         changes=tuple(write.path for write in planned.writes),
         ignored=planned.analysis.ignored,
         programs=programs,
+        unlooked=judged.unlooked,
+        partial=judged.partial,
     )
 
 

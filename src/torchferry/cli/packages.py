@@ -35,7 +35,9 @@ def reached(environment: Environment, setting: Setting, analysis: Analysis, lang
 
 def imported(setting: Setting, analysis: Analysis) -> set[str]:
     """Return the modules that the files of a project import and that are not its own."""
-    own = Project(setting.root, [entry.path for entry in setting.request.listing.entries if entry.kind is Kind.PYTHON])
+    own = analysis.project or Project(
+        setting.root, [entry.path for entry in setting.request.listing.entries if entry.kind is Kind.PYTHON]
+    )
     return {
         item.module
         for examined in analysis.examined

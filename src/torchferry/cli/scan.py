@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.choices import Choices
+from torchferry.cli.judging import verdicts, whole, within_project
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import settings_lines, settle
@@ -19,8 +20,7 @@ from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
-from torchferry.programs.judging import judge
-from torchferry.report.model import report_of
+from torchferry.report.model import Verdict, report_of
 from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 
@@ -56,25 +56,26 @@ def command(
         from torchferry.installed.environment import environment_of
 
         environment = environment_of(python)
+    choices = within_project(choices)
     setting = settle(choices, rewrite=output_format == "html")
-    for text in _interrupted(setting.root):
-        tell(text.render(lang))
+    for folder in dict.fromkeys((setting.root, choices.named_folder)):
+        for text in _interrupted(folder):
+            tell(text.render(lang))
     selection = setting.request.selection
-    whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    setting = setting._replace(request=setting.request._replace(account=whole or kept or verbose))
+    every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
+    setting = setting._replace(request=setting.request._replace(account=every or kept or verbose))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
+    project = whole(setting, choices, analysis)
     packages: tuple[Inspected, ...] = ()
     if environment is not None:
         from torchferry.cli.packages import reached  # imported late: most runs name no environment
 
-        packages = reached(environment, setting, analysis, lang)
-    known = tuple(remarks(setting.root, setting.target, analysis))
-    # A program is judged by all that it reaches: not where files or findings were left out.
-    judged = whole and not choices.only
-    programs = judge(analysis, setting.target, setting.config.entry_points) if judged else ()
-    report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
-    report = replace(report, packages=packages)
+        packages = reached(environment, setting, project, lang)
+    judged = verdicts(setting, choices, project, packages)
+    known = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
+    report = report_of(analysis, setting.target, setting.name, remarks=known, programs=judged.programs)
+    report = replace(report, packages=packages, unlooked=judged.unlooked, partial=judged.partial)
     if output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):
@@ -91,7 +92,8 @@ def command(
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
-    sys.exit(exitcodes.FINDINGS if report.work and not exit_zero else exitcodes.CLEAN)
+    found = report.work or (choices.only and report.verdict is not Verdict.READY)
+    sys.exit(exitcodes.FINDINGS if found and not exit_zero else exitcodes.CLEAN)
 
 
 def _interrupted(root: Path) -> Iterator[Message]:

@@ -59,7 +59,7 @@ def read_settings(choices: Choices) -> Config:
     """
     if choices.isolated:
         return Config()
-    return load(choices.home or choices.root) if choices.config_file is None else read(choices.config_file)
+    return load(choices.home or choices.named_folder) if choices.config_file is None else read(choices.config_file)
 
 
 def settings_lines(config: Config, choices: Choices) -> Iterator[str]:

@@ -14,6 +14,8 @@ FORMS: Mapping[str, str] = {
     "says {health} of all {}": "says {health} of {}",
     "Of {} programs": "Of {} program",
     "of {} programs": "of {} program",
+    "in what {} programs reach": "in what {} program reaches",
+    "{} more programs were": "{} more program was",
     "{} are blocked on": "{} is blocked on",
     "{} reach what": "{} reaches what",
     "{} NaN or infinities": "{} NaN or infinity",

@@ -120,8 +120,10 @@ def _recorded(record: bytes) -> Iterator[str]:
 
 
 def _is_below(path: str) -> bool:
-    parts = path.split("/")
-    return bool(path) and "\0" not in path and "\\" not in path and not {"", ".", ".."} & set(parts)
+    if not path or "\0" in path or "\\" in path:
+        return False
+    whole = f"/{path}/"
+    return "//" not in whole and "/./" not in whole and "/../" not in whole
 
 
 def _walked(folder: Path, top: str) -> Iterator[str]:

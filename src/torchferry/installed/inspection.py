@@ -16,7 +16,7 @@ from torchferry.installed.cache import Cache
 from torchferry.installed.distributions import Index, Located
 from torchferry.installed.environment import Environment
 from torchferry.installed.facts import Facts, Reader
-from torchferry.installed.model import Evidence, Inspected, Need, State, Step, module_of
+from torchferry.installed.model import CHOOSING, Evidence, Inspected, Need, State, Step, module_of
 
 _MOST_PACKAGES = 20_000
 """Packages that are opened; more than any environment has."""
@@ -35,9 +35,6 @@ _TORCH = frozenset({"torch", "functorch", "torchgen"})
 
 _TRITON = "triton"
 """The package that kernels in Triton are written in, and compiled with."""
-
-CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE, Need.CHOICE)
-"""What a package does that picks CUDA by itself."""
 
 _ORDER = (Need.COMPILED, Need.IMPORT, Need.TRITON, Need.SOURCE, *CHOOSING[1:], Need.TARGET)
 

@@ -64,6 +64,10 @@ class Need(str, Enum):
     """The code names the target, or asks torch which accelerator there is."""
 
 
+CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE, Need.CHOICE)
+"""What a package does that picks CUDA by itself."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One place.

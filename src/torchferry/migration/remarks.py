@@ -18,7 +18,9 @@ _NAMED = 5
 """Files left out that a remark names; JSON lists them all."""
 
 
-def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = False) -> Iterator[Message]:
+def remarks(
+    root: Path, target: Target, analysis: Analysis, redirected: bool = False, ignored: bool = True
+) -> Iterator[Message]:
     """Yield remarks on the version asked for, on files left out, on the programs, and on what `--style shim` needs."""
     verified = target.backend.table("api").verified
     plugin = target.backend.PLUGIN
@@ -38,7 +40,7 @@ def remarks(root: Path, target: Target, analysis: Analysis, redirected: bool = F
             version=target.version,
             known=", ".join(verified),
         )
-    if analysis.ignored:
+    if analysis.ignored and ignored:
         yield _ignored(analysis.ignored)
     yield from analysis.of_run
     if target.module == INSTALLED:

@@ -23,7 +23,7 @@ from torchferry.source.notebook import Notebook
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText, UndecodableError
 
-_READ = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
+READ_FOR_COMMANDS = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
 _NOT_STARTED = frozenset(
     [
         "@echo",
@@ -96,7 +96,7 @@ _INLINE = re.compile(rf"`({_SAID.pattern})`")
 _INDENTED = re.compile(rf"(?:[ ]{{4,}}|\t)({_SAID.pattern})\Z")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 
-_LARGEST = 1_000_000
+LARGEST_DOCUMENT = 1_000_000
 """Bytes of a document that commands are looked for in."""
 
 _HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
@@ -156,7 +156,7 @@ class StartingCommands:
     def started(self, examined: Sequence[Examined]) -> Iterator[Started]:
         """Yield the commands of all files, in their order."""
         for item in examined:
-            if item.kind not in _READ or any(part.startswith(".") for part in item.path.split("/")):
+            if item.kind not in READ_FOR_COMMANDS or any(part.startswith(".") for part in item.path.split("/")):
                 continue
             view = self._view(item.path, item.kind)
             if view is not None:
@@ -165,7 +165,7 @@ class StartingCommands:
     def _view(self, path: str, kind: Kind) -> _View | None:
         try:
             data = read_regular(self._root / path)
-            if len(data) > _LARGEST or (b".py" not in data and b" -m " not in data and b"--module" not in data):
+            if len(data) > LARGEST_DOCUMENT or (b".py" not in data and b" -m " not in data and b"--module" not in data):
                 return None
             document = Document.read(path, kind, data)
         except (OSError, UndecodableError, NotJsonError):

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import ast
-import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
-from torchferry.core.messages import Message, say
-from torchferry.programs.around import around
+from torchferry.core.messages import say
+from torchferry.installed.model import Inspected
+from torchferry.programs.absent import Absent
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
+from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
+from torchferry.programs.lacks import Lack, Lacks
 from torchferry.programs.live import Live
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach, supposed
-from torchferry.programs.sources import Sources, current, import_at
+from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
+from torchferry.programs.unknown import Unknown
 from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
-from torchferry.rules.needed import builds_without_cuda
 from torchferry.source.kinds import Kind
-from torchferry.source.names import Names, bound_name
-from torchferry.source.outline import Import, Outline, outline
-from torchferry.source.project import Project, absolute_module, extension_names
+from torchferry.source.outline import Outline, outline
+from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
@@ -41,41 +41,46 @@ MOST_PROGRAMS = 400
 PLUGIN_IMPORT = "IMP101"
 """The rule that adds the import of the target's plugin."""
 
-_BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
-"""Modules of torch that programs of other frameworks use too."""
-
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
 
-_BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension")
-_CUDA_BUILD = ("CUDAExtension", ".cu'", '.cu"', "nvcc", "create_extension")
 
+class Judgement(NamedTuple):
+    """The programs of a project and the verdict of each, and how many more there are that were not judged."""
 
-class _Lack(NamedTuple):
-    """Something that the target does not have, where a file needs it; `noted` where its rule saw a guard."""
-
-    what: str
-    code: str
-    place: Location
-    message: Message
-    noted: bool = False
-    when: str = ""
+    programs: tuple[Judged, ...] = ()
+    left: int = 0
 
 
 def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
+    """Return the programs of a project and the verdict of each; see `judgement`."""
+    return judgement(analysis, target, named).programs
+
+
+def judgement(
+    analysis: Analysis,
+    target: Target,
+    named: Iterable[str] = (),
+    only: Collection[str] = (),
+    packages: Iterable[Inspected] = (),
+) -> Judgement:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
     Args:
-        analysis: The project, examined.
+        analysis: The whole project, examined with every rule.
         target: Where it is to run.
         named: Files that the user says are programs.
+        only: Files and folders whose programs are asked for; a file is one then. Empty for all.
+        packages: What an environment shows of the packages that the project imports.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target).judged(named)
+    return _Judge(analysis, analysis.project, target, packages).judged(named, only)
 
 
 class _Judge:
-    def __init__(self, analysis: Analysis, project: Project, target: Target) -> None:
+    def __init__(
+        self, analysis: Analysis, project: Project, target: Target, packages: Iterable[Inspected] = ()
+    ) -> None:
         self.examined = analysis.examined
         self.target = target
         self.project = project
@@ -87,10 +92,14 @@ class _Judge:
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
         self.uses = Uses(self.sources, self.modules)
         self.by_path = {item.path: item for item in self.examined}
-        self.compiled = self._compiled_modules()
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
         self.started = StartedPrograms(self.sources, StartingCommands(project.root, self.modules, target))
-        self._lacks: dict[str, list[_Lack]] = {}
+        installed = InstalledNeeds(packages, target)
+        kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
+        self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
+        built = frozenset(self.lacks.compiled) | project.extensions
+        absent = Absent(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
+        self.unknown = Unknown(self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest)
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
 
@@ -103,11 +112,15 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
-        programs = programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]
-        closures = {program: self._attempted(program) for program in programs}
+    def judged(self, named: Iterable[str], only: Collection[str] = ()) -> Judgement:
+        folders = tuple(f"{path}/" for path in only)
+        programs = programs_of(self.sources, self.modules, self.examined, self.target, (*named, *only))
+        if only:
+            programs = [program for program in programs if program.path in only or program.path.startswith(folders)]
+        closures = {program: self._attempted(program) for program in programs[:MOST_PROGRAMS]}
         self.uses.reached = frozenset(path for closure in closures.values() for path in closure or ())
-        return tuple(self._judged(program, closure) for program, closure in closures.items())
+        judged = tuple(self._judged(program, closure) for program, closure in closures.items())
+        return Judgement(judged, max(len(programs) - MOST_PROGRAMS, 0))
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
         """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
@@ -124,7 +137,7 @@ class _Judge:
             number, item = next((n, item) for n, item in enumerate(self.examined) if item.path == program.path)
             failure = Failure(program.path, traceback.format_exc())
             self.examined[number] = self.by_path[program.path] = item._replace(failure=failure)
-            return Judged(program, Verdict.NOT_JUDGED, unread=((program.path, say("torchferry failed on it")),))
+            return Judged(program, Verdict.NOT_JUDGED, unread=(Unread(program.path, say("torchferry failed on it")),))
 
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         named = (argument.removeprefix("./") for argument in program.arguments)
@@ -151,27 +164,28 @@ class _Judge:
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)
         conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
-        reach = Reach(program, self.sources, self.modules, closure, conditions, self._lacking_lines, self.uses)
+        reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
         for path in closure:
-            for lack in self._lacks_of(path):
+            for lack in self.lacks.of(path):
                 obstacle = self._obstacle(reach, lack)
                 if obstacle is not None:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         builds = tuple(_sorted([*self._builds(reach, closure)]))
-        decisions = (*self._decisions(reach, closure), *(build.place for build in builds))
+        doubts = _sorted([*self._package_doubts(reach, closure)])
+        decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, self.sources, self.modules, closure, self.uses, reach.statement)
         running = [path for path in closure if live.runs(path)]
         fixes = self._fixes(live, closure)
-        unread = tuple(self._unread(running))
+        unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
-            (f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
+            Unread(f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
             for path in running
             for inner in self.modules.unfollowed.get(path, ())
         )
         if unfollowed:
-            optional += self._behind_computed(closure, unfollowed[0][0])
+            optional += self._behind_computed(closure, unfollowed[0].place)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
             if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
@@ -185,7 +199,8 @@ class _Judge:
             fixes |= self._fixed[inner.program]
             if way.need in (Need.ALWAYS, Need.CHOSEN):
                 decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
-                unread += inner.unread if inner.verdict is Verdict.NOT_JUDGED else ()
+                if inner.verdict is Verdict.NOT_JUDGED:
+                    unread += tuple(item._replace(chain=(*way.steps, *item.chain)) for item in inner.unread)
         self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
@@ -207,10 +222,12 @@ class _Judge:
             (*optional, *alternatives),
             len(fixes),
             decisions,
-            tuple(self._unverified(running)),
+            tuple(self.unknown.unverified(running)),
             (*unread, *unfollowed),
             len(running),
             builds,
+            tuple(doubts),
+            tuple(closure),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
@@ -245,85 +262,7 @@ class _Judge:
 
     # --- what the target does not have ---
 
-    def _lacks_of(self, path: str) -> list[_Lack]:
-        if path not in self._lacks:
-            item = self.by_path.get(path)
-            found = [
-                _Lack(
-                    finding.lacks,
-                    finding.code,
-                    finding.location,
-                    finding.message,
-                    finding.grade is Grade.NOTE,
-                    finding.when,
-                )
-                for finding in (item.findings if item is not None else ())
-                if finding.lacks
-            ]
-            found += self._compiled_imports(path)
-            self._lacks[path] = found
-        return self._lacks[path]
-
-    def _lacking_lines(self, path: str) -> set[int]:
-        """Return the lines of a file where something is imported that the target does not have."""
-        return {lack.place.line for lack in self._lacks_of(path)}
-
-    def _compiled_modules(self) -> dict[str, str]:
-        """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
-        found: dict[str, str] = {}
-        for path in sorted(self.project.paths):
-            text = self.sources.text(path) if _may_build(path) else ""
-            if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
-                for name in extension_names(text):
-                    found.setdefault(name, path)
-        return found
-
-    def _compiled_imports(self, path: str) -> Iterator[_Lack]:
-        """Yield the imports of a file that need a module which is compiled from CUDA."""
-        for imported in self.modules.imports.get(path, ()) if self.compiled else ():
-            names = [imported.module.rpartition(".")[2], *imported.names]
-            name = next((name for name in names if name in self.compiled), None)
-            if name is None or self._is_written(imported, name, path):
-                continue
-            loaded = self.sources.file(path)
-            statement = import_at(loaded[0], imported.line) if loaded is not None else None
-            if loaded is None or statement is None:
-                continue
-            message = say(
-                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
-                "what computes the same in torch",
-                name=name,
-                script=self.compiled[name],
-                target=self.target.title,
-            )
-            places: list[ast.AST] = [statement]
-            guarded = around(loaded[0], statement).copes
-            if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
-                places = _calls_below(*loaded, statement, name)
-            for node in places:
-                yield _Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message)
-
-    def _is_built_for_the_host(self, script: str) -> bool:
-        """Whether a build script builds the module for the CPU where there is no CUDA."""
-        loaded = self.sources.file(script)
-        return loaded is not None and "CppExtension" in loaded[0].source.text and builds_without_cuda(loaded[0])
-
-    def _is_written(self, imported: Import, name: str, path: str) -> bool:
-        """Whether a name that is imported is a file of Python all the same, or is torch's."""
-        module = absolute_module(imported.module, path)
-        if module.partition(".")[0] == "torch":
-            return True
-        foreign = self.target.package_of_module(module) if self.modules.find(module, path) is None else None
-        if foreign is not None and foreign[0].name in divided():
-            return True
-        whole = module if module.rpartition(".")[2] == name else f"{module}.{name}"
-        if self.modules.find(whole, path) is not None:
-            return True
-        own = self.modules.find(module, path) if whole != module else None
-        loaded = self.sources.file(own) if own is not None else None
-        return loaded is not None and bool(loaded[1].module_bindings(name))
-
-    def _obstacle(self, reach: Reach, lack: _Lack) -> Obstacle | None:
+    def _obstacle(self, reach: Reach, lack: Lack) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
         loaded = self.sources.file(lack.place.path)
         node = _node_of(loaded[0], lack.place) if loaded is not None else None
@@ -332,16 +271,19 @@ class _Judge:
         else:  # the cells of a notebook run from the first to the last
             need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
             way = Way(need, (Step(lack.place.path, lack.place.line),))
-        return None if way is None else Obstacle(lack.what, lack.code, lack.place, lack.message, way)
+        if way is None:
+            return None
+        way = way._replace(steps=(*way.steps, *lack.beyond))
+        return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
         for item in self.examined:
             if item.path in closure or item.kind is not Kind.PYTHON or ASIDE.search(item.path):
                 continue
-            for lack in self._lacks_of(item.path):
+            for lack in self.lacks.of(item.path):
                 way = Way(Need.CHOSEN, (Step(lack.place.path, lack.place.line),), (f"import ({place})",))
-                yield Obstacle(lack.what, lack.code, lack.place, lack.message, way)
+                yield Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 
     # --- what a person must decide ---
 
@@ -351,10 +293,18 @@ class _Judge:
             item = self.by_path.get(path)
             for finding in item.findings if item is not None else ():
                 if finding.installs:
-                    lack = _Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
+                    lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
                     if build is not None and build.way.need in (Need.ALWAYS, Need.CHOSEN):
                         yield build
+
+    def _package_doubts(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
+        """Yield what packages of the environment need, where a person must look, with the way to each."""
+        for path in closure:
+            for lack in self.lacks.doubts(path):
+                obstacle = self._obstacle(reach, lack)
+                if obstacle is not None and obstacle.way.need in (Need.ALWAYS, Need.CHOSEN):
+                    yield obstacle
 
     def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
         looked = 0
@@ -364,6 +314,8 @@ class _Judge:
                 continue
             for finding in item.findings:
                 if finding.grade is not Grade.MANUAL or finding.lacks or finding.code.startswith("FIL"):
+                    continue
+                if self.lacks.is_settled(finding):
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
@@ -401,55 +353,6 @@ class _Judge:
         node = _node_of(loaded[0], finding.location) if loaded is not None else None
         return live.runs(path) and (node is None or live.comes_to(path, node))
 
-    # --- what nobody knows ---
-
-    def _unread(self, running: Sequence[str]) -> Iterator[tuple[str, Message]]:
-        other = self._other_framework(running)
-        if other is not None:
-            yield other
-        for path in running:
-            item = self.by_path.get(path)
-            if item is None:
-                continue
-            if item.failure is not None:
-                yield path, say("torchferry failed on it")
-            for finding in item.findings:
-                if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
-                    yield path, finding.message
-
-    def _other_framework(self, running: Sequence[str]) -> tuple[str, Message] | None:
-        """Return where a program computes with another framework than torch, of which nothing is known here.
-
-        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
-        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
-        """
-        found: tuple[str, Message] | None = None
-        with_torch = []
-        for path in running:
-            for external in self.modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
-                    with_torch.append(path)
-                known = self.target.package_of_module(external.module)
-                if found is None and known is not None and known[0].kind == "other" and not external.indented:
-                    place = f"{path}:{external.line}"
-                    found = place, say("computes with {name}, which is not torch", name=known[0].name)
-        if found is None or not with_torch:
-            return found
-        is_first = found[0].startswith(f"{running[0]}:") and running[0] not in with_torch
-        return found if is_first and not any("nn.Module" in self.sources.text(path) for path in with_torch) else None
-
-    def _unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
-        seen: set[str] = set()
-        for path in running:
-            for external in self.modules.externals.get(path, ()):
-                top = external.module.partition(".")[0]
-                if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:
-                    continue
-                seen.add(top)
-                known = self.target.package_of_module(external.module)
-                if known is None or known[1].status == "unknown":
-                    yield known[0].name if known is not None else top, f"{path}:{external.line}"
-
     def _setting_texts(self) -> Iterator[str]:
         for path in self.settings:
             try:
@@ -457,17 +360,6 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
-
-
-def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str) -> list[ast.AST]:
-    """Return where something of a module that a statement imports is spoken of."""
-    assert isinstance(statement, (ast.Import, ast.ImportFrom))
-    return [
-        use
-        for alias in statement.names
-        if alias.name != "*" and name in (alias.name.rpartition(".")[2], alias.asname, "*")
-        for use in names.uses(bound_name(alias), file.scope(alias))
-    ]
 
 
 def _joined(first: Way, then: Way) -> Way:
@@ -478,11 +370,6 @@ def _joined(first: Way, then: Way) -> Way:
         tuple(dict.fromkeys((*first.conditions, *then.conditions))),
         tuple(dict.fromkeys((*first.options, *then.options))),
     )
-
-
-def _may_build(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.startswith(("setup", "build", "make", "install", "compile")) or "ext" in name
 
 
 def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:

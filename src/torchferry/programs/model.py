@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from torchferry.core.finding import Finding, Location
+from torchferry.core.finding import Location
 from torchferry.core.messages import Message
 
 
@@ -104,7 +103,7 @@ class Step(NamedTuple):
 
     Attributes:
         path: The file.
-        line: The line, from 1.
+        line: The line, from 1; 0 for a file without lines, such as a library.
         text: What stands there, shortened.
     """
 
@@ -113,7 +112,7 @@ class Step(NamedTuple):
     text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{self.path}:{self.line}" if self.line else self.path
 
 
 class Way(NamedTuple):
@@ -132,6 +131,19 @@ class Way(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+class Source(str, Enum):
+    """Where it is known from that the target does not have something."""
+
+    CODE = "code"
+    """The project's own code: it compiles CUDA."""
+
+    TABLE = "table"
+    """The tables of the target."""
+
+    ENVIRONMENT = "environment"
+    """The package as it is installed."""
+
+
 class Obstacle(NamedTuple):
     """Something that the target does not have, where a program comes to it.
 
@@ -140,7 +152,8 @@ class Obstacle(NamedTuple):
         code: The rule that found it.
         place: Where.
         message: What it is, and what to do.
-        way: How the program comes there.
+        way: How the program comes there; what lies in packages stands at its end.
+        source: Where it is known from.
     """
 
     what: str
@@ -148,6 +161,21 @@ class Obstacle(NamedTuple):
     place: Location
     message: Message
     way: Way
+    source: Source = Source.TABLE
+
+
+class Unread(NamedTuple):
+    """Something that a program reaches and that was not read.
+
+    Attributes:
+        place: The file, or the place of the import that leads to it.
+        reason: Why it was not read.
+        chain: How the program comes there, the place not among them.
+    """
+
+    place: str
+    reason: Message
+    chain: tuple[Step, ...] = ()
 
 
 class Judged(NamedTuple):
@@ -164,6 +192,8 @@ class Judged(NamedTuple):
         unread: What it reaches and was not read, with the reason.
         files: How many files of the project it reaches.
         builds: Other builds of packages, by the same names, that must be installed for it.
+        doubts: What packages of the environment need, where a person must look: their places are among `decisions`.
+        reached: The files of the project that it reaches.
     """
 
     program: Program
@@ -173,23 +203,8 @@ class Judged(NamedTuple):
     fixes: int = 0
     decisions: tuple[Location, ...] = ()
     unverified: tuple[tuple[str, str], ...] = ()
-    unread: tuple[tuple[str, Message], ...] = ()
+    unread: tuple[Unread, ...] = ()
     files: int = 0
     builds: tuple[Obstacle, ...] = ()
-
-
-def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
-    """Yield findings that block only where a program comes to them.
-
-    What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
-    """
-    places = {obstacle.place for judged in programs for obstacle in judged.blockers}
-    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
-    for finding in findings:
-        needed = finding.location in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
-        if finding.lacks and finding.location in places:
-            yield finding._replace(blocker=True)
-        elif finding.blocker and programs and not needed:
-            yield finding._replace(blocker=False)
-        else:
-            yield finding
+    doubts: tuple[Obstacle, ...] = ()
+    reached: tuple[str, ...] = ()

@@ -162,6 +162,10 @@ class Reach:
                     heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, on))
         return True
 
+    def way_to_file(self, path: str) -> Way | None:
+        """Return the surest way to the import of a file, or None when the program does not come there."""
+        return self._search(_Arrival(Place(path, None))) if path in self.closure else None
+
     def _search(self, begin: _Arrival) -> Way | None:
         counter = itertools.count()
         heap: list[tuple[Need, int, int, _Arrival | Way, _Trail]] = [(begin.need, 0, 0, begin, ())]

@@ -23,7 +23,7 @@ _ROOM = 8_000_000
 _NOTEBOOKS = 100
 """Parsed notebooks that are kept."""
 
-_LONGEST = 2_000_000
+LONGEST = 2_000_000
 """Characters of a file that is looked into; generated files are longer."""
 
 
@@ -50,7 +50,7 @@ class Sources:
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file, parsed, or None when it cannot be read."""
         if path not in self.notebooks:
-            return self.project.file(path) if len(self.text(path)) <= _LONGEST else None
+            return self.project.file(path) if len(self.text(path)) <= LONGEST else None
         if path in self._files:
             self._files.move_to_end(path)
             return self._files[path]
@@ -58,6 +58,10 @@ class Sources:
         while len(self._files) > _NOTEBOOKS:
             self._files.popitem(last=False)
         return loaded
+
+    def is_parsed(self, path: str) -> bool:
+        """Whether a file was parsed for some question before, and is Python."""
+        return self._files.get(path) is not None
 
     def _notebook(self, path: str) -> tuple[PythonFile, Names] | None:
         try:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 
+from torchferry.installed.describing import package_message, state_message
+from torchferry.programs.model import Verdict
 from torchferry.report.model import Report
+from torchferry.report.programs import lines_of, unlooked_message, verdict_of
 from torchferry.report.shown import shown
 
 _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
@@ -14,13 +17,39 @@ _FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 
 
 def render(report: Report, lang: str) -> str:
-    """Return the report as CSV, one finding a row; files that torchferry failed on are rows of the grade `failure`."""
+    """Return the report as CSV, one finding a row.
+
+    Rows of the grades `failure`, `program`, `package` and `not looked at` stand before the findings, without a code.
+    """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(_HEADER)
     for failure in report.failures:
         what = (failure.what.strip().splitlines() or [""])[-1]
         writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(what), ""])
+    for judged in report.programs:
+        program = judged.program
+        said = [verdict_of(judged), *lines_of(judged)]
+        writer.writerow(
+            [
+                "",
+                "program",
+                "yes" if judged.verdict is Verdict.BLOCKED else "",
+                _plain(program.path),
+                "",
+                "",
+                _plain(said[0].render(lang)),
+                _plain("; ".join(message.render(lang) for message in said[1:])),
+            ]
+        )
+    for package in report.packages:
+        name = f"{package.package} {package.version}".rstrip()
+        state = state_message(package.state).render(lang)
+        reason = package_message(package).render(lang)
+        writer.writerow(["", "package", "", _plain(name), "", "", _plain(state), _plain(reason)])
+    for unlooked in report.unlooked:
+        text = unlooked_message(unlooked).render(lang)
+        writer.writerow(["", "not looked at", "", _plain(unlooked.place), "", "", _plain(text), ""])
     for finding in report.findings:
         place = finding.location
         writer.writerow(

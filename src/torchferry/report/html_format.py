@@ -16,6 +16,7 @@ from pathlib import Path
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Bilingual, say
+from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
 from torchferry.report.families import TITLES
@@ -23,7 +24,7 @@ from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, Report, Verdict, family
 from torchferry.report.pages import page
-from torchferry.report.programs import VERDICT_GRADES, lines_of, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 from torchferry.report.side_by_side import Row, rows
 from torchferry.report.text_format import GRADE_TITLES
 
@@ -92,6 +93,8 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str)
     yield from _programs(report, lang)
     yield from _failures(report, lang)
     yield from _blockers(report.blockers, lang)
+    yield from _packages(report, lang)
+    yield from _unlooked(report, lang)
     yield from _counts(report, lang)
     yield from _list(report, lang)
     yield from _changes(compared, lang)
@@ -142,6 +145,31 @@ def _programs(report: Report, lang: str) -> Iterator[str]:
         is_open = " open" if judged.verdict is ProgramVerdict.BLOCKED else ""
         inner = "".join(f"<li>{line}</li>" for line in told)
         yield f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
+    yield "</ul></section>"
+
+
+def _packages(report: Report, lang: str) -> Iterator[str]:
+    """Yield what the packages of the environment show, those that need a look first."""
+    if not report.packages:
+        return
+    told = report.telling_packages
+    yield '<section class="programs" aria-labelledby="packages">'
+    yield f'<h2 id="packages">{_word(words.PACKAGES, lang)}</h2><ul>'
+    for package in (*told, *(package for package in report.packages if package not in told)):
+        name = text(f"{package.package} {package.version}".rstrip())
+        state = text(state_message(package.state).render(lang))
+        reason = text(package_message(package).render(lang)) if package in told else ""
+        mark = f'<span class="{"unsafe" if package in told else "safe"}">{state}</span>'
+        yield f"<li><code>{name}</code> {mark} {reason}</li>"
+    yield "</ul></section>"
+
+
+def _unlooked(report: Report, lang: str) -> Iterator[str]:
+    if not report.unlooked:
+        return
+    yield '<section class="programs" aria-labelledby="unlooked">'
+    yield f'<h2 id="unlooked">{_word(words.UNLOOKED, lang)}</h2><ul>'
+    yield from (f"<li>{text(unlooked_message(unlooked).render(lang))}</li>" for unlooked in report.unlooked)
     yield "</ul></section>"
 
 

@@ -10,11 +10,12 @@ from torchferry.core.finding import Finding
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle
+from torchferry.programs.unlooked import Unlooked
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
 
-SCHEMA_VERSION = "2.0"
+SCHEMA_VERSION = "2.1"
 
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
@@ -58,6 +59,8 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "changes": list(report.changes),
         "ignored": list(report.ignored),
         "packages": [package_object(package, lang) for package in report.packages],
+        "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
+        "partial": report.partial,
         "kept": {why.value: count for why, count in report.kept_by_reason.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
@@ -76,15 +79,25 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "summary": verdict_of(judged).render(lang),
         "fixes": judged.fixes,
         "decisions": [str(place) for place in judged.decisions],
-        "reasons": [_reason_object(obstacle, lang) for obstacle in (*judged.blockers, *judged.optional)],
+        "reasons": [
+            *(_reason_object(obstacle, lang) for obstacle in (*judged.blockers, *judged.optional)),
+            *(_reason_object(doubt, lang, decision=True) for doubt in judged.doubts),
+        ],
         "builds": [_reason_object(build, lang) for build in judged.builds],
         "unverified": [{"package": name, "place": place} for name, place in judged.unverified],
-        "unread": [{"place": place, "reason": reason.render(lang)} for place, reason in judged.unread],
+        "unread": [
+            {
+                "place": unread.place,
+                "reason": unread.reason.render(lang),
+                "chain": [*map(str, unread.chain), unread.place],
+            }
+            for unread in judged.unread
+        ],
         "files": judged.files,
     }
 
 
-def _reason_object(obstacle: Obstacle, lang: str) -> dict[str, Any]:
+def _reason_object(obstacle: Obstacle, lang: str, *, decision: bool = False) -> dict[str, Any]:
     """Return one thing that the target does not have as JSON holds it."""
     way = obstacle.way
     return {
@@ -93,7 +106,9 @@ def _reason_object(obstacle: Obstacle, lang: str) -> dict[str, Any]:
         "place": f"{obstacle.place.path}:{obstacle.place.line}",
         "message": obstacle.message.render(lang),
         "need": way.need.name.lower(),
-        "optional": way.need is not Need.ALWAYS,
+        "optional": way.need is not Need.ALWAYS or decision,
+        "decision": decision,
+        "source": obstacle.source.value,
         "chain": [str(step) for step in way.steps],
         "conditions": list(way.conditions),
         "options": list(way.options),
@@ -127,6 +142,16 @@ def package_object(package: Inspected, lang: str) -> dict[str, Any]:
         "unread_count": package.unread_count,
         "problem": package.problem.render(lang) if package.problem is not None else None,
         "editable": package.editable,
+    }
+
+
+def unlooked_object(unlooked: Unlooked, lang: str) -> dict[str, Any]:
+    """Return something that was not looked at as JSON holds it."""
+    return {
+        "place": unlooked.place,
+        "reason": unlooked.reason.render(lang),
+        "files": unlooked.files,
+        "words": unlooked.words,
     }
 
 

@@ -12,8 +12,11 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.installed.model import Inspected, State
-from torchferry.programs.model import Judged, blocking
+from torchferry.programs.blocking import blocking
+from torchferry.programs.model import Judged
 from torchferry.programs.model import Verdict as ProgramVerdict
+from torchferry.programs.unlooked import Unlooked
+from torchferry.report.programs import work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -90,6 +93,8 @@ class Report:
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
         packages: The packages of an environment that the project reaches, where one was named.
+        unlooked: What of the project was not looked at.
+        partial: Whether findings were left out that the verdicts of the programs rest on.
         torchferry: The version that made the report.
     """
 
@@ -107,6 +112,8 @@ class Report:
     ignored: tuple[str, ...] = ()
     programs: tuple[Judged, ...] = ()
     packages: tuple[Inspected, ...] = ()
+    unlooked: tuple[Unlooked, ...] = ()
+    partial: bool = False
     torchferry: str = __version__
 
     @property
@@ -131,20 +138,26 @@ class Report:
             judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
         ):
             return Verdict.INCOMPLETE
-        if any(finding.grade is Grade.MANUAL for finding in self.findings):
+        if any(finding.grade is Grade.MANUAL for finding in self.findings) or any(
+            judged.decisions for judged in self.programs
+        ):
             return Verdict.AFTER_WORK
-        return Verdict.AFTER_FIXES if self.work else Verdict.READY
+        needed = self.work or (self.partial and any(judged.fixes for judged in self.programs))
+        return Verdict.AFTER_FIXES if needed else Verdict.READY
 
     @property
     def verdict_message(self) -> Message:
         """The verdict as a sentence."""
-        target, work = self.target_title, self._work_by_grade()
+        target, work = self.target_title, self._work()
         if self._why_incomplete is not None:
             return self._incomplete(self._why_incomplete, work)
         if self.verdict is Verdict.PARTLY_BLOCKED:
             return self._partly_blocked(work)
         if self.verdict is Verdict.INCOMPLETE:
-            unknown = [judged for judged in self.programs if judged.verdict is ProgramVerdict.NOT_JUDGED]
+            unknown = self._not_judged
+            if len(self.programs) == 1:
+                title = self.programs[0].program.title
+                return say("Not known for {target}: {program} reaches what was not read.", target=target, program=title)
             return say(
                 "Not known for {target}: of {count} programs, {unknown} reach what was not read.",
                 target=target,
@@ -213,7 +226,21 @@ class Report:
             "blocked": len(blocked),
             "count": len(self.programs),
             "blockers": self._blockers(),
+            "unknown": len(self._not_judged),
         }
+        if self._not_judged and work is not None:
+            return say(
+                "Of {count} programs, {blocked} are blocked on {target} by {blockers}, and {unknown} reach what was "
+                "not read; beside that, {work}.",
+                **values,
+                work=work,
+            )
+        if self._not_judged:
+            return say(
+                "Of {count} programs, {blocked} are blocked on {target} by {blockers}, and {unknown} reach what was "
+                "not read.",
+                **values,
+            )
         if work is None:
             return say(
                 "Of {count} programs, {blocked} are blocked on {target} by {blockers}; the others need no change.",
@@ -224,6 +251,10 @@ class Report:
             **values,
             work=work,
         )
+
+    @property
+    def _not_judged(self) -> list[Judged]:
+        return [judged for judged in self.programs if judged.verdict is ProgramVerdict.NOT_JUDGED]
 
     def _blockers(self) -> Message:
         names = list(dict.fromkeys(obstacle.what for judged in self.programs for obstacle in judged.blockers))
@@ -236,6 +267,15 @@ class Report:
             else say("{count} things that it does not have", count=count)
         )
 
+    def _work(self) -> Message | None:
+        """Return what is to be done as one phrase; where findings were left out, what the programs need."""
+        needing = [judged for judged in self.programs if judged.fixes or judged.decisions] if self.partial else []
+        if not needing:
+            return self._work_by_grade()
+        if len(self.programs) == 1:
+            return work_of(needing[0])
+        return say("changes in what {count} programs reach", count=len(needing))
+
     def _work_by_grade(self) -> Message | None:
         """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
         grades = Counter(
@@ -243,7 +283,8 @@ class Report:
             for finding in self.findings
             if not finding.blocker and finding.code != UnreadableFile.CODE  # it is said by itself
         )
-        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL]
+        doubts = {(doubt.place, doubt.what) for judged in self.programs for doubt in judged.doubts}
+        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(doubts)
         parts = []
         if safe:
             parts.append(say("one safe fix") if safe == 1 else say("{count} safe fixes", count=safe))

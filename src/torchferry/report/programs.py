@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say
-from torchferry.programs.model import Judged, Need, Obstacle, Verdict
+from torchferry.programs.model import Judged, Need, Obstacle, Source, Unread, Verdict
+from torchferry.programs.unlooked import Unlooked
 
 VERDICT_GRADES = {
     Verdict.READY: "safe",
@@ -22,7 +23,7 @@ _MOST_NAMES = 3
 
 def verdict_of(judged: Judged) -> Message:
     """Return the verdict of a program as a phrase: `ready after 12 fixes`, `blocked by nvidia.dali`."""
-    work = _work(judged)
+    work = work_of(judged)
     if judged.verdict is Verdict.READY:
         return say("ready")
     if judged.verdict is Verdict.NOT_JUDGED:
@@ -42,7 +43,8 @@ def _names(obstacles: tuple[Obstacle, ...]) -> str:
     return shown if len(names) <= _MOST_NAMES else f"{shown}, +{len(names) - _MOST_NAMES}"
 
 
-def _work(judged: Judged) -> Message | None:
+def work_of(judged: Judged) -> Message | None:
+    """Return what has to change in what a program reaches, as a phrase; None where nothing has."""
     fixes, decisions = judged.fixes, len(judged.decisions)
     fix = say("one fix") if fixes == 1 else say("{count} fixes", count=fixes)
     decide = say("one decision") if decisions == 1 else say("{count} decisions", count=decisions)
@@ -54,6 +56,32 @@ def _work(judged: Judged) -> Message | None:
 def chain_of(obstacle: Obstacle) -> str:
     """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`."""
     return " -> ".join(map(str, obstacle.way.steps))
+
+
+def unread_chain(unread: Unread) -> str:
+    """Return the way to what was not read."""
+    return " -> ".join((*map(str, unread.chain), unread.place))
+
+
+def source_of(obstacle: Obstacle) -> Message:
+    """Return where it is known from that the target lacks something."""
+    match obstacle.source:
+        case Source.CODE:
+            return say("which the project compiles")
+        case Source.TABLE:
+            return say("by the tables")
+        case Source.ENVIRONMENT:
+            return say("as it is installed")
+
+
+def unlooked_message(unlooked: Unlooked) -> Message:
+    """Return what was not looked at, why, and how much of CUDA it speaks."""
+    what = say("{place}: {reason}", place=unlooked.place, reason=unlooked.reason) if unlooked.place else unlooked.reason
+    if not unlooked.files or not unlooked.place:
+        return what
+    if unlooked.words is None:
+        return say("{what}; files: {files}", what=what, files=unlooked.files)
+    return say("{what}; files: {files}, words of CUDA: {words}", what=what, files=unlooked.files, words=unlooked.words)
 
 
 def circumstance_of(obstacle: Obstacle) -> Message:
@@ -71,9 +99,16 @@ def circumstance_of(obstacle: Obstacle) -> Message:
 def lines_of(judged: Judged) -> Iterator[Message]:
     """Yield what there is to know of a program below its verdict."""
     for obstacle in judged.blockers:
-        yield say("needs {what}: {chain}", what=obstacle.what, chain=chain_of(obstacle))
+        yield say(
+            "needs {what}, {source}: {chain}",
+            what=obstacle.what,
+            source=source_of(obstacle),
+            chain=chain_of(obstacle),
+        )
     for build in judged.builds:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
+    for doubt in judged.doubts:
+        yield say("look at {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
     for obstacle in judged.optional:
         yield say(
             "{what}, {circumstance}: {chain}",
@@ -84,5 +119,5 @@ def lines_of(judged: Judged) -> Iterator[Message]:
     if judged.unverified:
         names = ", ".join(name for name, _ in judged.unverified)
         yield say("nobody has verified on this card: {names}", names=names)
-    for path, reason in judged.unread:
-        yield say("{path}: {reason}", path=path, reason=reason)
+    for unread in judged.unread:
+        yield say("{path}: {reason}", path=unread_chain(unread), reason=unread.reason)

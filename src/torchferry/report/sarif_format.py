@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 from torchferry.core.finding import Finding, Grade, Location
+from torchferry.installed.describing import package_message
 from torchferry.report.families import TITLES
 from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
-from torchferry.report.programs import chain_of
+from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
 from torchferry.report.shown import shown
 
 MAX_RESULTS = 25_000
@@ -63,10 +64,22 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "path": judged.program.path,
                     "name": judged.program.title,
                     "verdict": judged.verdict.value,
-                    "chains": [chain_of(obstacle) for obstacle in (*judged.blockers, *judged.optional)],
+                    "summary": shown(verdict_of(judged).render(lang)),
+                    "chains": [chain_of(item) for item in (*judged.blockers, *judged.optional, *judged.doubts)],
+                    "notRead": [unread_chain(unread) for unread in judged.unread],
                 }
                 for judged in report.programs
             ],
+            "packages": [
+                {
+                    "package": package.package,
+                    "version": package.version,
+                    "state": package.state.value,
+                    "reason": shown(package_message(package).render(lang)),
+                }
+                for package in report.packages
+            ],
+            "notLookedAt": [shown(unlooked_message(unlooked).render(lang)) for unlooked in report.unlooked],
         },
         "results": [_result(finding, index, seen, lang) for finding in taken],
     }

@@ -10,13 +10,14 @@ from torchferry.core.messages import say
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, lines_of, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 
 GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
 """What the grades are called."""
 
 _MOST_BLOCKERS = 10
 _MOST_PROGRAMS = 20
+_MOST_UNLOOKED = 20
 _MOST_LINES = 6
 """Lines below one program; the JSON report has them all."""
 
@@ -47,6 +48,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
         yield from _table(report, lang)
     yield from blocker_lines(report, lang, paint)
     yield from package_lines(report, lang, paint)
+    yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint)
     if report.kept:
         yield ""
@@ -106,6 +108,19 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
         if package.chain:
             way = " -> ".join(map(str, package.chain))
             yield printable(f"    {say('reached by {chain}', chain=way).render(lang)}")
+
+
+def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+    """Yield what was not looked at, behind an empty line; nothing where everything was."""
+    paint = paint or _plain
+    if not report.unlooked:
+        return
+    yield ""
+    yield paint(say("Not looked at:").render(lang), "path")
+    for unlooked in report.unlooked[:_MOST_UNLOOKED]:
+        yield printable(f"  {unlooked_message(unlooked).render(lang)}")
+    if len(report.unlooked) > _MOST_UNLOOKED:
+        yield f"  {say('... and {count} more', count=len(report.unlooked) - _MOST_UNLOOKED).render(lang)}"
 
 
 def failure_lines(report: Report, lang: str) -> Iterator[str]:

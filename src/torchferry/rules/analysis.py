@@ -17,7 +17,6 @@ from torchferry.rules.file.link_out_of_project import LinkOutOfProject
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
-from torchferry.rules.needed import without_needless_blockers
 from torchferry.rules.parallel import examine_all
 from torchferry.rules.run.beside import lay_beside
 from torchferry.rules.run.sightings import Sightings
@@ -40,6 +39,8 @@ class Analysis(NamedTuple):
         of_run: What there is to know about the run whose sightings were laid beside the findings.
         ignored: Files that a `.gitignore` hides in a tree that git does not know.
         project: Its Python files as modules, for further questions; None where nobody may ask.
+        listing: What was examined and what was left out; None where nobody may ask.
+        largest: Bytes of a file above which it was not looked into.
     """
 
     examined: list[Examined]
@@ -48,6 +49,8 @@ class Analysis(NamedTuple):
     of_run: tuple[Message, ...] = ()
     ignored: tuple[str, ...] = ()
     project: Project | None = None
+    listing: Listing | None = None
+    largest: int = 0
 
     @property
     def failures(self) -> list[Failure]:
@@ -115,7 +118,7 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     entries, examined = _plugin_imports(request, graph, examined)
-    examined = _without_repeated_notes(without_needless_blockers(project, graph, examined))
+    examined = _without_repeated_notes(examined)
     of_run: tuple[Message, ...] = ()
     if request.seen is not None:
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
@@ -126,7 +129,8 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         for skip in request.listing.skipped
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
-    return Analysis(examined, skipped, entries, of_run, request.listing.ignored, project)
+    largest = request.options.max_file_size
+    return Analysis(examined, skipped, entries, of_run, request.listing.ignored, project, request.listing, largest)
 
 
 def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:

@@ -85,3 +85,42 @@ def kind_of(path: str) -> Kind | None:
     if folder.rpartition("/")[2] == "requirements" and name.endswith((".txt", ".in")):
         return Kind.REQUIREMENTS
     return _SUFFIXES.get(name[name.rfind(".") :].lower()) if "." in name else None
+
+
+_LANGUAGES = {
+    ".pyx": "Cython",
+    ".pxd": "Cython",
+    ".pxi": "Cython",
+    ".f": "Fortran",
+    ".f90": "Fortran",
+    ".cuf": "Fortran",
+    ".rs": "Rust",
+    ".go": "Go",
+    ".java": "Java",
+    ".kt": "Kotlin",
+    ".scala": "Scala",
+    ".swift": "Swift",
+    ".mm": "Objective-C",
+    ".jl": "Julia",
+    ".lua": "Lua",
+    ".m": "MATLAB",
+    ".r": "R",
+    ".cs": "C#",
+    ".js": "JavaScript",
+    ".ts": "TypeScript",
+    ".cl": "OpenCL",
+    ".hip": "HIP",
+    ".ptx": "PTX",
+    ".mojo": "Mojo",
+    ".bzl": "Bazel",
+    ".bazel": "Bazel",
+    ".gradle": "Gradle",
+    ".ps1": "PowerShell",
+    ".bat": "batch files",
+}
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file of source that torchferry does not read; empty for other files."""
+    name = path.rpartition("/")[2]
+    return _LANGUAGES.get(name[name.rfind(".") :].lower(), "") if "." in name else ""

@@ -13,7 +13,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
-from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.kinds import Kind, kind_of, language_of
 
 NEVER_ENTERED = frozenset(
     {
@@ -37,6 +37,9 @@ NEVER_ENTERED = frozenset(
 )
 """Folders that never belong to the project's own source."""
 
+_OTHERS = frozenset({".eggs", ".venv", "node_modules", "site-packages", "venv"})
+"""Those of them that hold packages of others, which a program may import."""
+
 _CONTROL_NAMES = frozenset({".bzr", ".git", ".hg", ".jj", ".pijul", ".sl", ".svn", ".torchferry", "_darcs", "git~1"})
 """Where version control systems and torchferry keep their own: what stands there can start programs. `git~1` is
 `.git` on file systems with short names."""
@@ -52,6 +55,9 @@ def is_control_name(name: str) -> bool:
     seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFKC", seen).casefold().rstrip(" .") in _CONTROL_NAMES
 
+
+MOST_OTHERS = 5_000
+"""Files of other languages that are remembered."""
 
 MOST_IGNORED = 1_000
 """Files that a `.gitignore` hides that are named; a folder of data may hold millions."""
@@ -78,11 +84,17 @@ class Listing(NamedTuple):
         entries: The files that torchferry reads.
         skipped: What was not looked into.
         ignored: Files that it would read if a `.gitignore` file did not name them, in a tree that git does not know.
+        excluded: Files that it would read if the user's patterns did not leave them out.
+        left_alone: Folders with packages of others, which are never entered.
+        others: Files of source in languages that it does not read.
     """
 
     entries: list[Entry]
     skipped: list[Skipped]
     ignored: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    left_alone: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> Listing:
@@ -105,6 +117,9 @@ class _Walk:
         self.entries: list[Entry] = []
         self.skipped: list[Skipped] = []
         self.hidden: list[str] = []
+        self.unwanted: list[str] = []
+        self.left_alone: list[str] = []
+        self.others: list[str] = []
         self.ignored = ignored_by_git(root)
 
     def run(self) -> Listing:
@@ -120,7 +135,8 @@ class _Walk:
         else:
             self._enter(self.root, "", [])
         self.entries = sorted(set(self.entries))
-        return Listing(self.entries, self.skipped, tuple(sorted(self.hidden)))
+        left_out = (tuple(sorted(set(found))) for found in (self.hidden, self.unwanted, self.left_alone, self.others))
+        return Listing(self.entries, self.skipped, *left_out)
 
     def _enter(self, folder: str, prefix: str, patterns: list[Patterns]) -> None:
         try:
@@ -139,15 +155,19 @@ class _Walk:
             except OSError:
                 continue
             if self._excluded(path, item.name):
+                if not link:
+                    self._hide(item, path, is_folder, self.unwanted)
                 continue
             if self._is_ignored(path, is_folder, patterns):
                 if self.ignored is None and not link:
-                    self._hide(item, path, is_folder)
+                    self._hide(item, path, is_folder, self.hidden)
                 continue
             if link:
                 self._link(item.path, path)
             elif is_folder:
-                if not _is_left_alone(item.name) and not os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                if item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                    self.left_alone.append(path)
+                elif not _is_left_alone(item.name):
                     self._enter(item.path, path, patterns)
             elif item.is_file(follow_symlinks=False):
                 self._file(path)
@@ -156,6 +176,8 @@ class _Walk:
         kind = kind_of(path)
         if kind is not None:
             self.entries.append(Entry(path, kind))
+        elif language_of(path) and len(self.others) < MOST_OTHERS:
+            self.others.append(path)
 
     def _link(self, full: str, path: str) -> None:
         """A link is not followed: what it points to is found by itself, or lies outside the root."""
@@ -167,13 +189,13 @@ class _Walk:
     def _excluded(self, path: str, name: str) -> bool:
         return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in self.exclude)
 
-    def _hide(self, item: os.DirEntry[str], path: str, is_folder: bool) -> None:
-        """Remember the files that an ignored entry hides, as far as they would be read: nobody else says so."""
-        if len(self.hidden) >= MOST_IGNORED:
+    def _hide(self, item: os.DirEntry[str], path: str, is_folder: bool, hidden: list[str]) -> None:
+        """Remember the files that an entry hides, as far as they would be read: nobody else says so."""
+        if len(hidden) >= MOST_IGNORED:
             return
         if not is_folder:
             if kind_of(path) is not None:
-                self.hidden.append(path)
+                hidden.append(path)
             return
         if item.name in NEVER_ENTERED or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
             return
@@ -182,9 +204,9 @@ class _Walk:
                 inside = sorted(scan, key=lambda inner: inner.name)
             for inner in inside:
                 if not inner.is_symlink():
-                    self._hide(inner, f"{path}/{inner.name}", inner.is_dir(follow_symlinks=False))
+                    self._hide(inner, f"{path}/{inner.name}", inner.is_dir(follow_symlinks=False), hidden)
         except OSError:
-            self.hidden.append(path)
+            hidden.append(path)
 
     def _is_ignored(self, path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
         if self.ignored is not None:

@@ -1,0 +1,83 @@
+"""The verdicts of the programs of a run: by all that they reach, also where only some findings are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from torchferry.cli.choices import Choices
+from torchferry.cli.output import progress
+from torchferry.cli.settings import Setting
+from torchferry.cli.surroundings import project_around
+from torchferry.core.messages import Message, say
+from torchferry.installed.model import Inspected
+from torchferry.programs.judging import judgement
+from torchferry.programs.model import Judged
+from torchferry.programs.unlooked import Unlooked, unlooked
+from torchferry.rules.analysis import Analysis, analyse
+from torchferry.rules.examined import Selection
+from torchferry.source.tree import list_files
+
+
+class Verdicts(NamedTuple):
+    """What is known of the programs of a run.
+
+    Attributes:
+        programs: The programs and their verdicts.
+        unlooked: What of the project was not looked at.
+        remarks: What there is to know about how they were judged.
+        partial: Whether the findings of the run are not all that the verdicts rest on.
+    """
+
+    programs: tuple[Judged, ...] = ()
+    unlooked: tuple[Unlooked, ...] = ()
+    remarks: tuple[Message, ...] = ()
+    partial: bool = False
+
+
+def within_project(choices: Choices) -> Choices:
+    """Return choices that count paths from the project around the files that are named, where files are named."""
+    if choices.home is not None or all(path.is_dir() for path in choices.paths):
+        return choices
+    around = project_around(choices.named_folder)
+    return choices if around == choices.named_folder else choices._replace(around=around)
+
+
+def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
+    """Return the analysis of the whole project with every rule: the one that is there, where it is that."""
+    selection = setting.request.selection
+    if not (choices.only or selection.select or selection.ignore or selection.per_file):
+        return analysis
+    listing = setting.request.listing
+    if choices.only:  # what is named counts also where git or a pattern leaves it out
+        every = list_files(setting.root, setting.config.exclude)
+        listing = every._replace(entries=sorted({*every.entries, *listing.entries}))
+    request = setting.request._replace(
+        listing=listing, selection=Selection(), rewrite=False, account=False, seen=None, redirected=False
+    )
+    with progress(len(listing.entries)) as advance:
+        return analyse(request, advance)
+
+
+def verdicts(setting: Setting, choices: Choices, analysis: Analysis, packages: Iterable[Inspected] = ()) -> Verdicts:
+    """Judge the programs that are asked for.
+
+    Args:
+        setting: The run as it is to be.
+        choices: What was asked for.
+        analysis: The whole project with every rule, of `whole`.
+        packages: What an environment shows of the packages that it imports.
+    """
+    if choices.home is not None:  # one file, whose project is not there
+        return Verdicts()
+    only = tuple(os.path.normpath(path) for path in choices.only)
+    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages)
+    selection = setting.request.selection
+    left_out = bool(selection.select or selection.ignore or selection.per_file)
+    remarks = []
+    if left_out and found.programs:
+        remarks.append(say("Rules are left out of the findings; the programs are judged by all rules."))
+    if only and found.programs:
+        remarks.append(say("The findings are those of what was named; the programs are judged by all that they reach."))
+    return Verdicts(found.programs, unlooked(analysis, found.left), tuple(remarks), left_out or bool(only))

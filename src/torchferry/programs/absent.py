@@ -1,0 +1,280 @@
+"""What an import leads to that was not read, though it belongs to the project: it is left out, or is not there.
+
+A submodule may not be checked out, a file may be ignored or excluded, and a module may be written when the project is
+built. Nobody knows what such code needs, so that a program that reaches it is not judged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
+from torchferry.core.messages import Message, say
+from torchferry.programs.modules import External, Modules
+from torchferry.rules.kept import STEMS
+from torchferry.source.project import absolute_module
+from torchferry.source.tree import Listing
+
+_MOST_SUBMODULES = 200
+_LONGEST_NAME = 200
+_LARGEST = 1 << 26
+"""Bytes of a file whose words are counted."""
+
+_SECTION = re.compile(r"^\s*\[submodule [^\]\n]*\]\s*$", re.MULTILINE)
+_SETTING = re.compile(r"^\s*(path|url)\s*=\s*(.+?)\s*$", re.MULTILINE)
+_SEPARATORS = re.compile(r"[-_.]+")
+_ONLY_A_VERSION = re.compile(r"_{0,2}(?:version|commit|build_info|git_version|about)(?:_info)?_{0,2}\Z")
+"""Modules that a build writes and that hold a version, by their names."""
+
+_NAME = "?"
+"""Stands among the names of an import where what is imported may be a name of a package rather than a module."""
+
+_ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
+_MOST_NAMES = 10_000
+
+_COMPILED = (".so", ".pyd")
+_CYTHON = ".pyx"
+
+
+class Submodule(NamedTuple):
+    """A submodule that is not checked out: its folder, and where it comes from."""
+
+    path: str
+    url: str
+
+
+def absent_submodules(root: Path) -> tuple[Submodule, ...]:
+    """Return the submodules of a tree whose folder is empty or is not there."""
+    try:
+        text = read_text(root / ".gitmodules", LARGEST_SETTINGS, "replace")
+    except OSError:
+        return ()
+    found = []
+    for section in _SECTION.split(text)[1 : _MOST_SUBMODULES + 1]:
+        values = dict(_SETTING.findall(section))
+        path = values.get("path", "").strip('"').strip("/")
+        parts = path.split("/")
+        if not path or len(path) > _LONGEST_NAME or {"", ".", ".."} & set(parts) or "\0" in path:
+            continue
+        if not _names(root / path) - {".git"}:
+            found.append(Submodule(path, values.get("url", "")[:_LONGEST_NAME]))
+    return tuple(sorted(set(found)))
+
+
+def words_of_cuda(path: Path) -> int | None:
+    """Return how many words of CUDA a file holds, or None when it cannot be read; a link is not followed."""
+    try:
+        if os.path.islink(path):
+            return None
+        lowered = read_regular(path, _LARGEST).lower()
+    except OSError:
+        return None
+    return sum(lowered.count(stem.encode()) for stem in STEMS)
+
+
+class Absent:
+    """Says of an import why what it leads to was not read.
+
+    Args:
+        root: The project's folder.
+        read: The Python files that were read.
+        listing: What was left out, where that is known.
+        compiled: Modules that the project's build scripts make.
+    """
+
+    def __init__(self, root: Path, read: frozenset[str], listing: Listing | None, compiled: frozenset[str]) -> None:
+        self.root = root
+        self.read = read
+        self.compiled = compiled
+        self.submodules = absent_submodules(root)
+        self._ignored = frozenset(listing.ignored if listing is not None else ())
+        self._excluded = frozenset(listing.excluded if listing is not None else ())
+        self._left = frozenset(skip.path for skip in listing.skipped) if listing is not None else frozenset()
+        self._by_name = {_plain(sub.path.rpartition("/")[2]): sub for sub in self.submodules}
+        self._imports: dict[str, list[tuple[External, Message]]] = {}
+        self._stems: dict[str, frozenset[str]] = {}
+        self._archives: dict[str, frozenset[str]] = {}
+        self._folders = _folders(read)
+        self._listings: dict[str, frozenset[str]] = {}
+
+    def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
+        """Return the imports of a file that lead to what was not read, each with the reason."""
+        if path not in self._imports:
+            found = ((external, self.why(external)) for external in self._led_to(path, modules))
+            self._imports[path] = [(external, why) for external, why in found if why is not None]
+        return self._imports[path]
+
+    def _led_to(self, path: str, modules: Modules) -> Iterator[External]:
+        """Yield what a file imports and is no file that was read: packages, and modules that lack in own packages."""
+        yield from modules.externals.get(path, ())
+        for imported in modules.imports.get(path, ()):
+            module = absolute_module(imported.module, path)
+            own = modules.find(module, path)
+            package = module.rpartition(".")[0]
+            if own is None and package.strip(".") and modules.find(package, path) is not None:
+                yield External(path, module, imported.line, imported.indented, imported.names)
+            elif own is not None and own.endswith("/__init__.py"):
+                for name in imported.names:
+                    if name != "*" and modules.find(f"{module}.{name}", path) is None:
+                        yield External(path, f"{module}.{name}", imported.line, imported.indented, (_NAME,))
+
+    def why(self, external: External) -> Message | None:
+        """Return why what an import leads to was not read; None where nothing of the project is meant."""
+        module = external.module
+        if not module.strip("."):
+            return None
+        submodule = self._submodule(module, external.importer)
+        if submodule is not None:
+            return say(
+                "`{module}` lies in the submodule {path}, which is not checked out; `git submodule update --init`",
+                module=module.lstrip("."),
+                path=submodule.path,
+            )
+        archive = self._archive(module, external.importer)
+        if archive:
+            return say("`{module}` lies in the archive {path}, which is not opened", module=module, path=archive)
+        path = next(self._places(module, external.importer), None)
+        if path is not None:
+            return self._why_not_read(path)
+        name = module.rpartition(".")[2]
+        parts = module.lstrip(".").split(".")
+        if any("/".join([*base, *parts]) in self._folders for base in self._bases(module, external.importer)):
+            return None  # a package without an `__init__.py`
+        is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
+        if not is_own or external.names == (_NAME,) or name in self.compiled or _ONLY_A_VERSION.match(name):
+            return None
+        return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
+
+    def _starts_in_own(self, module: str, importer: str) -> bool:
+        """Whether the package of a dotted module is a folder of the project whose `__init__` was read."""
+        package = module.rpartition(".")[0].replace(".", "/")
+        bases = self._bases(module, importer) if package else ()
+        return any("/".join([*base, package, "__init__.py"]) in self.read for base in bases)
+
+    def _submodule(self, module: str, importer: str) -> Submodule | None:
+        if not self.submodules:
+            return None
+        parts = module.lstrip(".").split(".")
+        if not module.startswith(".") and _plain(parts[0]) in self._by_name:
+            return self._by_name[_plain(parts[0])]
+        for base in self._bases(module, importer):
+            whole = "/".join([*base, *parts])
+            for submodule in self.submodules:
+                if whole == submodule.path or whole.startswith(f"{submodule.path}/"):
+                    return submodule
+        return None
+
+    def _archive(self, module: str, importer: str) -> str:
+        """Return the archive beside a file, or above it, that holds a module, for where it is on the path."""
+        top = module.partition(".")[0]
+        for base in self._bases(module, importer) if top else ():
+            folder = "/".join(base)
+            for name in sorted(self._listing(folder)):
+                if name.endswith(_ARCHIVES):
+                    path = f"{folder}/{name}" if folder else name
+                    if path not in self._archives:
+                        self._archives[path] = _modules_in(self.root / path)
+                    if top in self._archives[path]:
+                        return path
+        return ""
+
+    @staticmethod
+    def _bases(module: str, importer: str) -> Iterator[list[str]]:
+        """Yield the folders that a module is looked for in: relative ones count from the root."""
+        if module.startswith("."):
+            yield []
+            return
+        folders = importer.split("/")[:-1]
+        yield from (folders[:end] for end in range(len(folders), -1, -1))
+        yield ["src"]
+
+    def _places(self, module: str, importer: str) -> Iterator[str]:
+        """Yield files and folders of the tree that a module may be and that were not read."""
+        parts = module.lstrip(".").split(".")
+        for base in self._bases(module, importer):
+            if parts[0] not in self._stems_of("/".join(base)):
+                continue
+            folder = "/".join([*base, *parts[:-1]])
+            here = self._listing(folder)
+            for name in (f"{parts[-1]}.py", f"{parts[-1]}{_CYTHON}"):
+                path = f"{folder}/{name}" if folder else name
+                if name in here and path not in self.read:
+                    yield path
+            own = f"{folder}/{parts[-1]}" if folder else parts[-1]
+            inside = self._listing(own) if parts[-1] in here else frozenset()
+            inner = f"{own}/__init__.py"
+            if ("__init__.py" in inside and inner not in self.read) or own in self._left:
+                yield own
+            for name in here if module.startswith(".") else ():
+                if name.startswith(f"{parts[-1]}.") and name.endswith(_COMPILED):
+                    yield f"{folder}/{name}" if folder else name
+
+    def _why_not_read(self, path: str) -> Message | None:
+        if path.endswith(_CYTHON):
+            words = words_of_cuda(self.root / path)
+            if words == 0:
+                return None
+            return say("{path} is Cython, which is not read, and speaks of CUDA", path=path)
+        if path.endswith(_COMPILED):
+            return say("{path} is compiled, and was not read", path=path)
+        if self._among(path, self._ignored):
+            return say("a .gitignore file hides {path}", path=path)
+        if self._among(path, self._excluded):
+            return say("{path} is left out by the settings or by `--exclude`", path=path)
+        if path in self._left:
+            return say("{path} is a link that leaves the project; it is not followed", path=path)
+        return say("{path} was left out: git ignores it, or it is among packages of others", path=path)
+
+    @staticmethod
+    def _among(path: str, files: frozenset[str]) -> bool:
+        return path in files or any(file.startswith(f"{path}/") for file in files)
+
+    def _stems_of(self, folder: str) -> frozenset[str]:
+        """Return what the files and folders of a folder may be as modules."""
+        if folder not in self._stems:
+            self._stems[folder] = frozenset(name.partition(".")[0] for name in self._listing(folder))
+        return self._stems[folder]
+
+    def _listing(self, folder: str) -> frozenset[str]:
+        if folder not in self._listings:
+            self._listings[folder] = _names(self.root / folder)
+        return self._listings[folder]
+
+
+def _modules_in(archive: Path) -> frozenset[str]:
+    """Return the packages and modules of an archive, by its list of files; what is no archive has none."""
+    try:
+        if os.path.islink(archive) or os.lstat(archive).st_size > _LARGEST:
+            return frozenset()
+        with ZipFile(archive) as opened:
+            names = [name for name in opened.namelist()[:_MOST_NAMES] if name.endswith(".py")]
+    except (OSError, BadZipFile, ValueError, NotImplementedError):
+        return frozenset()
+    return frozenset(name.partition("/")[0].removesuffix(".py") for name in names)
+
+
+def _folders(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders of some files, and those around them."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return frozenset(found)
+
+
+def _names(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("_", name).lower()

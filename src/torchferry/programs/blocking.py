@@ -1,0 +1,86 @@
+"""Which findings block, now that it is known what the programs come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.programs.model import Judged, Need, Verdict
+
+_Key = tuple[str, str, str, int]
+
+
+def blocking(
+    findings: Iterable[Finding], programs: Sequence[Judged], before: Iterable[Finding] | None = None
+) -> Iterator[Finding]:
+    """Yield findings that block only where a program comes to them.
+
+    What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
+
+    Args:
+        findings: What was found.
+        programs: The programs and what stops them.
+        before: What was found before the files were rewritten, where `findings` are those of the new ones: the places
+            that the programs come to are counted in the old ones.
+    """
+    findings = list(findings)
+    without = [item.way.need for judged in programs for item in judged.optional if item.code.startswith("EXT")]
+    places = {obstacle.place for judged in programs for obstacle in judged.blockers}
+    spared = {obstacle.place: obstacle.way.need for judged in programs for obstacle in judged.optional}
+    lacking = {obstacle.what for judged in programs for obstacle in judged.blockers}
+    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
+    numbered = dict(zip(_numbers(findings), findings, strict=True))
+    old = numbered if before is None else _by_number(before)
+    for number, finding in numbered.items():
+        place = old.get(number, finding).location
+        needed = place in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
+        if finding.lacks and place in places:
+            yield finding._replace(blocker=True)
+        elif finding.blocker and programs and not needed:
+            if finding.lacks not in lacking:
+                reason = _reason(finding, spared.get(place) or _of_compiled(finding, without))
+                finding = finding._replace(message=say("{message} ({reason})", message=finding.message, reason=reason))
+            yield finding._replace(blocker=False)
+        else:
+            yield finding
+
+
+def _of_compiled(finding: Finding, without: Sequence[Need]) -> Need | None:
+    """Return how surely a program comes to what a build script compiles, where one does at all."""
+    return min(without, default=None) if finding.code.startswith("EXT") and not finding.lacks else None
+
+
+def _reason(finding: Finding, need: Need | None) -> Message:
+    """Return why a finding stops no program."""
+    if need is Need.GUARDED:
+        return say("the code goes on without it")
+    if need is Need.OPTION:
+        return say("only with an option that is off")
+    if need is Need.CHOSEN:
+        return say("whether a program comes to it cannot be told")
+    return say("no program comes to it") if finding.lacks else say("no program needs what it compiles")
+
+
+def _numbers(findings: Iterable[Finding]) -> Iterator[_Key]:
+    """Yield what tells findings apart whatever line they stand on: how many of the same kind stand before them."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for finding in findings:
+        kind = (finding.location.path, finding.code, finding.lacks)
+        yield (*kind, seen[kind])
+        seen[kind] += 1
+
+
+def _by_number(findings: Iterable[Finding]) -> dict[_Key, Finding]:
+    findings = list(findings)
+    return dict(zip(_numbers(findings), findings, strict=True))
+
+
+def rewritten(programs: Iterable[Judged], remaining: Iterable[Finding]) -> Iterator[Judged]:
+    """Yield the programs as they are when their files are rewritten: with the fixes that are left to make."""
+    left = Counter(finding.location.path for finding in remaining if finding.grade in (Grade.SAFE, Grade.UNSAFE))
+    for judged in programs:
+        fixes = sum(left[path] for path in judged.reached)
+        verdict = Verdict.READY if judged.verdict is Verdict.FIXES and not fixes else judged.verdict
+        yield judged._replace(fixes=fixes, verdict=verdict)

@@ -1,0 +1,263 @@
+"""What a file of a project needs that the target does not have: packages, compiled modules, libraries of CUDA."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from torchferry.backends.parts import divided
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import Message, say
+from torchferry.programs.around import around
+from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
+from torchferry.programs.model import Source, Step
+from torchferry.programs.modules import External, Modules
+from torchferry.programs.sources import Sources, import_at
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, bound_name
+from torchferry.source.outline import Import
+from torchferry.source.project import Project, absolute_module, extension_names
+from torchferry.source.python import PythonFile
+
+_BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension")
+_SOURCES = (".cu'", '.cu"')
+_CUDA_BUILD = ("CUDAExtension", *_SOURCES, "nvcc", "create_extension")
+_LIBRARY_LOADERS = ("CDLL", "LoadLibrary", "load_library", "RawModule")
+"""What loads a compiled library by its path."""
+
+
+class Lack(NamedTuple):
+    """Something that the target does not have, where a file needs it; `noted` where its rule saw a guard."""
+
+    what: str
+    code: str
+    place: Location
+    message: Message
+    noted: bool = False
+    when: str = ""
+    source: Source = Source.TABLE
+    beyond: tuple[Step, ...] = ()
+
+
+class Lacks:
+    """What each file of a project needs that the target does not have.
+
+    Args:
+        project: The project's Python files.
+        sources: The same, to be read.
+        modules: Their imports.
+        target: Where it is to run.
+        installed: What packages show as they are installed.
+        kernels: The CUDA sources of the project.
+        findings: What was found in a file.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        sources: Sources,
+        modules: Modules,
+        target: Target,
+        installed: InstalledNeeds,
+        kernels: Iterable[str],
+        findings: Callable[[str], Sequence[Finding]],
+    ) -> None:
+        self.project = project
+        self.sources = sources
+        self.modules = modules
+        self.target = target
+        self.installed = installed
+        self.kernels = {_stem(path): path for path in kernels}
+        self._findings = findings
+        self.compiled = self._compiled_modules()
+        self._found: dict[str, list[Lack]] = {}
+        self._doubts: dict[str, list[Lack]] = {}
+
+    def of(self, path: str) -> list[Lack]:
+        """Return what a file needs."""
+        if path not in self._found:
+            found = [
+                Lack(
+                    finding.lacks,
+                    finding.code,
+                    finding.location,
+                    finding.message,
+                    finding.grade is Grade.NOTE,
+                    finding.when,
+                )
+                for finding in self._findings(path)
+                if finding.lacks
+            ]
+            found += self._compiled_imports(path)
+            found += self._loaded_libraries(path)
+            found += self._of_packages(path, surely=True)
+            self._found[path] = found
+        return self._found[path]
+
+    def doubts(self, path: str) -> list[Lack]:
+        """Return what the packages need that a file imports, where a person must look."""
+        if path not in self._doubts:
+            self._doubts[path] = [*self._of_packages(path, surely=False)] if self.installed else []
+        return self._doubts[path]
+
+    def lines(self, path: str) -> set[int]:
+        """Return the lines of a file where something is imported that the target does not have."""
+        return {lack.place.line for lack in self.of(path)}
+
+    def is_settled(self, finding: Finding) -> bool:
+        """Whether a finding asks about a package of which the environment shows that it needs no CUDA."""
+        if not self.installed or finding.code != "LIB101":
+            return False
+        place = finding.location
+        return any(
+            external.line == place.line and self.installed.is_quiet(external.module)
+            for external in self.modules.externals.get(place.path, ())
+        )
+
+    def _compiled_modules(self) -> dict[str, str]:
+        """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
+        found: dict[str, str] = {}
+        for path in sorted(self.project.paths):
+            text = self.sources.text(path) if _may_build(path) else ""
+            if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
+                names = extension_names(text)
+            else:  # distutils' own, with a compiler of the project's choice
+                parts = text.split("Extension(")[1:] if any(source in text for source in _SOURCES) else ()
+                cuda = [part for part in parts if any(source in part for source in _SOURCES)]
+                names = frozenset().union(*(extension_names(f"Extension({part}") for part in cuda))
+            for name in names:
+                found.setdefault(name, path)
+        return found
+
+    def _compiled_imports(self, path: str) -> Iterator[Lack]:
+        """Yield the imports of a file that need a module which is compiled from CUDA."""
+        for imported in self.modules.imports.get(path, ()) if self.compiled else ():
+            names = [imported.module.rpartition(".")[2], *imported.names]
+            name = next((name for name in names if name in self.compiled), None)
+            if name is None or self._is_written(imported, name, path):
+                continue
+            loaded = self.sources.file(path)
+            statement = import_at(loaded[0], imported.line) if loaded is not None else None
+            if loaded is None or statement is None:
+                continue
+            message = say(
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
+                "what computes the same in torch",
+                name=name,
+                script=self.compiled[name],
+                target=self.target.title,
+            )
+            places: list[ast.AST] = [statement]
+            guarded = around(loaded[0], statement).copes
+            if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
+                places = _calls_below(*loaded, statement, name)
+            for node in places:
+                yield Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE)
+
+    def _is_built_for_the_host(self, script: str) -> bool:
+        """Whether a build script builds the module for the CPU where there is no CUDA."""
+        loaded = self.sources.file(script)
+        return loaded is not None and "CppExtension" in loaded[0].source.text and builds_without_cuda(loaded[0])
+
+    # --- what packages show as they are installed ---
+
+    def _of_packages(self, path: str, *, surely: bool) -> Iterator[Lack]:
+        """Yield what the packages need that a file imports: what stops the import, or what a person must look at."""
+        for external in self.modules.externals.get(path, ()) if self.installed else ():
+            for need in self.installed.needs(external.module):
+                if need.stops is surely:
+                    yield self._of_package(need, external)
+
+    def _of_package(self, need: PackageNeed, external: External) -> Lack:
+        loaded = self.sources.file(external.importer)
+        statement = import_at(loaded[0], external.line) if loaded is not None else None
+        place = (
+            loaded[0].location(*loaded[0].span(statement))
+            if loaded is not None and statement is not None
+            else Location(external.importer, external.line, 1, external.line, 2)
+        )
+        return Lack(need.what, "LIB101", place, need.message, source=need.source, beyond=need.steps)
+
+    def _loaded_libraries(self, path: str) -> Iterator[Lack]:
+        """Yield where a file loads a library by its path that is called as a CUDA source of the project."""
+        text = self.sources.text(path) if self.kernels else ""
+        loaded = self.sources.file(path) if any(loader in text for loader in _LIBRARY_LOADERS) else None
+        if loaded is None:
+            return
+        file, _ = loaded
+        for loader in _LIBRARY_LOADERS:
+            for callee in (*file.attributes.get(loader, ()), *file.names.get(loader, ())):
+                call = file.parents.get(callee)
+                if not isinstance(call, ast.Call) or call.func is not callee:
+                    continue
+                texts = (string_value(part) for part in ast.walk(call) if isinstance(part, ast.expr))
+                stems = {_stem(value) for value in texts if value}
+                source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
+                if source is not None:
+                    message = say(
+                        "the library that is loaded here is compiled from {source}: {target} cannot run its kernels",
+                        source=source,
+                        target=self.target.title,
+                    )
+                    place = file.location(*file.span(call))
+                    yield Lack(_stem(source), "EXT101", place, message, source=Source.CODE)
+
+    def _is_written(self, imported: Import, name: str, path: str) -> bool:
+        """Whether a name that is imported is a file of Python all the same, or is torch's."""
+        module = absolute_module(imported.module, path)
+        if module.partition(".")[0] == "torch":
+            return True
+        foreign = self.target.package_of_module(module) if self.modules.find(module, path) is None else None
+        if foreign is not None and foreign[0].name in divided():
+            return True
+        whole = module if module.rpartition(".")[2] == name else f"{module}.{name}"
+        if self.modules.find(whole, path) is not None:
+            return True
+        own = self.modules.find(module, path) if whole != module else None
+        loaded = self.sources.file(own) if own is not None else None
+        return loaded is not None and bool(loaded[1].module_bindings(name))
+
+
+def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str) -> list[ast.AST]:
+    """Return where something of a module that a statement imports is spoken of."""
+    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    return [
+        use
+        for alias in statement.names
+        if alias.name != "*" and name in (alias.name.rpartition(".")[2], alias.asname, "*")
+        for use in names.uses(bound_name(alias), file.scope(alias))
+    ]
+
+
+def _stem(path: str) -> str:
+    """Return what a source and its library are both called: `fast` for `libfast.so` and `cuda/fast.cu`."""
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib")
+
+
+def _may_build(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith(("setup", "build", "make", "install", "compile")) or "ext" in name
+
+
+def builds_without_cuda(file: PythonFile) -> bool:
+    """Whether every `CUDAExtension` of a build script stands under a condition beside which nothing raises."""
+    found = [
+        node
+        for node in ast.walk(file.tree)
+        if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "CUDAExtension"
+    ]
+    return bool(found) and all(_under_condition(file, node) for node in found)
+
+
+def _under_condition(file: PythonFile, node: ast.AST) -> bool:
+    child, parent = node, file.parents.get(node)
+    while parent is not None:
+        if isinstance(parent, ast.IfExp) and child is not parent.test:
+            return True
+        if isinstance(parent, ast.If) and child is not parent.test:
+            beside = parent.orelse if child in parent.body else parent.body
+            return not any(isinstance(statement, ast.Raise) for statement in beside)
+        child, parent = parent, file.parents.get(parent)
+    return False

@@ -1,0 +1,124 @@
+"""What of a project was not looked at, and how many words of CUDA it holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from torchferry.core.messages import Message, say
+from torchferry.programs.absent import absent_submodules, words_of_cuda
+from torchferry.programs.commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
+from torchferry.rules.analysis import Analysis
+from torchferry.source.kinds import Kind, language_of
+from torchferry.source.tree import MOST_IGNORED
+
+_NATIVE = {Kind.CPP: "C, C++", Kind.KERNEL: "CUDA", Kind.CMAKE: "CMake"}
+_MOST_BYTES = 1 << 28
+"""Bytes that are read to count words."""
+
+
+class Unlooked(NamedTuple):
+    """Something that was not looked at, or not as a program is.
+
+    Attributes:
+        place: The file, the folder, or the language.
+        reason: Why.
+        files: How many files it is.
+        words: How many words of CUDA they hold; None where nobody counted them.
+    """
+
+    place: str
+    reason: Message
+    files: int = 1
+    words: int | None = None
+
+
+def unlooked(analysis: Analysis, left: int = 0) -> tuple[Unlooked, ...]:
+    """Return what of a project was not looked at.
+
+    Args:
+        analysis: The project, examined.
+        left: Programs that were not judged, since there are too many.
+    """
+    if analysis.project is None or analysis.listing is None:
+        return ()
+    return tuple(_Account(analysis, analysis.project.root).lines(left))
+
+
+class _Account:
+    def __init__(self, analysis: Analysis, root: Path) -> None:
+        self.analysis = analysis
+        self.root = root
+        self.room = _MOST_BYTES
+
+    def lines(self, left: int) -> Iterator[Unlooked]:
+        listing = self.analysis.listing
+        assert listing is not None
+        if left:
+            yield Unlooked("", say("{count} more programs were not judged", count=left), left)
+        for submodule in absent_submodules(self.root):
+            yield Unlooked(submodule.path, say("a submodule that is not checked out ({url})", url=submodule.url), 0)
+        yield from self._by_folder(listing.ignored, say("hidden by .gitignore, in a tree without git"))
+        yield from self._by_folder(listing.excluded, say("left out by the settings or by `--exclude`"))
+        for folder in listing.left_alone:
+            yield Unlooked(folder, say("packages of others, which are not entered"), 0)
+        yield from self._too_large()
+        yield from self._languages(listing.others)
+
+    def _by_folder(self, paths: Iterable[str], reason: Message) -> Iterator[Unlooked]:
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        for folder, files in folders.items():
+            place = files[0] if len(files) == 1 else f"{folder}/" if folder else "."
+            yield Unlooked(place, reason, len(files), self._words(files))
+        if sum(map(len, folders.values())) >= MOST_IGNORED:
+            yield Unlooked("", say("more files of this kind, which were not counted"), 0)
+
+    def _too_large(self) -> Iterator[Unlooked]:
+        limit = self.analysis.largest
+        for item in self.analysis.examined:
+            try:
+                size = os.lstat(self.root / item.path).st_size
+            except OSError:
+                continue
+            if limit and size > limit:
+                reason = say("{size} bytes are above the limit of {limit}", size=size, limit=limit)
+                yield Unlooked(item.path, reason, 1, self._words([item.path]))
+            elif size > LARGEST_DOCUMENT and item.kind in READ_FOR_COMMANDS:
+                reason = say("{size} bytes: commands that start programs were not looked for in it", size=size)
+                yield Unlooked(item.path, reason, 1, self._words([item.path]))
+
+    def _languages(self, others: Iterable[str]) -> Iterator[Unlooked]:
+        """Yield the languages that programs are not followed into, where they speak of CUDA."""
+        languages: dict[str, list[str]] = {}
+        for item in self.analysis.examined:
+            if item.kind in _NATIVE:
+                languages.setdefault(_NATIVE[item.kind], []).append(item.path)
+        for path in others:
+            languages.setdefault(language_of(path), []).append(path)
+        for language, paths in languages.items():
+            words = self._words(paths)
+            if words != 0:
+                reason = (
+                    say("counted, and no program is followed into it")
+                    if language in _NATIVE.values()
+                    else say("a language that is not read")
+                )
+                yield Unlooked(language, reason, len(paths), words)
+
+    def _words(self, paths: Iterable[str]) -> int | None:
+        """Return how many words of CUDA some files hold; None where one was not counted."""
+        count = 0
+        for path in paths:
+            try:
+                self.room -= os.lstat(self.root / path).st_size
+            except OSError:
+                return None
+            words = words_of_cuda(self.root / path) if self.room >= 0 else None
+            if words is None:
+                return None
+            count += words
+        return count
