@@ -33,6 +33,25 @@ from torchferry.rules.analysis import analyse
     type=click.Path(path_type=Path),
     help="Look into packages that the project reaches: of an interpreter, an environment or a site-packages folder.",
 )
+@click.option(
+    "--rehearse",
+    multiple=True,
+    metavar="COMMAND",
+    help="Run a program on the simulated card, in a migrated copy, and judge it by that; can be repeated.",
+)
+@click.option(
+    "--rehearse-seconds",
+    type=click.FloatRange(1),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="How long each such run may take.",
+)
+@click.option(
+    "--reproduction",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
+)
 @click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
@@ -42,10 +61,16 @@ def command(
     quiet: bool,
     verbose: bool,
     python: Path | None,
+    rehearse: tuple[str, ...],
+    rehearse_seconds: float,
+    reproduction: Path | None,
     kept: bool,
     exit_zero: bool,
 ) -> None:
     """Say what a CUDA project needs in order to run on another accelerator.
+
+    With `--rehearse "python train.py --steps 2"` that program runs on the simulated card, and what was seen replaces
+    its verdict; this proves that code is right for the API, never speed or accuracy on the card.
 
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
     from standard input. First comes the verdict, then counts, then what blocks, then every place with what to do there.
@@ -72,7 +97,14 @@ def command(
     known = tuple(remarks(setting.root, setting.target, analysis))
     # A program is judged by all that it reaches: not where files or findings were left out.
     judged = whole and not choices.only
-    programs = judge(analysis, setting.target, setting.config.entry_points) if judged else ()
+    if rehearse or reproduction is not None:
+        from torchferry.cli.settling import Runs, judged_by_runs  # imported late: few scans run anything
+
+        runs = Runs(rehearse, rehearse_seconds, reproduction)
+        programs = judged_by_runs(runs, judged, choices, setting, analysis)
+        known += (say("A rehearsal proves that code is right for the API, never speed or accuracy on the card."),)
+    else:
+        programs = judge(analysis, setting.target, setting.config.entry_points) if judged else ()
     report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
     report = replace(report, packages=packages)
     if output_format == "text" and output_file is None:
@@ -91,7 +123,8 @@ def command(
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
-    sys.exit(exitcodes.FINDINGS if report.work and not exit_zero else exitcodes.CLEAN)
+    is_wrong = any(judged.settled is not None and judged.settled.fault is not None for judged in programs)
+    sys.exit(exitcodes.FINDINGS if (report.work or is_wrong) and not exit_zero else exitcodes.CLEAN)
 
 
 def _interrupted(root: Path) -> Iterator[Message]:

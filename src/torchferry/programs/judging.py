@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
@@ -15,7 +15,7 @@ from torchferry.core.messages import Message, say
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
-from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources, import_at
@@ -48,16 +48,26 @@ class _Lack(NamedTuple):
     noted: bool = False
 
 
-def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
+def judge(
+    analysis: Analysis, target: Target, named: Iterable[str] = (), starts: Mapping[str, Start] | None = None
+) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
     Args:
         analysis: The project, examined.
         target: Where it is to run.
         named: Files that the user says are programs.
+        starts: How the user starts some programs, by their file or the name of the console script.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target).judged(named)
+    starts = starts or {}
+    return _Judge(analysis, analysis.project, target).judged((*named, *starts), starts)
+
+
+def reached_files(analysis: Analysis, target: Target, program: Program) -> tuple[str, ...]:
+    """Return the files of the project that a program reaches."""
+    assert analysis.project is not None
+    return _Judge(analysis, analysis.project, target).reached(program)
 
 
 def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
@@ -103,9 +113,15 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(self, named: Iterable[str]) -> tuple[Judged, ...]:
-        programs = programs_of(self.sources, self.modules, self.examined, self.target, named)[:MOST_PROGRAMS]
-        return tuple(map(self._judged, programs))
+    def judged(self, named: Iterable[str], starts: Mapping[str, Start]) -> tuple[Judged, ...]:
+        programs = programs_of(self.sources, self.modules, self.examined, self.target, named)
+        if starts:
+            programs = [_started(program, starts) for program in programs]
+            programs.sort(key=lambda program: starts.keys().isdisjoint((program.path, program.name)))
+        return tuple(map(self._judged, programs[:MOST_PROGRAMS]))
+
+    def reached(self, program: Program) -> tuple[str, ...]:
+        return tuple(self._closure(program))
 
     def _judged(self, program: Program) -> Judged:
         """Judge a program; a fault of torchferry's own is reported, and the run goes on."""
@@ -322,6 +338,12 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
+
+
+def _started(program: Program, starts: Mapping[str, Start]) -> Program:
+    """Return a program with the command that the user gives in front of those that were found."""
+    own = starts.get(program.name if program.form is Form.CONSOLE else program.path)
+    return program if own is None else program._replace(starts=(own, *program.starts))
 
 
 def _may_build(path: str) -> bool:

@@ -76,6 +76,8 @@ def observe() -> Rehearsal:
     """Begin to note events of this process; the device comes with the plugin. Can be called again."""
     folder = _folder()
     rehearsal = read(folder)
+    if not events.recorder.is_writing:
+        events.recorder.at_end(_imported)
     events.recorder.write_into(folder)
     remnants.watch(rehearsal.resolved(), folder)
     return rehearsal
@@ -194,3 +196,12 @@ def _account(session: Session) -> dict[str, object]:
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),
     }
+
+
+def _imported() -> dict[str, object]:
+    """What this process imported, by first names; compiled modules, of which one decides, by their whole ones."""
+    found = {name.partition(".")[0] for name in sys.modules}
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "") or "").endswith(".so") and not name.startswith(("torch.", "numpy.")):
+            found.add(name)
+    return {"imported": sorted(found)}

@@ -64,6 +64,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "name": judged.program.title,
                     "verdict": judged.verdict.value,
                     "chains": [chain_of(obstacle) for obstacle in (*judged.blockers, *judged.optional)],
+                    "settled": judged.settled is not None and judged.settled.decides,
                 }
                 for judged in report.programs
             ],
