@@ -1,4 +1,4 @@
-"""What shows that a verdict and a run disagree, in one archive that can be sent; no value of the environment is in it."""
+"""What shows that a verdict and a run disagree, in one archive that can be sent; no value of a variable is in it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def write_reproduction(file: Path, setting: Setting, analysis: Analysis, runs: S
     """
     shown = _Shown(setting.root)
     programs = {run.judged.program.title: run.judged.program for run in runs}
-    paths = dict.fromkeys(
-        path for program in programs.values() for path in reached_files(analysis, setting.target, program)
-    )
+    paths = reached_files(analysis, setting.target, programs.values())
     left: list[str] = []
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

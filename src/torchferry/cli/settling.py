@@ -31,7 +31,9 @@ from torchferry.rehearsal.ending import End, end_of
 from torchferry.rehearsal.launch import run_aside
 from torchferry.rehearsal.summary import document
 from torchferry.rules.analysis import Analysis, analyse
-from torchferry.source.tree import NEVER_ENTERED
+from torchferry.rules.engine import Engine
+from torchferry.source.kinds import Kind
+from torchferry.source.tree import NEVER_ENTERED, Entry
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)(?:=(?P<number>\d+))?\Z")
@@ -59,14 +61,12 @@ class Asked(NamedTuple):
     Attributes:
         text: As the user wrote it.
         words: Its words, without the variables in front.
-        variables: These.
         entry: The file of the project that it starts, or the name of a console script.
         arguments: What stands behind the program.
     """
 
     text: str
     words: tuple[str, ...]
-    variables: dict[str, str]
     entry: str
     arguments: tuple[str, ...]
 
@@ -147,18 +147,27 @@ def _starts(asked: Iterable[Asked]) -> dict[str, Start]:
 
 def _asked(text: str, root: Path, paths: list[str]) -> Asked:
     try:
-        words = shlex.split(text)
+        _, words = _split(text)
     except ValueError as error:
         raise UsageError(say("`{command}` is no command: {error}", command=text, error=error)) from None
-    variables = {}
-    while words and (match := _ASSIGNMENT.match(words[0])) is not None:
+    if not words:
+        raise UsageError(say("`{command}` starts no program of the project", command=text))
+    for index, entry in _entries(words, root, frozenset(paths)):
+        return Asked(text, tuple(words), entry, tuple(words[index + 1 :]))
+    return Asked(text, tuple(words), words[0], tuple(words[1:]))
+
+
+def _split(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that a command sets in front of it, and its words.
+
+    Raises:
+        ValueError: a quote is left open.
+    """
+    words, variables = shlex.split(text), {}
+    while words and (match := _ASSIGNMENT.fullmatch(words[0])) is not None:
         variables[match["name"]] = match["value"]
         del words[0]
-    if not words:
-        raise UsageError(say("`{command}` starts no program", command=text))
-    for index, entry in _entries(words, root, frozenset(paths)):
-        return Asked(text, tuple(words), variables, entry, tuple(words[index + 1 :]))
-    return Asked(text, tuple(words), variables, words[0], tuple(words[1:]))
+    return variables, words
 
 
 def _entries(words: list[str], root: Path, paths: frozenset[str]) -> Iterator[tuple[int, str]]:
@@ -228,6 +237,7 @@ class _Copy:
         selection = request.selection._replace(unsafe=True)  # all fixes that a verdict counts
         planned = plan(setting.root, analyse(request._replace(rewrite=True, account=False, selection=selection)))
         self.writes = {write.path: write for write in planned.writes}
+        self.setting = setting
         _refuse_large(self.root, folder.parent)
         write_copy(setting.root, folder, planned.writes, NEVER_ENTERED)
         _mend_links(self.root, folder)
@@ -236,14 +246,15 @@ class _Copy:
         """Run a command in the copy and judge its program by what was seen."""
         inside = _inside(Path.cwd(), self.root) or ""
         where = self.folder / inside
-        words = [self._moved(word) for word in asked.words]
+        variables, words = self._migrated(asked)
+        words = [self._moved(word) for word in words]
         named = [word for word in words if word.endswith(".py")]
         if not where.is_dir() or any(not os.path.isabs(word) and not (where / word).exists() for word in named[:1]):
             where = self.folder
         with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
             session = Path(name)
             try:
-                code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(asked))
+                code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
                 seen = Seen(asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False)
                 return Run(settled(static, seen), "", "")
@@ -253,15 +264,25 @@ class _Copy:
         summary = document(rehearsal, account, -1 if code is None else code, list(asked.words))
         return Run(settled(static, seen), summary, printed)
 
-    def _variables(self, asked: Asked) -> dict[str, str]:
+    def _migrated(self, asked: Asked) -> tuple[dict[str, str], list[str]]:
+        """Return a command as it is in a migrated script: `--device cuda` is a name of CUDA too."""
+        request = self.setting.request
+        with tempfile.TemporaryDirectory(prefix="torchferry-scan-") as name:
+            file = Path(name) / "command.sh"
+            file.write_text(f"{asked.text}\n", encoding="utf-8")
+            engine = Engine(file.parent, request.target, request.rules, options=request.options)
+            after = engine.examine(Entry(file.name, Kind.SHELL), rewrite=True).after
+        return _split(asked.text if after is None else after.decode("utf-8"))
+
+    def _variables(self, variables: dict[str, str]) -> dict[str, str]:
         """Return what the command gets in its environment beside ours."""
-        given = asked.variables.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        given = variables.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
         path = [self._moved(part) for part in given.split(os.pathsep) if part]
         if any((self.folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
             # an editable installation leads to the tree; what is behind it in the search is the copy
             path += [str(place) for place in (self.folder / "src", self.folder) if place.is_dir()]
         return {
-            **asked.variables,
+            **variables,
             "PYTHONPATH": os.pathsep.join(path),
             "PYTHONDONTWRITEBYTECODE": "1",
             "HYDRA_FULL_ERROR": "1",  # else its errors have no place
@@ -292,11 +313,11 @@ class _Copy:
         ends = Ending.NOTHING
         if end.why == ending.WELL:
             ends = Ending.WELL
-            message = say(
-                "it ended well on {card}: operators that ran there: {count}",
-                card=rehearsal.profile.card or rehearsal.resolved().title,
-                count=sum(account.operators.values()),
-            )
+            count = sum(account.operators.values())
+            card = rehearsal.profile.card or rehearsal.resolved().title
+            message = say("it ended well, and nothing of it ran on the card")
+            if count:
+                message = say("it ended well on {card}: operators that ran there: {count}", card=card, count=count)
         elif end.why == ending.CARD:
             ends = Ending.CARD
             message = _failure(end, place)

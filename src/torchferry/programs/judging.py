@@ -64,10 +64,19 @@ def judge(
     return _Judge(analysis, analysis.project, target).judged((*named, *starts), starts)
 
 
-def reached_files(analysis: Analysis, target: Target, program: Program) -> tuple[str, ...]:
-    """Return the files of the project that a program reaches."""
+def reached_files(
+    analysis: Analysis, target: Target, programs: Iterable[Program] | None = None, named: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the files of the project that some programs reach, or all.
+
+    Args:
+        analysis: The project, examined.
+        target: Where it is to run.
+        programs: The programs; None for all of the project.
+        named: Files that the user says are programs.
+    """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target).reached(program)
+    return _Judge(analysis, analysis.project, target).reached(programs, named)
 
 
 def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
@@ -120,8 +129,10 @@ class _Judge:
             programs.sort(key=lambda program: starts.keys().isdisjoint((program.path, program.name)))
         return tuple(map(self._judged, programs[:MOST_PROGRAMS]))
 
-    def reached(self, program: Program) -> tuple[str, ...]:
-        return tuple(self._closure(program))
+    def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
+        if programs is None:
+            programs = programs_of(self.sources, self.modules, self.examined, self.target, named)
+        return tuple(dict.fromkeys(path for program in programs for path in self._closure(program)))
 
     def _judged(self, program: Program) -> Judged:
         """Judge a program; a fault of torchferry's own is reported, and the run goes on."""
