@@ -82,8 +82,10 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
                 root=setting.root,
             )
             tell(text.render(choices.lang))
-    for line in _lines(packages, overlay, copying.left if verbose else []):
-        click.echo(printable(line.render(choices.lang)))
+    for message in (*copying.editable, *_messages(packages, overlay)):
+        click.echo(printable(message.render(choices.lang)))
+    for place in copying.left if verbose else ():
+        click.echo(printable(place))
     for package in packages:
         if not package.is_licensed:
             warning = say(
@@ -120,7 +122,8 @@ class _Copying:
     def __init__(self, environment: Environment, setting: Setting) -> None:
         self.index = Index(environment)
         self.setting = setting
-        self.left: list[Message] = []
+        self.editable: list[Message] = []
+        self.left: list[str] = []
 
     def copied(self, inspected: Inspected) -> CopiedPackage | None:
         """Return the copies of a package's modules; None where there is nothing to change in what is reached."""
@@ -130,7 +133,7 @@ class _Copying:
         if located is None:
             return None
         if inspected.editable:
-            self.left.append(
+            self.editable.append(
                 say("{name} lies in a tree that someone works on: migrate it there", name=inspected.package)
             )
             return None
@@ -165,13 +168,13 @@ class _Copying:
             return None
         examined = engine.examine(Entry(path, Kind.PYTHON), rewrite=True)
         left = [finding for finding in examined.remaining if finding.grade in (Grade.MANUAL, Grade.UNSAFE)]
-        self.left += (say("{place} {code}", place=finding.location, code=finding.code) for finding in left)
+        self.left += (f"{finding.location} {finding.code}" for finding in left)
         if examined.after is None or examined.before != before:
             return None
         return Copied(module, path, before, examined.after, len(examined.fixed), len(left))
 
 
-def _lines(packages: list[CopiedPackage], overlay: Overlay, left: list[Message]) -> Iterator[Message]:
+def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Message]:
     if not packages:
         yield say("no module of a package that the programs reach has anything to change")
     for package in packages:
@@ -184,7 +187,6 @@ def _lines(packages: list[CopiedPackage], overlay: Overlay, left: list[Message])
             fixes=sum(module.fixes for module in package.modules),
             left=sum(module.left for module in package.modules),
         )
-    yield from left
     if packages and overlay.check:
         yield say("nothing was written")
     elif packages:

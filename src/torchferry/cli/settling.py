@@ -112,7 +112,7 @@ def judged_by_runs(
         copied = _Copy(setting, Path(os.path.realpath(name)) / (setting.root.resolve().name or "project"))
         for item, number in zip(asked, numbers, strict=True):
             seconds = f"{runs.seconds:g}"
-            note = say("rehearsing `{command}`, for at most {seconds} seconds", command=item.text, seconds=seconds)
+            note = say("rehearsing `{command}`, time limit {seconds} s", command=item.text, seconds=seconds)
             tell(f"torchferry: {note.render(choices.lang)}")
             static = programs[number]
             if static.program.starts[0].command != item.text:  # another command of the same program
@@ -327,7 +327,7 @@ class _Copy:
         elif end.why == ending.PACKAGE:
             message = say("{what} is not installed here; install it and run it again", what=end.subject)
         elif end.why == ending.TIME:
-            message = say("the time limit of {seconds} seconds ended it", seconds=f"{seconds:g}")
+            message = say("the time limit ended it ({seconds} s)", seconds=f"{seconds:g}")
         elif end.why == ending.NOT_REHEARSED:
             message = say(
                 "it stopped at {place}: {what} is on the card, and is not rehearsed", place=place, what=end.subject
