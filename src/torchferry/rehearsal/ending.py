@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,7 +116,7 @@ def _traces(printed: str) -> list[_Trace]:
     """Return the tracebacks of a text, in their order."""
     heads = [match.end() for match in _HEAD.finditer(printed)]
     found = []
-    for start, end in zip(heads, [*heads[1:], len(printed)], strict=True):
+    for start, end in pairwise([*heads, len(printed)]):
         part = printed[start:end]
         errors = list(_ERROR.finditer(part))
         frames = tuple((match["file"], int(match["line"])) for match in _FRAME.finditer(part))
