@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import torchferry
@@ -118,7 +118,7 @@ def test_what_is_not_the_cards_settles_nothing(project: Path) -> None:
 def test_a_run_without_end_is_ended(project: Path) -> None:
     report, done = scan(project, "--rehearse", "python train.py --long", "--rehearse-seconds", 12)
     (program,) = report["programs"]
-    assert program["settled"]["exit_code"] is None and not program["settled"]["decides"], done.stderr
+    assert (program["settled"]["exit_code"], program["settled"]["decides"]) == (None, False), done.stderr
     assert program["verdict"] == "fixes"
 
 
