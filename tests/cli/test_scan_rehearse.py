@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,6 +16,7 @@ import pytest
 
 import torchferry
 from tests.cli.process import torchferry as run_torchferry
+from torchferry.cli import settling
 
 TRAIN = """import sys
 import torch
@@ -136,3 +138,23 @@ def test_wrong_use(project: Path, options: list[str], said: str) -> None:
     done = run_torchferry("scan", project, "-t", "npu", *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_links_of_a_copy(tmp_path: Path) -> None:
+    root, copy = tmp_path / "tree", tmp_path / "copy"
+    (root / "inner").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (root / "file").write_text("tree")
+    links = {"own": "file", "absolute": root / "file", "out": "../data", "inner/out": "../../data", "away": "/nowhere"}
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    shutil.copytree(root, copy, symlinks=True)
+    settling._mend_links(root, copy)
+    found = {name: os.path.realpath(copy / name) for name in links}
+    assert found == {
+        "own": str(copy / "file"),
+        "absolute": str(copy / "file"),
+        "out": str(tmp_path / "data"),
+        "inner/out": str(tmp_path / "data"),
+        "away": "/nowhere",
+    }
