@@ -145,7 +145,13 @@ def test_links_of_a_copy(tmp_path: Path) -> None:
     (root / "inner").mkdir(parents=True)
     (tmp_path / "data").mkdir()
     (root / "file").write_text("tree")
-    links = {"own": "file", "absolute": root / "file", "out": "../data", "inner/out": "../../data", "away": "/nowhere"}
+    links: dict[str, str | Path] = {
+        "own": "file",
+        "absolute": root / "file",
+        "out": "../data",
+        "inner/out": "../../data",
+        "away": "/nowhere",
+    }
     for name, target in links.items():
         (root / name).symlink_to(target)
     shutil.copytree(root, copy, symlinks=True)

@@ -151,6 +151,7 @@ class _Copying:
             selection=request.selection,
             project=project,
         )
+        before = len(self.left)
         done = [
             copied for module in sorted(reached) if (copied := self._module(engine, reader, module, modules[module]))
         ]
@@ -159,7 +160,14 @@ class _Copying:
         licence, texts = licence_of(distribution, reader)
         is_folder = modules.get(inspected.package, "").endswith("/__init__.py")
         return CopiedPackage(
-            inspected.package, distribution.name, distribution.version, is_folder, licence, texts, tuple(done)
+            inspected.package,
+            distribution.name,
+            distribution.version,
+            is_folder,
+            licence,
+            texts,
+            tuple(done),
+            len(self.left) - before,
         )
 
     def _module(self, engine: Engine, reader: Reader, module: str, path: str) -> Copied | None:
@@ -171,7 +179,7 @@ class _Copying:
         self.left += (f"{finding.location} {finding.code}" for finding in left)
         if examined.after is None or examined.before != before:
             return None
-        return Copied(module, path, before, examined.after, len(examined.fixed), len(left))
+        return Copied(module, path, before, examined.after, len(examined.fixed))
 
 
 def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Message]:
@@ -185,7 +193,7 @@ def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Messa
             licence=package.licence or ("?" if not package.is_licensed else package.licences[0][0]),
             modules=len(package.modules),
             fixes=sum(module.fixes for module in package.modules),
-            left=sum(module.left for module in package.modules),
+            left=package.left,
         )
     if packages and overlay.check:
         yield say("nothing was written")

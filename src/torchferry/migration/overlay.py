@@ -40,7 +40,6 @@ class Copied(NamedTuple):
         before: The content of that.
         after: The migrated content.
         fixes: How many places were changed.
-        left: How many places need a person.
     """
 
     module: str
@@ -48,7 +47,6 @@ class Copied(NamedTuple):
     before: bytes
     after: bytes
     fixes: int
-    left: int = 0
 
 
 class CopiedPackage(NamedTuple):
@@ -62,6 +60,7 @@ class CopiedPackage(NamedTuple):
         licence: What its metadata say of its licence; empty where they say nothing.
         licences: The texts of its licence, by their names.
         modules: The copies.
+        left: How many places of what is reached need a person.
     """
 
     package: str
@@ -71,6 +70,7 @@ class CopiedPackage(NamedTuple):
     licence: str
     licences: tuple[tuple[str, bytes], ...]
     modules: tuple[Copied, ...]
+    left: int = 0
 
     @property
     def is_licensed(self) -> bool:
