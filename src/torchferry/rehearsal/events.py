@@ -59,11 +59,6 @@ class Recorder:
             register_after_fork(self, lambda recorder: Finalize(None, recorder.write, exitpriority=0))
         self._folder = folder
 
-    @property
-    def is_writing(self) -> bool:
-        """Whether the events of this process are kept."""
-        return self._folder is not None
-
     def at_end(self, more: Callable[[], dict[str, object]]) -> None:
         """Add what `more` returns to what is written when the process ends."""
         self._at_end.append(more)

@@ -76,8 +76,6 @@ def observe() -> Rehearsal:
     """Begin to note events of this process; the device comes with the plugin. Can be called again."""
     folder = _folder()
     rehearsal = read(folder)
-    if not events.recorder.is_writing:
-        events.recorder.at_end(_imported)
     events.recorder.write_into(folder)
     remnants.watch(rehearsal.resolved(), folder)
     return rehearsal
@@ -195,13 +193,11 @@ def _account(session: Session) -> dict[str, object]:
         "unverified_operators": sorted(session.modes.unknown.intersection(used)),
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),
+        "imported": _imported(),
     }
 
 
-def _imported() -> dict[str, object]:
-    """What this process imported, by first names; compiled modules, of which one decides, by their whole ones."""
+def _imported() -> list[str]:
+    """What this process imported: first names, and the whole ones of modules outside of torch."""
     found = {name.partition(".")[0] for name in sys.modules}
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", "") or "").endswith(".so") and not name.startswith(("torch.", "numpy.")):
-            found.add(name)
-    return {"imported": sorted(found)}
+    return sorted(found.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))
