@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test lint format generated check-generated bench realworld verdicts sanitize clean
+.PHONY: demo test lint format generated check-generated bench realworld verdicts rehearsed-verdicts sanitize clean
 
 demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -33,7 +33,7 @@ generated: $(VENV)/.ready-dev
 check-generated: $(VENV)/.ready-dev
 	$(BIN)/python tools/generate_docs.py --check
 
-# These three need repositories that are not part of this one; they say so and skip what is not there.
+# These need repositories that are not part of this one; they say so and skip what is not there.
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/run.py
 
@@ -42,6 +42,10 @@ realworld: $(VENV)/.ready-dev
 
 verdicts: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/verdicts/run.py --target $(TARGET)
+
+# Needs the packages of the programs that it runs as well, in the environment of BIN; what is absent is skipped.
+rehearsed-verdicts: $(VENV)/.ready-rehearsal
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts/rehearsed.py
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

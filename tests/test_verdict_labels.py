@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.verdicts.checkout import AbsentError, materialise
 from benchmarks.verdicts.labels import ROLES, TARGETS, VERDICTS, Need, Program, repositories
+from benchmarks.verdicts.programs import PROGRAMS as REHEARSED
 from benchmarks.verdicts.run import compare, read
 
 REPOSITORIES = tuple(repositories())
@@ -24,6 +25,15 @@ def test_the_labels_are_as_many_as_promised() -> None:
     assert len({repository.kind for repository in REPOSITORIES}) >= 14
     assert [name for name, count in Counter(repository.name for repository in REPOSITORIES).items() if count > 1] == []
     assert all(re.fullmatch(r"[0-9a-f]{40}", repository.commit) for repository in REPOSITORIES)
+
+
+def test_what_is_rehearsed_is_labelled() -> None:
+    labelled = {(repository.name, program.path) for repository, program in PROGRAMS}
+    assert [program for program in REHEARSED if (program.repository, program.path) not in labelled] == []
+    assert len(REHEARSED) >= 8
+    for program in REHEARSED:
+        compile(program.data, program.path, "exec")
+        assert ".py" in program.command
 
 
 @pytest.mark.parametrize(

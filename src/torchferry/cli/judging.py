@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from torchferry.cli.choices import Choices
@@ -13,7 +13,7 @@ from torchferry.cli.surroundings import project_around
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.programs.judging import judgement
-from torchferry.programs.model import Judged
+from torchferry.programs.model import Judged, Start
 from torchferry.programs.unlooked import Unlooked, unlooked
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.examined import Selection
@@ -60,7 +60,13 @@ def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
         return analyse(request, advance)
 
 
-def verdicts(setting: Setting, choices: Choices, analysis: Analysis, packages: Iterable[Inspected] = ()) -> Verdicts:
+def verdicts(
+    setting: Setting,
+    choices: Choices,
+    analysis: Analysis,
+    packages: Iterable[Inspected] = (),
+    starts: Mapping[str, Start] | None = None,
+) -> Verdicts:
     """Judge the programs that are asked for.
 
     Args:
@@ -68,11 +74,12 @@ def verdicts(setting: Setting, choices: Choices, analysis: Analysis, packages: I
         choices: What was asked for.
         analysis: The whole project with every rule, of `whole`.
         packages: What an environment shows of the packages that it imports.
+        starts: How the user starts some programs, by their file or the name of the console script.
     """
     if choices.home is not None:  # one file, whose project is not there
         return Verdicts()
     only = tuple(os.path.normpath(path) for path in choices.only)
-    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages)
+    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []

@@ -50,6 +50,16 @@ CUDA's, and nothing else."""
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
 @click.option(
+    "--overlay",
+    type=click.Path(path_type=Path),
+    help="Write migrated copies of the installed modules that the programs reach to this folder, to be imported first.",
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    help="With --overlay: an interpreter, an environment or a site-packages folder; the active one without it.",
+)
+@click.option(
     "--style",
     type=click.Choice(STYLES),
     default="native",
@@ -72,6 +82,8 @@ def command(
     patch_file: Path | None,
     out: Path | None,
     suffix: str,
+    overlay: Path | None,
+    python: Path | None,
     style: str,
     device_module: str,
     allow_dirty: bool,
@@ -91,6 +103,14 @@ def command(
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix are different ways to write; name one"))
+    if overlay is not None:
+        if patch_file is not None or out is not None or suffix or choices.home is not None or output_format != "text":
+            raise UsageError(say("--overlay goes with --check and --diff alone"))
+        from torchferry.cli.overlay import Overlay, write_overlay  # imported late: most migrations write none
+
+        write_overlay(Overlay(overlay, python, check, diff), choices._replace(unsafe_fixes=unsafe_fixes), verbose)
+    if python is not None:
+        raise UsageError(say("--python names the environment for --overlay"))
     if seen is not None and style == "shim":
         raise UsageError(
             say("with `--style shim` what a run saw is redirected in every run"),

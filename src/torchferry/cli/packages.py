@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
@@ -26,22 +26,27 @@ _REFRESH = 0.1
 
 def reached(environment: Environment, setting: Setting, analysis: Analysis, lang: str) -> tuple[Inspected, ...]:
     """Return what is known of the packages that the files of a project import, and those that these run."""
+    return looked_into(environment, setting, imported(setting, analysis), lang)
+
+
+def looked_into(environment: Environment, setting: Setting, modules: set[str], lang: str) -> tuple[Inspected, ...]:
+    """Return what is known of packages by the modules that are imported of them, and of those that these run."""
     for remark in environment.remarks:
         tell(remark.render(lang))
     with _progress() as advance:
-        found = inspect(environment, imported(setting, analysis), setting.target, cache=Cache(), progress=advance)
+        found = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
     return tuple(found.values())
 
 
-def imported(setting: Setting, analysis: Analysis) -> set[str]:
-    """Return the modules that the files of a project import and that are not its own."""
+def imported(setting: Setting, analysis: Analysis, paths: Container[str] | None = None) -> set[str]:
+    """Return the modules that the files of a project, or some of them, import and that are not its own."""
     own = analysis.project or Project(
         setting.root, [entry.path for entry in setting.request.listing.entries if entry.kind is Kind.PYTHON]
     )
     return {
         item.module
         for examined in analysis.examined
-        if examined.outline is not None
+        if examined.outline is not None and (paths is None or examined.path in paths)
         for item in examined.outline.imports
         if item.module and not item.module.startswith(".") and own.module_path(item.module, examined.path) is None
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -33,6 +34,25 @@ from torchferry.rules.analysis import analyse
     type=click.Path(path_type=Path),
     help="Look into packages that the project reaches: of an interpreter, an environment or a site-packages folder.",
 )
+@click.option(
+    "--rehearse",
+    multiple=True,
+    metavar="COMMAND",
+    help="Run a program on the simulated card, in a migrated copy, and judge it by that; can be repeated.",
+)
+@click.option(
+    "--rehearse-seconds",
+    type=click.FloatRange(1),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="How long each such run may take.",
+)
+@click.option(
+    "--reproduction",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
+)
 @click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
@@ -42,10 +62,16 @@ def command(
     quiet: bool,
     verbose: bool,
     python: Path | None,
+    rehearse: tuple[str, ...],
+    rehearse_seconds: float,
+    reproduction: Path | None,
     kept: bool,
     exit_zero: bool,
 ) -> None:
     """Say what a CUDA project needs in order to run on another accelerator.
+
+    With `--rehearse "python train.py --steps 2"` that program runs on the simulated card, and what was seen replaces
+    its verdict; this proves that code is right for the API, never speed or accuracy on the card.
 
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
     from standard input. First comes the verdict, then counts, then what blocks, then every place with what to do there.
@@ -72,7 +98,14 @@ def command(
         from torchferry.cli.packages import reached  # imported late: most runs name no environment
 
         packages = reached(environment, setting, project, lang)
-    judged = verdicts(setting, choices, project, packages)
+    if rehearse or reproduction is not None:
+        from torchferry.cli.settling import Runs, judged_by_runs  # imported late: few scans run anything
+
+        runs = Runs(rehearse, rehearse_seconds, reproduction)
+        asked = partial(verdicts, setting, choices, project, packages)
+        judged = judged_by_runs(runs, asked, project is analysis, choices, setting, project)
+    else:
+        judged = verdicts(setting, choices, project, packages)
     known = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
     report = report_of(analysis, setting.target, setting.name, remarks=known, programs=judged.programs)
     report = replace(report, packages=packages, unlooked=judged.unlooked, partial=judged.partial)
@@ -92,7 +125,8 @@ def command(
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
-    found = report.work or (choices.only and report.verdict is not Verdict.READY)
+    is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)
+    found = report.work or is_wrong or (choices.only and report.verdict is not Verdict.READY)
     sys.exit(exitcodes.FINDINGS if found and not exit_zero else exitcodes.CLEAN)
 
 

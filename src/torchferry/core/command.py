@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,9 @@ _MOMENT = 3.0
 _GRACE = 3.0
 """Seconds that left-over children get between SIGTERM and SIGKILL."""
 
+_LAST = 1 << 18
+"""Bytes that are kept of what a command printed."""
+
 
 def run(command: list[str], environment: dict[str, str]) -> int:
     """Run a command and return its exit code, 128 and the number for one that a signal ended.
@@ -33,20 +37,71 @@ def run(command: list[str], environment: dict[str, str]) -> int:
         UsageError: there is no such command.
     """
     program = _command(command)
-    beside = str(Path(sys.executable).parent)
-    environment = {**environment, "PATH": os.pathsep.join([beside, environment.get("PATH", os.defpath)])}
     with _forwarded() as started:
-        process = started(subprocess.Popen(program, env=environment, start_new_session=True))
+        process = started(subprocess.Popen(program, env=_with_ours(environment), start_new_session=True))
         code = process.wait()
     _end_group(process.pid)
+    return _exit_code(code)
+
+
+def run_aside(command: list[str], environment: dict[str, str], folder: Path, seconds: float) -> tuple[int | None, str]:
+    """Run a command in a folder, with no input and for a limited time; return its exit code and what it printed last.
+
+    The code is None where the time ended it. Otherwise as `run`.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    program = _command(command, folder)
+    last = bytearray()
+    code: int | None = None
+    with _forwarded() as started:
+        process = started(
+            subprocess.Popen(
+                program,
+                env=_with_ours(environment),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
+        assert process.stdout is not None
+        reader = threading.Thread(target=_keep_last, args=(process.stdout.fileno(), last), daemon=True)
+        reader.start()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = _exit_code(process.wait(seconds))
+    _end_group(process.pid, 0.0 if code is None else _MOMENT)
+    process.wait()
+    reader.join(_GRACE)  # what has left the group may hold the pipe for ever
+    return code, bytes(last).decode("utf-8", "replace")
+
+
+def _keep_last(descriptor: int, last: bytearray) -> None:
+    """Read a pipe to its end and keep the last of it."""
+    with contextlib.suppress(OSError):
+        while data := os.read(descriptor, 65536):
+            last += data
+            del last[:-_LAST]
+
+
+def _with_ours(environment: dict[str, str]) -> dict[str, str]:
+    beside = str(Path(sys.executable).parent)
+    return {**environment, "PATH": os.pathsep.join([beside, environment.get("PATH", os.defpath)])}
+
+
+def _exit_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _command(command: list[str]) -> list[str]:
+def _command(command: list[str], folder: Path | None = None) -> list[str]:
     """Return the command with its program found; a Python file is run by this Python."""
     first = command[0]
-    if first.endswith(".py") and Path(first).is_file():
+    if first.endswith(".py") and (folder or Path()).joinpath(first).is_file():
         return [sys.executable, *command]
+    if folder is not None and os.sep in first and (folder / first).is_file():
+        return [str(folder / first), *command[1:]]
     beside = Path(sys.executable).parent / first
     found = str(beside) if os.sep not in first and beside.is_file() else shutil.which(first)
     if found is None:
@@ -93,11 +148,12 @@ def _forwarded() -> Iterator[Callable[[subprocess.Popen[bytes]], subprocess.Pope
             signal.signal(number, handler)
 
 
-def _end_group(group: int) -> None:
+def _end_group(group: int, moment: float = _MOMENT) -> None:
     """End what the command left running, after a moment for what is about to end by itself."""
-    if _gone(group, _MOMENT):
+    if _gone(group, moment):
         return
-    print("torchferry: the command left processes behind; ending them", file=sys.stderr)
+    if moment:
+        print("torchferry: the command left processes behind; ending them", file=sys.stderr)
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
@@ -19,11 +19,17 @@ _MOST = 5
 """Files that an error names."""
 
 
-def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> list[str]:
+def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Container[str] = ()) -> list[str]:
     """Copy the tree to `out` and write the rewritten files there.
 
     The copy appears under its name only when it is complete. Links are copied as links; what a link in the tree
     points to is not. Returns what was left out, since it is no file: pipes, sockets and devices.
+
+    Args:
+        root: The tree.
+        out: Where the copy is to be.
+        writes: The rewritten files.
+        without: Names of files and folders that are left out.
 
     Raises:
         TorchferryError: `out` exists and is not an empty folder, or it cannot be written.
@@ -42,7 +48,9 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write]) -> list[str]:
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
         left = {
-            name for name in names if is_control_name(name) or os.path.realpath(os.path.join(folder, name)) in skipped
+            name
+            for name in names
+            if is_control_name(name) or name in without or os.path.realpath(os.path.join(folder, name)) in skipped
         }
         for name in names:
             path = os.path.join(folder, name)

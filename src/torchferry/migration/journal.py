@@ -93,6 +93,7 @@ class Journal:
         created: When, in ISO 8601 with time zone.
         changes: The files.
         id: A random number, in hexadecimal, by which temporary files in the tree are named.
+        folders: Folders that the migration made, an outer one before what it holds.
         problem: Why it is not known to be made here by this user; None where it is.
     """
 
@@ -104,6 +105,7 @@ class Journal:
     changes: tuple[Change, ...]
     id: str
     problem: Message | None = None
+    folders: tuple[str, ...] = ()
 
     @property
     def number(self) -> str:
@@ -152,6 +154,7 @@ class Journal:
             "created": self.created,
             "id": self.id,
             "changes": [asdict(change) for change in self.changes],
+            **({"folders": list(self.folders)} if self.folders else {}),
         }
         return json.dumps({**document, "signatures": signing.signatures(document)}, indent=1).encode()
 
@@ -397,8 +400,14 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
     changes = tuple(_change(number, entry) for entry in document["changes"])
     if len({change.path for change in changes}) != len(changes):
         raise ValueError("a path stands in it twice")
+    folders = document.get("folders", [])
+    for name in folders:
+        if not isinstance(name, str):
+            raise ValueError("a folder must be a text")
+        refuse_path(name, say("journal {number}", number=number))
     state, target, version, created = texts
-    return Journal(folder.path, state, target, version, created, changes, identity, signing.problem(document, given))
+    problem = signing.problem(document, given)
+    return Journal(folder.path, state, target, version, created, changes, identity, problem, tuple(folders))
 
 
 _TYPES = {field.name: field.type for field in fields(Change)}

@@ -50,9 +50,11 @@ from torchferry.migration.journal import (
 from torchferry.migration.lock import locked
 from torchferry.migration.signing import Signer, signer
 
+_COMPILED = "__pycache__"
+
 
 class Write(NamedTuple):
-    """A file to be written.
+    """A file to be written; the folders that it needs are made.
 
     Attributes:
         path: Path relative to the root, with `/`.
@@ -297,6 +299,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
             tuple(changes),
             os.urandom(16).hex(),
             tree.signing.missing,
+            _missing_folders(tree, [change.path for change in changes]),
         )
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
@@ -318,7 +321,52 @@ def _base(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def _missing_folders(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders that files need and that are not there, an outer one before what it holds."""
+    needed = {folder for path in paths for folder in _around(path)}
+    missing: set[str] = set()
+    for folder in sorted(needed):
+        if folder.rpartition("/")[0] in missing or not _has_folder(tree, folder):
+            missing.add(folder)
+    return tuple(sorted(missing))
+
+
+def _around(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _has_folder(tree: Tree, folder: str) -> bool:
+    with _parent(tree, folder) as parent:
+        return parent.has(_base(folder))
+
+
+def _remove_folders(tree: Tree, journal: Journal) -> None:
+    """Remove the folders that a migration made, with what Python compiled of its files, where nothing else is there."""
+    made = {change.path for change in journal.changes if change.before is None}
+    for folder in reversed(journal.folders):
+        with contextlib.suppress(OSError), _parent(tree, folder) as parent:
+            with parent.folder(_base(folder)) as own:
+                _remove_compiled(own, folder, made)
+            parent.remove_folder(_base(folder))
+
+
+def _remove_compiled(own: Directory, folder: str, made: set[str]) -> None:
+    """Remove what Python compiled of the files that a migration made."""
+    if not own.has(_COMPILED):
+        return
+    with own.folder(_COMPILED) as compiled:
+        for name in compiled.names():
+            if name.endswith(".pyc") and f"{folder}/{name.partition('.')[0]}.py" in made:
+                compiled.remove(name)
+    own.remove_folder(_COMPILED)
+
+
 def _move_into_place(tree: Tree, journal: Journal) -> None:
+    for path in journal.folders:
+        with _parent(tree, path) as parent:
+            parent.make_folder(_base(path), 0o755)
     with own_folder(tree.place, journal.number) as folder, own_folder(folder, "after") as after:
         for index, change in enumerate(journal.changes):
             with _parent(tree, change.path) as parent:
@@ -388,6 +436,7 @@ def _restore(tree: Tree, journal: Journal) -> None:
                     _write_all_old(tree, folder, old, journal, todo)
                 _put_back(tree, folder, old, journal, todo)
         _sync_parents(tree, [journal.changes[index].path for index in todo])
+        _remove_folders(tree, journal)
         discard(tree.place, journal)
     except OSError as error:
         raise _cannot_put_back(error, say("the journal has what is left to do")) from None

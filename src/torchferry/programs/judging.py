@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
@@ -20,7 +20,7 @@ from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
 from torchferry.programs.live import Live
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unread, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, current
@@ -63,6 +63,7 @@ def judgement(
     named: Iterable[str] = (),
     only: Collection[str] = (),
     packages: Iterable[Inspected] = (),
+    starts: Mapping[str, Start] | None = None,
 ) -> Judgement:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -72,9 +73,25 @@ def judgement(
         named: Files that the user says are programs.
         only: Files and folders whose programs are asked for; a file is one then. Empty for all.
         packages: What an environment shows of the packages that the project imports.
+        starts: How the user starts some programs, by their file or the name of the console script.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target, packages).judged(named, only)
+    return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {})
+
+
+def reached_files(
+    analysis: Analysis, target: Target, programs: Iterable[Program] | None = None, named: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the files of the project that some programs reach, or all.
+
+    Args:
+        analysis: The project, examined.
+        target: Where it is to run.
+        programs: The programs; None for all of the project.
+        named: Files that the user says are programs.
+    """
+    assert analysis.project is not None
+    return _Judge(analysis, analysis.project, target).reached(programs, named)
 
 
 class _Judge:
@@ -112,15 +129,23 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(self, named: Iterable[str], only: Collection[str] = ()) -> Judgement:
+    def judged(self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start]) -> Judgement:
         folders = tuple(f"{path}/" for path in only)
-        programs = programs_of(self.sources, self.modules, self.examined, self.target, (*named, *only))
+        programs = programs_of(self.sources, self.modules, self.examined, self.target, (*named, *only, *starts))
         if only:
             programs = [program for program in programs if program.path in only or program.path.startswith(folders)]
+        if starts:
+            programs = [_started(program, starts) for program in programs]
+            programs.sort(key=lambda program: starts.keys().isdisjoint((program.path, program.name)))
         closures = {program: self._attempted(program) for program in programs[:MOST_PROGRAMS]}
         self.uses.reached = frozenset(path for closure in closures.values() for path in closure or ())
         judged = tuple(self._judged(program, closure) for program, closure in closures.items())
         return Judgement(judged, max(len(programs) - MOST_PROGRAMS, 0))
+
+    def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
+        if programs is None:
+            programs = programs_of(self.sources, self.modules, self.examined, self.target, named)
+        return tuple(dict.fromkeys(path for program in programs for path in self._closure(program)))
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
         """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
@@ -370,6 +395,12 @@ def _joined(first: Way, then: Way) -> Way:
         tuple(dict.fromkeys((*first.conditions, *then.conditions))),
         tuple(dict.fromkeys((*first.options, *then.options))),
     )
+
+
+def _started(program: Program, starts: Mapping[str, Start]) -> Program:
+    """Return a program with the command that the user gives in front of those that were found."""
+    own = starts.get(program.name if program.form is Form.CONSOLE else program.path)
+    return program if own is None else program._replace(starts=(own, *program.starts))
 
 
 def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:

@@ -178,6 +178,68 @@ class Unread(NamedTuple):
     chain: tuple[Step, ...] = ()
 
 
+class Ending(str, Enum):
+    """What the run of a program on the simulated card says of its verdict."""
+
+    WELL = "ended well"
+    """It ended well, and nothing was seen that would go wrong on the card."""
+
+    CARD = "failed for the card"
+    """It came to something that the card does not have, or that would go wrong there."""
+
+    NOTHING = "settles nothing"
+    """It ended for a reason that is not the card's: data that are missing, a wrong argument, a limit of time."""
+
+
+class Seen(NamedTuple):
+    """What was seen when a program ran on the simulated card.
+
+    Attributes:
+        command: The command.
+        ending: What the run says of the verdict.
+        message: How it ended, in one sentence.
+        what: What stopped it: an operator, a name, a package; empty where nothing did.
+        kind: What kind of thing that is, as a rehearsal calls it, or `package`.
+        place: Where, as `file:line` of the project as it is; empty where no line of it was told.
+        package: The installed package in which it failed; empty for the project's own code.
+        exit_code: The exit code; None where the time limit ended it.
+        on_card: Whether anything ran on the simulated card.
+        imported: The modules outside of the project that were imported, by their first name, and compiled ones whole.
+        notes: What else is worth knowing.
+    """
+
+    command: str
+    ending: Ending
+    message: Message
+    what: str = ""
+    kind: str = ""
+    place: str = ""
+    package: str = ""
+    exit_code: int | None = 0
+    on_card: bool = True
+    imported: frozenset[str] = frozenset()
+    notes: tuple[Message, ...] = ()
+
+
+class Settled(NamedTuple):
+    """A verdict that a run on the simulated card replaced, or could not.
+
+    Attributes:
+        seen: What was seen.
+        static: The verdict that the code alone gave, for the same command.
+        fault: Why both cannot be true, which is a fault of torchferry's; None where they agree.
+    """
+
+    seen: Seen
+    static: Judged
+    fault: Message | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether the run says something about the verdict."""
+        return self.seen.ending is not Ending.NOTHING
+
+
 class Judged(NamedTuple):
     """A program and what is known of it.
 
@@ -194,6 +256,7 @@ class Judged(NamedTuple):
         builds: Other builds of packages, by the same names, that must be installed for it.
         doubts: What packages of the environment need, where a person must look: their places are among `decisions`.
         reached: The files of the project that it reaches.
+        settled: The run that the verdict is from, or that settled nothing; None where it was not run.
     """
 
     program: Program
@@ -208,3 +271,4 @@ class Judged(NamedTuple):
     builds: tuple[Obstacle, ...] = ()
     doubts: tuple[Obstacle, ...] = ()
     reached: tuple[str, ...] = ()
+    settled: Settled | None = None

@@ -54,6 +54,7 @@ class Account:
         events: Sorted by kind, then by how often.
         device_work: Floating point operations that the devices did in products, convolutions, attention and recurrent
             layers.
+        imported: Modules that a process imported, by their first names; compiled ones by their whole names.
     """
 
     processes: int
@@ -64,6 +65,7 @@ class Account:
     unverified: tuple[str, ...]
     events: tuple[Event, ...]
     device_work: int = 0
+    imported: frozenset[str] = frozenset()
 
     def of(self, *kinds: str) -> list[Event]:
         """Return the events of some kinds."""
@@ -122,6 +124,7 @@ def collect(folder: Path) -> Account:
         unverified=tuple(sorted(unverified)),
         events=tuple(_merged(rows)),
         device_work=device_work,
+        imported=frozenset(name for document in documents.values() for name in document.get("imported", ())),
     )
 
 

@@ -193,4 +193,11 @@ def _account(session: Session) -> dict[str, object]:
         "unverified_operators": sorted(session.modes.unknown.intersection(used)),
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),
+        "imported": _imported(),
     }
+
+
+def _imported() -> list[str]:
+    """What this process imported: first names, and the whole ones of modules outside of torch."""
+    found = {name.partition(".")[0] for name in sys.modules}
+    return sorted(found.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))

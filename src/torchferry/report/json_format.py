@@ -9,7 +9,7 @@ from typing import Any
 from torchferry.core.finding import Finding
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Need, Obstacle
+from torchferry.programs.model import Judged, Need, Obstacle, Settled
 from torchferry.programs.unlooked import Unlooked
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
@@ -94,6 +94,33 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
             for unread in judged.unread
         ],
         "files": judged.files,
+        "settled": _settled_object(judged.settled, lang) if judged.settled is not None else None,
+    }
+
+
+def _settled_object(settled: Settled, lang: str) -> dict[str, Any]:
+    """Return what a run said of a verdict as JSON holds it."""
+    seen, static = settled.seen, settled.static
+    return {
+        "command": seen.command,
+        "decides": settled.decides,
+        "ending": seen.ending.value,
+        "message": seen.message.render(lang),
+        "what": seen.what,
+        "kind": seen.kind,
+        "place": seen.place,
+        "package": seen.package,
+        "exit_code": seen.exit_code,
+        "on_card": seen.on_card,
+        "notes": [note.render(lang) for note in seen.notes],
+        "static": {
+            "verdict": static.verdict.value,
+            "summary": verdict_of(static).render(lang),
+            "fixes": static.fixes,
+            "decisions": [str(place) for place in static.decisions],
+            "reasons": [_reason_object(obstacle, lang) for obstacle in (*static.blockers, *static.optional)],
+        },
+        "fault": settled.fault.render(lang) if settled.fault is not None else None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say
-from torchferry.programs.model import Judged, Need, Obstacle, Source, Unread, Verdict
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unread, Verdict
 from torchferry.programs.unlooked import Unlooked
 
 VERDICT_GRADES = {
@@ -23,6 +23,12 @@ _MOST_NAMES = 3
 
 def verdict_of(judged: Judged) -> Message:
     """Return the verdict of a program as a phrase: `ready after 12 fixes`, `blocked by nvidia.dali`."""
+    if judged.settled is not None and judged.settled.decides:
+        return say("{verdict}, settled by a rehearsal", verdict=_verdict(judged))
+    return _verdict(judged)
+
+
+def _verdict(judged: Judged) -> Message:
     work = work_of(judged)
     if judged.verdict is Verdict.READY:
         return say("ready")
@@ -98,6 +104,8 @@ def circumstance_of(obstacle: Obstacle) -> Message:
 
 def lines_of(judged: Judged) -> Iterator[Message]:
     """Yield what there is to know of a program below its verdict."""
+    if judged.settled is not None:
+        yield from _settled_lines(judged.settled)
     for obstacle in judged.blockers:
         yield say(
             "needs {what}, {source}: {chain}",
@@ -121,3 +129,22 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("nobody has verified on this card: {names}", names=names)
     for unread in judged.unread:
         yield say("{path}: {reason}", path=unread_chain(unread), reason=unread.reason)
+
+
+def _settled_lines(settled: Settled) -> Iterator[Message]:
+    """Yield what a run said, beside what the code alone had said."""
+    seen = settled.seen
+    if settled.decides:
+        yield say("rehearsed with `{command}`: {message}", command=seen.command, message=seen.message)
+        yield say("the code alone had said: {verdict}", verdict=_verdict(settled.static))
+    else:
+        yield say(
+            "rehearsed with `{command}`, which settles nothing: {message}", command=seen.command, message=seen.message
+        )
+    yield from seen.notes
+    if settled.fault is not None:
+        yield say(
+            "A FAULT OF TORCHFERRY, please report it: {fault}; the same command with `--reproduction FILE.zip` writes "
+            "what shows it",
+            fault=settled.fault,
+        )

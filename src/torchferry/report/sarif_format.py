@@ -67,6 +67,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "summary": shown(verdict_of(judged).render(lang)),
                     "chains": [chain_of(item) for item in (*judged.blockers, *judged.optional, *judged.doubts)],
                     "notRead": [unread_chain(unread) for unread in judged.unread],
+                    "settled": judged.settled is not None and judged.settled.decides,
                 }
                 for judged in report.programs
             ],

@@ -1,0 +1,95 @@
+"""A verdict and a run of the same program: which of them holds, and when both cannot be true."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchferry.core.finding import Location
+from torchferry.core.messages import say
+from torchferry.programs.model import Ending, Judged, Need, Obstacle, Program, Seen, Step, Unread, Verdict, Way
+from torchferry.programs.settled import settled
+
+
+def at(line: int) -> Location:
+    return Location("train.py", line, 1, line, 1)
+
+
+def lacking(what: str, need: Need = Need.ALWAYS, line: int = 3) -> Obstacle:
+    return Obstacle(what, "DEP101", at(line), say("nothing was written"), Way(need, (Step("train.py", line),)))
+
+
+PROGRAM = Program("train.py")
+READY = Judged(PROGRAM, Verdict.READY)
+FIXES = Judged(PROGRAM, Verdict.FIXES, fixes=3)
+BLOCKED = Judged(PROGRAM, Verdict.BLOCKED, blockers=(lacking("flash_attn"),), fixes=3)
+WITHOUT = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.GUARDED),))
+CHOSEN = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.CHOSEN),))
+DECISIONS = Judged(PROGRAM, Verdict.DECISIONS, fixes=3, decisions=(at(8),))
+UNREAD = Judged(PROGRAM, Verdict.NOT_JUDGED, unread=(Unread("a.py", say("nothing was written")),))
+UNVERIFIED = FIXES._replace(unverified=(("flash-linear", "train.py:1"),))
+
+WELL = Seen("python train.py", Ending.WELL, say("nothing was written"))
+OPERATOR = WELL._replace(ending=Ending.CARD, what="aten::foo", kind="missing-operator", place="model.py:7", exit_code=1)
+REMNANT = OPERATOR._replace(what="cuda", kind="cuda-remnant")
+PACKAGE = OPERATOR._replace(what="flash_attn.ops", kind="package", place="other.py:1")
+
+
+@pytest.mark.parametrize(
+    ("static", "seen", "verdict", "decides", "is_fault"),
+    [
+        (READY, WELL, Verdict.READY, True, False),
+        (FIXES, WELL, Verdict.FIXES, True, False),
+        (WITHOUT, WELL, Verdict.WITHOUT, True, False),
+        (DECISIONS, WELL, Verdict.FIXES, True, False),
+        (UNREAD, WELL, Verdict.READY, True, False),
+        (BLOCKED, WELL, Verdict.FIXES, True, True),
+        # what the machine has is no proof that the card has it
+        (BLOCKED, WELL._replace(imported=frozenset({"flash_attn"})), Verdict.BLOCKED, False, False),
+        (BLOCKED, WELL._replace(imported=frozenset({"flash"})), Verdict.FIXES, True, True),
+        # a run that never came to the card says nothing of what has to change for it
+        (FIXES, WELL._replace(on_card=False), Verdict.FIXES, False, False),
+        (BLOCKED, WELL._replace(on_card=False), Verdict.BLOCKED, False, False),
+        (READY, WELL._replace(on_card=False), Verdict.READY, True, False),
+        (READY, OPERATOR, Verdict.BLOCKED, True, True),
+        (FIXES, OPERATOR, Verdict.BLOCKED, True, True),
+        (DECISIONS, OPERATOR, Verdict.BLOCKED, True, True),
+        (DECISIONS, OPERATOR._replace(place="train.py:8"), Verdict.BLOCKED, True, False),
+        (BLOCKED, OPERATOR, Verdict.BLOCKED, True, False),
+        (UNREAD, OPERATOR, Verdict.BLOCKED, True, False),
+        (FIXES, REMNANT, Verdict.DECISIONS, True, True),
+        (DECISIONS, REMNANT._replace(place="train.py:8"), Verdict.DECISIONS, True, False),
+        (DECISIONS, REMNANT._replace(place="train.py:9"), Verdict.DECISIONS, True, True),
+        (BLOCKED, PACKAGE, Verdict.BLOCKED, True, False),
+        (WITHOUT, PACKAGE, Verdict.BLOCKED, True, True),
+        (CHOSEN, PACKAGE, Verdict.BLOCKED, True, False),
+        # no verdict from the code speaks of sizes
+        (FIXES, OPERATOR._replace(kind="out-of-memory"), Verdict.BLOCKED, True, False),
+        (UNVERIFIED, OPERATOR._replace(package="flash_linear"), Verdict.BLOCKED, True, False),
+        (UNVERIFIED, OPERATOR._replace(package="other"), Verdict.BLOCKED, True, True),
+    ],
+)
+def test_what_holds(static: Judged, seen: Seen, verdict: Verdict, decides: bool, is_fault: bool) -> None:
+    found = settled(static, seen)
+    assert found.settled is not None
+    assert (found.verdict, found.settled.decides, found.settled.fault is not None) == (verdict, decides, is_fault)
+    assert found.settled.static == static
+
+
+@pytest.mark.parametrize("static", [READY, FIXES, BLOCKED, WITHOUT, DECISIONS, UNREAD])
+def test_what_settles_nothing_changes_nothing(static: Judged) -> None:
+    found = settled(static, WELL._replace(ending=Ending.NOTHING, exit_code=None))
+    assert found._replace(settled=None) == static
+
+
+def test_the_way_to_what_was_seen() -> None:
+    (blocker,) = settled(FIXES, OPERATOR).blockers
+    assert (blocker.what, [str(step) for step in blocker.way.steps]) == ("aten::foo", ["train.py:1", "model.py:7"])
+    (known,) = settled(BLOCKED, PACKAGE).blockers
+    assert known == BLOCKED.blockers[0]
+
+
+def test_decisions_that_a_run_did_without_are_told() -> None:
+    found = settled(DECISIONS, WELL)
+    assert found.settled is not None
+    assert found.decisions == ()
+    assert "1" in found.settled.seen.notes[0].render("en")
