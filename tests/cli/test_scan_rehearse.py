@@ -25,7 +25,7 @@ net = torch.nn.Linear(4, 2).to(device)
 loss = net(torch.ones(8, 4, device=device)).sum()
 loss.backward()
 if "--spmm" in sys.argv:
-    torch.sparse.mm(torch.eye(4).to_sparse().to(device), torch.ones(4, 4, device=device))
+    torch.eye(4).to_sparse().to(device) @ torch.ones(4, 4, device=device)
 if "--absent" in sys.argv:
     open("absent.bin")
 if "--long" in sys.argv:

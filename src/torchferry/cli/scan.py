@@ -104,6 +104,8 @@ def command(
         runs = Runs(rehearse, rehearse_seconds, reproduction)
         asked = partial(verdicts, setting, choices, project, packages)
         judged = judged_by_runs(runs, asked, project is analysis, choices, setting, project)
+        honesty = say("A rehearsal proves that code is right for the API, never speed or accuracy on the card.")
+        judged = judged._replace(remarks=(*judged.remarks, honesty))
     else:
         judged = verdicts(setting, choices, project, packages)
     known = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
