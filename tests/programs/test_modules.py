@@ -36,6 +36,12 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
          "models/__init__.py models/net.py"),
         ({"train.py": "import a.b.c\n", "a/__init__.py": "", "a/b/__init__.py": "import helper\n", "a/b/c.py": NET,
           "helper.py": ""}, "a/__init__.py a/b/__init__.py a/b/c.py helper.py"),
+        # a file that is no package has no modules below it, whatever its name is
+        ({"tools/eval.py": "from model.test import Net\n", "lib/model.py": NET, "train.py": "import tools.eval\n"},
+         "tools/eval.py"),
+        ({"train.py": "import sys, os\nsys.path.insert(0, os.path.join('tools', 'lib'))\nfrom model.test import Net\n",
+          "tools/lib/__init__.py": "", "tools/lib/model/test.py": NET, "src2/model.py": NET},
+         "tools/lib/model/test.py"),
         ({"train.py": "from models import Net\n", "models/__init__.py": "from .net import Net\n", "models/net.py": NET},
          "models/__init__.py models/net.py"),
         ({"train.py": "from models import *\n", "models/__init__.py": "from .net import *\n", "models/net.py": NET},

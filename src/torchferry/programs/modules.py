@@ -91,7 +91,7 @@ class Modules:
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
         self._by_last: dict[str, list[str]] | None = None
-        self._elsewhere: dict[str, str | None] = {}
+        self._elsewhere: dict[str, tuple[str | None, str | None]] = {}
         for outline in outlines:
             self.imports[outline.path] = outline.imports
             for imported in outline.imports:
@@ -106,6 +106,8 @@ class Modules:
     def _add(self, importer: str, imported: Import) -> None:
         module = absolute_module(imported.module, importer)
         paths = [*self.files_of(module, importer)]
+        if paths and self.find(module, importer) is None:  # a module that is no package has none below it
+            paths = [path for path in paths if path.endswith("/__init__.py")]
         # a name may be a module itself: from package import module; the package may have no file of its own
         is_folder = bool(paths) or module.startswith(".") or module.rpartition(".")[2] in self._folder_names
         for name in imported.names if is_folder else ():
@@ -166,10 +168,14 @@ class Modules:
             return None
         if module not in self._elsewhere:
             self._elsewhere[module] = self._find_elsewhere(module)
-        return self._elsewhere[module]
+        free, inner = self._elsewhere[module]
+        return free or (inner if inner is not None and "sys.path" in self._text(importer) else None)
 
-    def _find_elsewhere(self, module: str) -> str | None:
-        """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path."""
+    def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
+        """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.
+
+        The second one is the only file whose folder on the path would be a package itself, which few do.
+        """
         if self._by_last is None:
             self._by_last = {}
             for path in sorted(self.project.paths):
@@ -181,9 +187,9 @@ class Modules:
             path
             for path in self._by_last.get(parts[-1], ())
             if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)
-            and not self._is_inner(path, len(parts))
         ]
-        return found[0] if len(found) == 1 else None
+        free = [path for path in found if not self._is_inner(path, len(parts))]
+        return (free[0] if len(free) == 1 else None), (found[0] if len(found) == 1 else None)
 
     def _is_inner(self, path: str, length: int) -> bool:
         """Whether the folder that would have to be on Python's path is a package itself."""
