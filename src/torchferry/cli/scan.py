@@ -61,7 +61,10 @@ def command(
         tell(text.render(lang))
     selection = setting.request.selection
     whole = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    setting = setting._replace(request=setting.request._replace(account=whole or kept or verbose))
+    # A program is judged by all that it reaches: not where files or findings were left out.
+    judged = whole and not choices.only
+    account = whole or kept or verbose
+    setting = setting._replace(request=setting.request._replace(account=account, judged=judged))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     packages: tuple[Inspected, ...] = ()
@@ -70,8 +73,6 @@ def command(
 
         packages = reached(environment, setting, analysis, lang)
     known = tuple(remarks(setting.root, setting.target, analysis))
-    # A program is judged by all that it reaches: not where files or findings were left out.
-    judged = whole and not choices.only
     programs = judge(analysis, setting.target, setting.config.entry_points) if judged else ()
     report = report_of(analysis, setting.target, setting.name, remarks=known, programs=programs)
     report = replace(report, packages=packages)

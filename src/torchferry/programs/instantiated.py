@@ -17,6 +17,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
 )
+_DOT = re.compile(r"\.(?<=\w\.)(?=[A-Za-z_])")
 _COMMENT = re.compile(r"#(?:(?<=^#)|(?<=[ \t]#))[^\n]*", re.MULTILINE)
 _FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
 _HYDRA = re.compile(r"hydra\.main\((?P<arguments>[^()]*)\)")
@@ -67,7 +68,7 @@ class SettingsFiles:
         """Yield the dotted names in some settings files, in all when none are given, each once."""
         seen: set[str] = set()
         for path in sorted(self.paths)[:_MOST_FILES] if paths is None else paths:
-            for _, name in _NAME.findall(_COMMENT.sub("", self.text(path))):
+            for name in _dotted(self.text(path)):
                 if name not in seen:
                     seen.add(name)
                     yield name
@@ -124,6 +125,18 @@ class SettingsFiles:
                     group = group.partition("@")[0]
                     item = f"{group}/{chosen.get(group, value)}" if value else group
                     todo += [item, f"{folder}/{item}"] if folder else [item]
+
+
+def _dotted(text: str) -> Iterator[str]:
+    """Yield the dotted names in a text; only the lines are read in which a dot stands between two letters."""
+    end = 0
+    for dot in _DOT.finditer(text):
+        if dot.start() < end:
+            continue
+        start, end = text.rfind("\n", 0, dot.start()) + 1, text.find("\n", dot.end())
+        end = end if end >= 0 else len(text)
+        for _, name in _NAME.findall(_COMMENT.sub("", text[start:end])):
+            yield name
 
 
 _PRIMARY = frozenset({"--config-name", "-cn"})

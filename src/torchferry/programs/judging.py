@@ -48,6 +48,20 @@ class _Lack(NamedTuple):
     noted: bool = False
 
 
+class _Facts(NamedTuple):
+    """What every program that reaches a file takes from it.
+
+    Attributes:
+        fixes: How many findings can be fixed.
+        manual: What a person must decide where a program comes to it.
+        unread: Why the file could not be looked into.
+    """
+
+    fixes: int
+    manual: tuple[Finding, ...]
+    unread: tuple[Finding, ...]
+
+
 def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -93,6 +107,7 @@ class _Judge:
         self.compiled = self._compiled_modules()
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
         self._lacks: dict[str, list[_Lack]] = {}
+        self._facts: dict[str, _Facts] = {}
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -144,11 +159,7 @@ class _Judge:
                 if obstacle is not None:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         decisions = tuple(self._decisions(reach, closure))
-        fixes = sum(
-            finding.grade in (Grade.SAFE, Grade.UNSAFE)
-            for path in closure
-            for finding in (self.by_path[path].findings if path in self.by_path else ())
-        )
+        fixes = sum(self._facts_of(path).fixes for path in closure)
         unread = tuple(self._unread(closure))
         unfollowed = tuple(
             (f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
@@ -258,17 +269,25 @@ class _Judge:
                 way = Way(Need.CHOSEN, (Step(lack.place.path, lack.place.line),), (f"import ({place})",))
                 yield Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
+    def _facts_of(self, path: str) -> _Facts:
+        if path not in self._facts:
+            item = self.by_path.get(path)
+            findings = item.findings if item is not None else ()
+            manual = [finding for finding in findings if finding.grade is Grade.MANUAL]
+            is_code = item is not None and item.kind in (Kind.PYTHON, Kind.NOTEBOOK)
+            self._facts[path] = _Facts(
+                sum(finding.grade in (Grade.SAFE, Grade.UNSAFE) for finding in findings),
+                tuple(f for f in manual if is_code and not f.lacks and not f.code.startswith("FIL")),
+                tuple(f for f in manual if f.code.startswith("FIL")),
+            )
+        return self._facts[path]
+
     # --- what a person must decide ---
 
     def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
         looked = 0
         for path in closure:
-            item = self.by_path.get(path)
-            if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
-                continue
-            for finding in item.findings:
-                if finding.grade is not Grade.MANUAL or finding.lacks or finding.code.startswith("FIL"):
-                    continue
+            for finding in self._facts_of(path).manual:
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
                     yield finding.location
@@ -290,13 +309,10 @@ class _Judge:
             yield other
         for path in closure:
             item = self.by_path.get(path)
-            if item is None:
-                continue
-            if item.failure is not None:
+            if item is not None and item.failure is not None:
                 yield path, say("torchferry failed on it")
-            for finding in item.findings:
-                if finding.code.startswith("FIL") and finding.grade is Grade.MANUAL:
-                    yield path, finding.message
+            for finding in self._facts_of(path).unread:
+                yield path, finding.message
 
     def _other_framework(self, closure: dict[str, Edge | None]) -> tuple[str, Message] | None:
         """Return where a program without torch imports another framework, of which nothing is known here."""

@@ -84,7 +84,7 @@ class Modules:
         self._makers: set[str] = set()
         self._plain: set[str] = set()
         self._loaders: dict[str, list[Edge]] = {}
-        self._computed = ComputedNames(project)
+        self._computed = ComputedNames(project, self._text)
         self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}

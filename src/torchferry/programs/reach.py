@@ -281,12 +281,17 @@ class Reach:
     def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
         """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
         lines = self.lacking(file.path)
-        return any(getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement))
+        return bool(lines) and any(getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement))
 
     def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
         """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
-        first = self._imported_in(names, attempt.body)
-        return any(first & self._imported_in(names, handler.body) for handler in attempt.handlers)
+        twice = self.uses.twice
+        if attempt not in twice:
+            first = self._imported_in(names, attempt.body)
+            twice[attempt] = bool(first) and any(
+                first & self._imported_in(names, handler.body) for handler in attempt.handlers
+            )
+        return twice[attempt]
 
     def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
         found: set[str] = set()

@@ -60,6 +60,8 @@ class Uses:
         """The files that any program reaches, where they are known: what others use leads nowhere."""
         self.stands: dict[ast.AST, Around] = {}
         """What stands around places, for all programs."""
+        self.twice: dict[ast.Try, bool] = {}
+        """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
 
@@ -163,7 +165,7 @@ class Uses:
         return False
 
     def _is_own_class(self, name: str) -> bool:
-        return bool(self.sources.holding(f"class {name}", self.paths))
+        return any(f"class {name}" in self.sources.text(path) for path in self.sources.words.containing(name))
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
@@ -181,7 +183,7 @@ class Uses:
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        paths = self.sources.holding(name, self.paths) if top else [file.path]
+        paths = self.sources.words.containing(name) if top else [file.path]
         for path in paths:
             loaded = self.sources.file(path) if self._may_use(path, name, file) else None
             if loaded is None:

@@ -7,9 +7,14 @@ rather than too little, and who asks looks at the syntax of what is left.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 _WORD = re.compile(r"\w+")
+_LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in range(256))
+"""What the bytes of a text become so that only its words are left; what is not ASCII is looked at by itself."""
+
 _BETWEEN = r"\.(?:[\s\\]|#[^\n]*\n)+"
 """What stands between the two parts of `x.name` where it goes on on the next line."""
 
@@ -27,15 +32,43 @@ class Words:
         self._text = text
         self._files: dict[str, list[int]] | None = None
         self._answers: dict[tuple[str, str], frozenset[str]] = {}
+        self._containing: dict[str, list[str]] = {}
+        self._all = ""
+        self._ends: list[int] = []
+        self._listed: list[str] = []
 
     def holding(self, word: str) -> list[str]:
         """Return the files that hold an identifier, by itself and not as a part of another."""
+        return [self.paths[number] for number in self._index().get(word, ())]
+
+    def containing(self, part: str) -> list[str]:
+        """Return the files that hold a text without blanks and signs, be it as a part of a longer word."""
+        if part not in self._containing:
+            index = self._index()
+            if not self._ends:
+                self._all = "\n".join(index)
+                end = -1
+                for word in index:
+                    end += len(word) + 1
+                    self._ends.append(end)
+                self._listed = list(index)
+            numbers: set[int] = set()
+            at = self._all.find(part)
+            while at >= 0:
+                word = bisect_right(self._ends, at)
+                numbers.update(index[self._listed[word]])
+                at = self._all.find(part, self._ends[word])
+            self._containing[part] = [self.paths[number] for number in sorted(numbers)]
+        return self._containing[part]
+
+    def _index(self) -> dict[str, list[int]]:
+        """Return the files, by their numbers, in which each word stands."""
         if self._files is None:
-            self._files = {}
+            self._files = files = {}
             for number, path in enumerate(self.paths):
-                for found in set(_WORD.findall(self._text(path))):
-                    self._files.setdefault(found, []).append(number)
-        return [self.paths[number] for number in self._files.get(word, ())]
+                for word in words_of(self._text(path)):
+                    files.setdefault(word, []).append(number)
+        return self._files
 
     def flagged(self, name: str) -> frozenset[str]:
         """Return the files that may say a name with `-` in the place of some `_`, as options have it."""
@@ -43,6 +76,9 @@ class Words:
         found: set[str] = set()
         for end in range(1, len(parts)):
             found.update(self.holding("_".join(parts[:end])))
+        for part in parts[1:]:
+            if found and part:
+                found.intersection_update(self.containing(part))
         search = re.compile("[-_]".join(map(re.escape, parts))).search
         return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
 
@@ -74,3 +110,16 @@ class Words:
                 if any(search(text) is not None for search in searches)
             )
         return self._answers[key]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text, each once, as `\\w+` finds them."""
+    found = set(text.encode("utf-8", "surrogatepass").translate(_BLANKED).split())
+    words: set[str] = set()
+    if text.isascii():
+        words.update(b" ".join(found).decode("ascii").split(" "))
+    else:
+        for part in found:
+            words.update(_WORD.findall(part.decode("utf-8", "surrogatepass")))
+    words.discard("")
+    return words
