@@ -128,15 +128,19 @@ class SettingsFiles:
 
 
 def _dotted(text: str) -> Iterator[str]:
-    """Yield the dotted names in a text; only the lines are read in which a dot stands between two letters."""
+    """Yield the dotted names in a text; only what stands around a dot between two letters, up to commas, is read."""
     end = 0
     for dot in _DOT.finditer(text):
         if dot.start() < end:
             continue
         start, end = text.rfind("\n", 0, dot.start()) + 1, text.find("\n", dot.end())
         end = end if end >= 0 else len(text)
-        for _, name in _NAME.findall(_COMMENT.sub("", text[start:end])):
-            yield name
+        line, done = _COMMENT.sub("", text[start:end]), 0
+        for inner in _DOT.finditer(line):
+            if inner.start() >= done:
+                first, done = max(line.rfind(",", 0, inner.start()), 0), line.find(",", inner.end()) + 1 or len(line)
+                for _, name in _NAME.findall(line[first:done]):
+                    yield name
 
 
 _PRIMARY = frozenset({"--config-name", "-cn"})

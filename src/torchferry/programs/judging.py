@@ -16,7 +16,7 @@ from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.model import Judged, Need, Obstacle, Program, Step, Verdict, Way
-from torchferry.programs.modules import Edge, Modules
+from torchferry.programs.modules import Edge, External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
@@ -55,11 +55,17 @@ class _Facts(NamedTuple):
         fixes: How many findings can be fixed.
         manual: What a person must decide where a program comes to it.
         unread: Why the file could not be looked into.
+        packages: What it imports that is not the project's, each top-level package once.
+        other: Where it first imports a framework other than torch.
+        uses_torch: Whether it imports torch.
     """
 
     fixes: int
     manual: tuple[Finding, ...]
     unread: tuple[Finding, ...]
+    packages: tuple[tuple[str, External], ...]
+    other: External | None
+    uses_torch: bool
 
 
 def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
@@ -279,8 +285,23 @@ class _Judge:
                 sum(finding.grade in (Grade.SAFE, Grade.UNSAFE) for finding in findings),
                 tuple(f for f in manual if is_code and not f.lacks and not f.code.startswith("FIL")),
                 tuple(f for f in manual if f.code.startswith("FIL")),
+                tuple(self._packages(path)),
+                next(filter(self._is_other_framework, self.modules.externals.get(path, ())), None),
+                any(map(_means_torch, self.modules.externals.get(path, ()))),
             )
         return self._facts[path]
+
+    def _packages(self, path: str) -> Iterator[tuple[str, External]]:
+        seen: set[str] = set()
+        for external in self.modules.externals.get(path, ()):
+            top = external.module.partition(".")[0]
+            if top and top not in seen and top not in sys.stdlib_module_names and top not in self.compiled:
+                seen.add(top)
+                yield top, external
+
+    def _is_other_framework(self, external: External) -> bool:
+        known = self.target.package_of_module(external.module)
+        return known is not None and known[0].kind == "other"
 
     # --- what a person must decide ---
 
@@ -316,23 +337,20 @@ class _Judge:
 
     def _other_framework(self, closure: dict[str, Edge | None]) -> tuple[str, Message] | None:
         """Return where a program without torch imports another framework, of which nothing is known here."""
-        found: tuple[str, Message] | None = None
+        if any(self._facts_of(path).uses_torch for path in closure):
+            return None
         for path in closure:
-            for external in self.modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch" and external.module != "torch.utils.tensorboard":
-                    return None
-                known = self.target.package_of_module(external.module)
-                if found is None and known is not None and known[0].kind == "other":
-                    place = f"{path}:{external.line}"
-                    found = place, say("computes with {name}, which is not torch", name=known[0].name)
-        return found
+            external = self._facts_of(path).other
+            known = self.target.package_of_module(external.module) if external is not None else None
+            if external is not None and known is not None:
+                return f"{path}:{external.line}", say("computes with {name}, which is not torch", name=known[0].name)
+        return None
 
     def _unverified(self, closure: dict[str, Edge | None]) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
         for path in closure:
-            for external in self.modules.externals.get(path, ()):
-                top = external.module.partition(".")[0]
-                if not top or top in seen or top in sys.stdlib_module_names or top in self.compiled:
+            for top, external in self._facts_of(path).packages:
+                if top in seen:
                     continue
                 seen.add(top)
                 known = self.target.package_of_module(external.module)
@@ -346,6 +364,10 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
+
+
+def _means_torch(external: External) -> bool:
+    return external.module.partition(".")[0] == "torch" and external.module != "torch.utils.tensorboard"
 
 
 def _may_build(path: str) -> bool:

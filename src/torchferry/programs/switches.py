@@ -102,7 +102,7 @@ class Switchboard:
         """Return the files that may define the switch of a name, judged by their texts."""
         if name not in self._defining:
             self._defining[name] = (
-                self.sources.words.flagged(name) if name.isidentifier() else frozenset(self.sources.words.paths)
+                self.sources.words.declaring(name) if name.isidentifier() else frozenset(self.sources.words.paths)
             )
         return self._defining[name]
 

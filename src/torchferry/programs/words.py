@@ -82,6 +82,12 @@ class Words:
         search = re.compile("[-_]".join(map(re.escape, parts))).search
         return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
 
+    def declaring(self, name: str) -> frozenset[str]:
+        """Return the files that may declare an option or a field of a name: `"--name"`, `name: int`."""
+        said = "[-_]".join(map(re.escape, name.split("_")))
+        search = re.compile(rf"{said}(?:(?<=[\"'-]{said})[\"'/\\]|[\s\\)]*:)").search
+        return frozenset(path for path in self.flagged(name) if search(self._text(path)) is not None)
+
     def as_attribute(self, name: str) -> frozenset[str]:
         """Return the files that may hold `x.name`."""
         return self._matching(name, rf"{name}(?<=\.{name})\b", rf"{_BETWEEN}{name}\b")
