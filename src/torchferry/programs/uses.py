@@ -60,6 +60,8 @@ class Uses:
         """The files that any program reaches, where they are known: what others use leads nowhere."""
         self.stands: dict[ast.AST, Around] = {}
         """What stands around places, for all programs."""
+        self.lines: dict[tuple[str, int], str] = {}
+        """Lines as a way shows them, for all programs."""
         self.twice: dict[ast.Try, bool] = {}
         """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
