@@ -68,7 +68,7 @@ class SettingsFiles:
         """Yield the dotted names in some settings files, in all when none are given, each once."""
         seen: set[str] = set()
         for path in sorted(self.paths)[:_MOST_FILES] if paths is None else paths:
-            for name in _dotted(self.text(path)):
+            for name in dotted_names(self.text(path)):
                 if name not in seen:
                     seen.add(name)
                     yield name
@@ -127,7 +127,7 @@ class SettingsFiles:
                     todo += [item, f"{folder}/{item}"] if folder else [item]
 
 
-def _dotted(text: str) -> Iterator[str]:
+def dotted_names(text: str) -> Iterator[str]:
     """Yield the dotted names in a text; only what stands around a dot between two letters, up to commas, is read."""
     end = 0
     for dot in _DOT.finditer(text):

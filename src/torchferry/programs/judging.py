@@ -114,6 +114,7 @@ class _Judge:
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
         self._lacks: dict[str, list[_Lack]] = {}
         self._facts: dict[str, _Facts] = {}
+        self._lacking: list[str] | None = None
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -268,10 +269,11 @@ class _Judge:
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
-        for item in self.examined:
-            if item.path in closure or item.kind is not Kind.PYTHON or ASIDE.search(item.path):
-                continue
-            for lack in self._lacks_of(item.path):
+        if self._lacking is None:
+            python = (item.path for item in self.examined if item.kind is Kind.PYTHON)
+            self._lacking = [path for path in python if self._lacks_of(path) and not ASIDE.search(path)]
+        for path in self._lacking:
+            for lack in self._lacks_of(path) if path not in closure else ():
                 way = Way(Need.CHOSEN, (Step(lack.place.path, lack.place.line),), (f"import ({place})",))
                 yield Obstacle(lack.what, lack.code, lack.place, lack.message, way)
 
