@@ -55,19 +55,20 @@ class Words:
             numbers: set[int] = set()
             at = self._all.find(part)
             while at >= 0:
-                word = bisect_right(self._ends, at)
-                numbers.update(index[self._listed[word]])
-                at = self._all.find(part, self._ends[word])
+                place = bisect_right(self._ends, at)
+                numbers.update(index[self._listed[place]])
+                at = self._all.find(part, self._ends[place])
             self._containing[part] = [self.paths[number] for number in sorted(numbers)]
         return self._containing[part]
 
     def _index(self) -> dict[str, list[int]]:
         """Return the files, by their numbers, in which each word stands."""
         if self._files is None:
-            self._files = files = {}
+            files: dict[str, list[int]] = {}
             for number, path in enumerate(self.paths):
                 for word in words_of(self._text(path)):
                     files.setdefault(word, []).append(number)
+            self._files = files
         return self._files
 
     def flagged(self, name: str) -> frozenset[str]:
