@@ -15,8 +15,8 @@ _LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 _BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in range(256))
 """What the bytes of a text become so that only its words are left; what is not ASCII is looked at by itself."""
 
-_BETWEEN = r"\.(?:[\s\\]|#[^\n]*\n)+"
-"""What stands between the two parts of `x.name` where it goes on on the next line."""
+_BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
+"""A dot behind which `x.name` goes on on the next line."""
 
 
 class Words:
@@ -32,6 +32,8 @@ class Words:
         self._text = text
         self._files: dict[str, list[int]] | None = None
         self._answers: dict[tuple[str, str], frozenset[str]] = {}
+        self._attributes: dict[str, frozenset[str]] = {}
+        self._broken: dict[str, frozenset[str]] = {}
         self._containing: dict[str, list[str]] = {}
         self._all = ""
         self._ends: list[int] = []
@@ -91,7 +93,19 @@ class Words:
 
     def as_attribute(self, name: str) -> frozenset[str]:
         """Return the files that may hold `x.name`."""
-        return self._matching(name, rf"{name}(?<=\.{name})\b", rf"{_BETWEEN}{name}\b")
+        if name not in self._attributes:
+            self._attributes[name] = frozenset(
+                path
+                for path in self.holding(name)
+                if _is_attribute(self._text(path), name) or name in self._behind_dots(path)
+            )
+        return self._attributes[name]
+
+    def _behind_dots(self, path: str) -> frozenset[str]:
+        """Return the words of a file between which and a dot before them are blanks, comments or ends of lines."""
+        if path not in self._broken:
+            self._broken[path] = frozenset(_BROKEN.findall(self._text(path)))
+        return self._broken[path]
 
     def as_text(self, name: str) -> frozenset[str]:
         """Return the files that may hold a string that is the name, or ends with a dot and the name."""
@@ -130,3 +144,16 @@ def words_of(text: str) -> set[str]:
             words.update(_WORD.findall(part.decode("utf-8", "surrogatepass")))
     words.discard("")
     return words
+
+
+def _is_attribute(text: str, name: str) -> bool:
+    """Whether `.name` stands in a text, not as the beginning of a longer word."""
+    said = f".{name}"
+    at = text.find(said)
+    while at >= 0:
+        end = at + len(said)
+        behind = text[end : end + 1]
+        if not (behind.isalnum() or behind == "_"):
+            return True
+        at = text.find(said, end)
+    return False
