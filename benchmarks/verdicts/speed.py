@@ -39,7 +39,7 @@ def measured(tree: Path, target: str, jobs: int) -> dict[str, float]:
     choice = registry.choose(target)
     chosen = Target(choice.backend, choice.version)
     begun = _spent()
-    analysis = analyse(Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs))
+    analysis = analyse(Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs, judged=True))
     scanned = _spent()
     programs = judge(analysis, chosen)
     done = _spent()

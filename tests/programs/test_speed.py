@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.programs.small import Files, judged, small
+from torchferry.backends.target import Target
 from torchferry.programs import sources
+from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.switches import Settings, settings_of
-from torchferry.programs.words import Words
+from torchferry.programs.words import Words, words_of
+from torchferry.rules.analysis import Request, analyse
+from torchferry.rules.registry import rules
+from torchferry.source import project
 from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+from torchferry.source.tree import list_files
 
 
 @pytest.mark.parametrize(
@@ -39,6 +49,14 @@ from torchferry.source.project import Project
         ("as_call", "def load(x): pass", False),
         ("as_call", "class load(Base): pass", False),
         ("as_call", "x = reload(1)", False),
+        ("declaring", "add_argument('--load')", True),
+        ("declaring", "add_argument('load')", True),
+        ("declaring", "option('--load/--no-load')", True),
+        ("declaring", "load: bool = False", True),
+        ("declaring", "load \\\n    : bool = False", True),
+        ("declaring", "args.load", False),
+        ("declaring", "x = load(1)", False),
+        ("declaring", "add_argument('--reload')", False),
         ("flagged", "add_argument('--load')", True),
         ("flagged", "load: bool = False", True),
         ("flagged", "add_argument('--reload')", False),
@@ -52,6 +70,48 @@ def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, e
 @pytest.mark.parametrize("text", ["'--use-fast-path'", "'--use_fast-path'", "'--use-fast_path'", "use_fast_path: bool"])
 def test_an_option_is_found_however_it_is_written(text: str) -> None:
     assert Words(["a.py"], lambda path: text).flagged("use_fast_path") == {"a.py"}
+
+
+@given(st.text(st.sampled_from("ab_1é中，、 .\n\t-'\ud800"), max_size=40))
+def test_words_are_those_of_the_pattern(text: str) -> None:
+    assert words_of(text) == set(re.findall(r"\w+", text))
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab_ ."), max_size=12), max_size=4), st.text(st.sampled_from("ab_"), min_size=1)
+)
+def test_a_part_of_a_word_is_found(texts: list[str], part: str) -> None:
+    words = Words([str(number) for number in range(len(texts))], lambda path: texts[int(path)])
+    assert words.containing(part) == [str(number) for number, text in enumerate(texts) if part in text]
+
+
+@given(st.text(st.sampled_from("ab.:,-\"' #\n{]\t"), max_size=60))
+def test_dotted_names_are_those_of_the_whole_text(text: str) -> None:
+    assert list(dotted_names(text)) == [name for _, name in _NAME.findall(_COMMENT.sub("", text))]
+
+
+@given(st.text(st.sampled_from("ab:,-\"' #\n{}[]\t1\r"), max_size=60))
+def test_a_setting_is_that_of_the_whole_text(text: str) -> None:
+    whole, settings = settings_of([text]), Settings([text])
+    assert {key: settings.get(key) for key in ("a", "ab", "b")} == {key: whole.get(key) for key in ("a", "ab", "b")}
+
+
+def test_what_the_scan_has_parsed_is_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, text in PROJECT.items():
+        (tmp_path / path).write_text(text)
+    target = Target.named("npu")
+    parsed: list[str] = []
+    whole = PythonFile.__init__
+
+    def init(self: PythonFile, path: str, *given: object) -> None:
+        parsed.append(path)
+        whole(self, path, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PythonFile, "__init__", init)
+    monkeypatch.setattr(project, "_PARSED", 1)
+    judge(analyse(Request(tmp_path, list_files(tmp_path), target, rules(), account=True, judged=True)), target)
+    assert sorted(parsed) == sorted(set(parsed))
+    assert "tools.py" in parsed
 
 
 def test_words_are_whole() -> None:

@@ -89,7 +89,7 @@ def command(
             tell(text.render(lang))
     selection = setting.request.selection
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    setting = setting._replace(request=setting.request._replace(account=every or kept or verbose))
+    setting = setting._replace(request=setting.request._replace(account=every or kept or verbose, judged=True))
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     project = whole(setting, choices, analysis)

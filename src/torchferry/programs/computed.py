@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -24,8 +24,6 @@ _MOST_STEPS = 20_000
 
 _MOST_PARSED = 2_000
 """Files that are parsed for the calls in them, all in all."""
-
-_CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 
 _MOST = 400
 """Values that one name may have; further ones are a hole."""
@@ -61,13 +59,16 @@ class ComputedNames:
 
     Args:
         project: The project's Python files.
+        text: Returns the text of one of them.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, text: Callable[[str], str]) -> None:
         self._project = project
+        self._text = text
         self._steps = 0
         self._parsed = 0
-        self._callers: dict[str, list[str]] | None = None
+        self._callers: dict[str, list[str]] = {}
+        self._every: dict[tuple[ast.expr, int], bool] = {}
         self._passed: dict[tuple[str, str, int], tuple[str, ...]] = {}
 
     def of(self, path: str) -> Iterator[Computed]:
@@ -240,13 +241,9 @@ class ComputedNames:
             yield HOLE
 
     def _calls(self, function: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
-        if self._callers is None:
-            self._callers = {}
-            for path in sorted(self._project.paths):
-                source = self._project.text(path)
-                for name in set(_CALLED.findall(source.text)) if source is not None else ():
-                    self._callers.setdefault(name, []).append(path)
-        for path in self._callers.get(function, ()):
+        if function not in self._callers:
+            self._callers[function] = list(self._calling(function))
+        for path in self._callers[function]:
             self._parsed += 1
             loaded = self._project.file(path) if self._parsed <= _MOST_PARSED else None
             if loaded is None:
@@ -257,8 +254,21 @@ class ComputedNames:
                 if isinstance(call, ast.Call) and call.func is callee:
                     yield file, names, call
 
+    def _calling(self, function: str) -> Iterator[str]:
+        """Yield the files that may call a function, judged by their texts."""
+        called = re.compile(rf"{function}(?<!\w{function})\(")
+        for path in sorted(self._project.paths):
+            text = self._text(path)
+            if f"{function}(" in text and called.search(text) is not None:
+                yield path
+
     def _is_every(self, file: PythonFile, names: Names, name: ast.expr, depth: int = 0) -> bool:
         """Whether a name goes through all of a list that is written down, or all files of a folder."""
+        if (name, depth) not in self._every:  # the same variables are met on many ways
+            self._every[name, depth] = self._goes_through(file, names, name, depth)
+        return self._every[name, depth]
+
+    def _goes_through(self, file: PythonFile, names: Names, name: ast.expr, depth: int) -> bool:
         for node in ast.walk(name):
             if not isinstance(node, ast.Name):
                 continue

@@ -17,6 +17,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
 )
+_DOT = re.compile(r"\.(?<=\w\.)(?=[A-Za-z_])")
 _COMMENT = re.compile(r"#(?:(?<=^#)|(?<=[ \t]#))[^\n]*", re.MULTILINE)
 _FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
 _HYDRA = re.compile(r"hydra\.main\((?P<arguments>[^()]*)\)")
@@ -76,7 +77,7 @@ class SettingsFiles:
         """Yield the dotted names in some settings files, in all when none are given, each once."""
         seen: set[str] = set()
         for path in sorted(self.paths)[:_MOST_FILES] if paths is None else paths:
-            for _, name in _NAME.findall(_COMMENT.sub("", self.text(path))):
+            for name in dotted_names(self.text(path)):
                 if name not in seen:
                     seen.add(name)
                     yield name
@@ -149,6 +150,22 @@ class SettingsFiles:
                     group = group.partition("@")[0]
                     item = f"{group}/{chosen.get(group, value)}" if value else group
                     todo += [item, f"{folder}/{item}"] if folder else [item]
+
+
+def dotted_names(text: str) -> Iterator[str]:
+    """Yield the dotted names in a text; only what stands around a dot between two letters, up to commas, is read."""
+    end = 0
+    for dot in _DOT.finditer(text):
+        if dot.start() < end:
+            continue
+        start, end = text.rfind("\n", 0, dot.start()) + 1, text.find("\n", dot.end())
+        end = end if end >= 0 else len(text)
+        line, done = _COMMENT.sub("", text[start:end]), 0
+        for inner in _DOT.finditer(line):
+            if inner.start() >= done:
+                first, done = max(line.rfind(",", 0, inner.start()), 0), line.find(",", inner.end()) + 1 or len(line)
+                for _, name in _NAME.findall(line[first:done]):
+                    yield name
 
 
 _PRIMARY = frozenset({"--config-name", "-cn"})

@@ -119,6 +119,7 @@ class _Judge:
         self.unknown = Unknown(self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest)
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
+        self._lacking: list[str] | None = None
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -303,10 +304,11 @@ class _Judge:
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
-        for item in self.examined:
-            if item.path in closure or item.kind is not Kind.PYTHON or ASIDE.search(item.path):
-                continue
-            for lack in self.lacks.of(item.path):
+        if self._lacking is None:
+            python = (item.path for item in self.examined if item.kind is Kind.PYTHON)
+            self._lacking = [path for path in python if self.lacks.of(path) and not ASIDE.search(path)]
+        for path in self._lacking:
+            for lack in self.lacks.of(path) if path not in closure else ():
                 way = Way(Need.CHOSEN, (Step(lack.place.path, lack.place.line),), (f"import ({place})",))
                 yield Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 

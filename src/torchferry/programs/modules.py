@@ -37,6 +37,10 @@ class Edge(NamedTuple):
     chosen: bool = False
 
 
+_TAKES_IN = re.compile(r"(?:_base_|custom_imports)(?:(?<=\b_base_)|(?<=\bcustom_imports))\b")
+"""What a configuration in Python says of others."""
+
+
 class External(NamedTuple):
     """A file imports a package that is not the project's.
 
@@ -86,7 +90,7 @@ class Modules:
         self._loaders: dict[str, list[Edge]] = {}
         self._builders: dict[str, list[Edge]] = {}
         self._registering: tuple[str, ...] | None = None
-        self._computed = ComputedNames(project)
+        self._computed = ComputedNames(project, self._text)
         self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
@@ -281,7 +285,7 @@ class Modules:
     def _follow_configuration(self, path: str) -> None:
         """Add what a configuration in Python takes in: `_base_ = ["../base.py"]`, `custom_imports = dict(...)`."""
         text = self._text(path)
-        loaded = self.project.file(path) if "_base_" in text or "custom_imports" in text else None
+        loaded = self.project.file(path) if _TAKES_IN.search(text) is not None else None
         for statement in loaded[0].tree.body if loaded is not None else ():
             if not isinstance(statement, ast.Assign):
                 continue

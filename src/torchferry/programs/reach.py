@@ -122,6 +122,7 @@ class Reach:
         self._ways: dict[_Unit, Way | None] = {}
         self._stands = uses.stands
         self._comes: dict[_Unit, bool] = {}
+        self._plain: set[str] | None = None
 
     def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
@@ -292,12 +293,19 @@ class Reach:
     def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
         """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
         lines = self.lacking(file.path)
-        return any(getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement))
+        return bool(lines) and any(
+            getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
+        )
 
     def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
         """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
-        first = self._imported_in(names, attempt.body)
-        return any(first & self._imported_in(names, handler.body) for handler in attempt.handlers)
+        twice = self.uses.twice
+        if attempt not in twice:
+            first = self._imported_in(names, attempt.body)
+            twice[attempt] = bool(first) and any(
+                first & self._imported_in(names, handler.body) for handler in attempt.handlers
+            )
+        return twice[attempt]
 
     def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
         found: set[str] = set()
@@ -340,23 +348,49 @@ class Reach:
         if key in seen:
             return
         seen.add(key)
+        if comes is not None and path in self._imported_plainly():
+            yield Way(Need.ALWAYS, ())
+            return
         for edge in self.modules.importers.get(path, ()):
             if edge.importer not in self.closure:
                 continue
-            text = self._line(edge.importer, edge.line)
             after = arrival
             if edge.chosen:
-                choice = f"{text} ({edge.importer}:{edge.line})"
+                choice = f"{self._line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
                 node = self.statement(edge)
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
-                step = Step(edge.importer, edge.line, text)
-                yield after._replace(
-                    place=Place(edge.importer, None), steps=(step, *after.steps) if edge.line else after.steps
+                steps = after.steps
+                if edge.line:
+                    steps = (Step(edge.importer, edge.line, self._line(edge.importer, edge.line)), *steps)
+                # much is met here: `_replace` takes several times as long
+                yield _Arrival(
+                    Place(edge.importer, None),
+                    after.need,
+                    steps,
+                    after.options,
+                    after.choices,
+                    after.tests,
+                    after.given,
+                    after.trail,
+                    after.passed,
                 )
+
+    def _imported_plainly(self) -> set[str]:
+        """Return the files that are run whenever the program is: imports at the left margin lead to them."""
+        if self._plain is None:
+            begins = (path for path, edge in self.closure.items() if edge is None)
+            self._plain = {self.program.path, *begins}
+            todo = list(self._plain)
+            while todo:
+                for edge in self.modules.edges.get(todo.pop(), ()):
+                    if not edge.indented and edge.path in self.closure and edge.path not in self._plain:
+                        self._plain.add(edge.path)
+                        todo.append(edge.path)
+        return self._plain
 
     def statement(self, edge: Edge) -> ast.AST | None:
         """Return the syntax of an import, or None where its text is no import."""
@@ -382,7 +416,10 @@ class Reach:
         return Step(place.path, line, self._line(place.path, line))
 
     def _line(self, path: str, line: int) -> str:
-        return " ".join(self.sources.line(path, line).split())[:80]
+        lines = self.uses.lines
+        if (path, line) not in lines:
+            lines[path, line] = " ".join(self.sources.line(path, line).split())[:80]
+        return lines[path, line]
 
     # --- functions ---
 

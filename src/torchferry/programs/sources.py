@@ -13,11 +13,11 @@ from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names
-from torchferry.source.project import Project
+from torchferry.source.project import KEPT, Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import UndecodableError
 
-_ROOM = 8_000_000
+_ROOM = KEPT
 """Characters of the parsed files that are kept: the ways of all programs go through the same ones."""
 
 _NOTEBOOKS = 100
@@ -88,10 +88,6 @@ class Sources:
             self._lines[path] = self.text(path).split("\n")
         lines = self._lines[path]
         return lines[number - 1] if 0 < number <= len(lines) else ""
-
-    def holding(self, word: str, paths: Iterable[str]) -> list[str]:
-        """Return the files among some that hold a word."""
-        return [path for path in paths if word in self.text(path)]
 
 
 def current(file: PythonFile, node: _Node) -> _Node:

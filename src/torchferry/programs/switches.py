@@ -65,18 +65,15 @@ class Settings:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
-        self._read: dict[int, dict[str, set[str]]] = {}
         self._values: dict[str, set[str]] = {}
 
     def get(self, name: str, /) -> set[str] | None:
         """Return the values of a key, or None where no file has it."""
         if name not in self._values:
             found = self._values[name] = set()
-            for number, text in enumerate(self._texts):
+            for text in self._texts if _KEY.match(name) is not None else ():
                 if name in text:
-                    if number not in self._read:
-                        self._read[number] = settings_of([text])
-                    found |= self._read[number].get(name, set())
+                    found.update(_values_in(text, name))
         return self._values[name] or None
 
 
@@ -106,7 +103,7 @@ class Switchboard:
         """Return the files that may define the switch of a name, judged by their texts."""
         if name not in self._defining:
             self._defining[name] = (
-                self.sources.words.flagged(name) if name.isidentifier() else frozenset(self.sources.words.paths)
+                self.sources.words.declaring(name) if name.isidentifier() else frozenset(self.sources.words.paths)
             )
         return self._defining[name]
 
@@ -265,6 +262,36 @@ def settings_of(texts: Iterable[str]) -> dict[str, set[str]]:
                 found.setdefault(quoted or plain, set()).add(value.strip())
     return found
 
+
+_KEY = re.compile(r"[A-Za-z_]\w*\Z")
+_SETTING_VALUE = re.compile(r"[\"']?[ \t]*:[ \t]+([^#\r\n]*)")
+_QUOTED_VALUE = re.compile(r"\"[ \t]*:[ \t]*([^,}\]\r\n#{\[]*)")
+_FLOW_VALUE = re.compile(r"'?[ \t]*:(?=[ \t])[ \t]*([^,}\]\r\n#{\[]*)")
+_BEFORE_SETTING = re.compile(r"[ \t]*(?:-[ \t]+)?[\"']?\Z")
+
+
+def _values_in(text: str, name: str) -> Iterator[str]:
+    """Yield the values of one key, as `settings_of` finds them for all."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if text[end : end + 1] in _BEHIND_KEY:
+            setting = _SETTING_VALUE.match(text, end)
+            if setting is not None and _BEFORE_SETTING.match(text[text.rfind("\n", 0, at) + 1 : at]) is not None:
+                yield setting[1].strip().rstrip(",")
+            quote = text[at - 1 : at] if at else ""
+            start = at - 1 if quote in ("'", '"') else at
+            before = start - 1
+            while before >= 0 and text[before].isspace():
+                before -= 1
+            if before >= 0 and text[before] in "{," and "{" in text:
+                value = (_QUOTED_VALUE if quote == '"' else _FLOW_VALUE).match(text, end)
+                if value is not None and value[1].strip():
+                    yield value[1].strip()
+        at = text.find(name, end)
+
+
+_BEHIND_KEY = frozenset("\"' \t:")
 
 _YAML = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False, "null": None, "none": None,
          "~": None, "": None}  # fmt: skip

@@ -63,6 +63,10 @@ class Uses:
         """The files that any program reaches, where they are known: what others use leads nowhere."""
         self.stands: dict[ast.AST, Around] = {}
         """What stands around places, for all programs."""
+        self.lines: dict[tuple[str, int], str] = {}
+        """Lines as a way shows them, for all programs."""
+        self.twice: dict[ast.Try, bool] = {}
+        """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
 
@@ -175,7 +179,9 @@ class Uses:
             if name in found:
                 continue
             found.add(name)
-            for path in self.sources.holding(f"class {name}", self.paths):
+            for path in (
+                path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
+            ):
                 loaded = self.sources.file(path)
                 for owner in loaded[0].classes if loaded is not None else ():
                     if owner.name == name:
@@ -196,7 +202,7 @@ class Uses:
         return False
 
     def _is_own_class(self, name: str) -> bool:
-        return bool(self.sources.holding(f"class {name}", self.paths))
+        return any(f"class {name}" in self.sources.text(path) for path in self.sources.words.containing(name))
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
@@ -214,7 +220,7 @@ class Uses:
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        paths = self.sources.holding(name, self.paths) if top else [file.path]
+        paths = self.sources.words.containing(name) if top else [file.path]
         for path in paths:
             loaded = self.sources.file(path) if self._may_use(path, name, file) else None
             if loaded is None:
@@ -238,7 +244,7 @@ class Uses:
 
     def _uses_of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
         """Yield where a name that a file binds is used, in any file."""
-        for path in self.sources.holding(binding.id, self.paths):
+        for path in self.sources.words.holding(binding.id):
             loaded = self.sources.file(path)
             if loaded is not None:
                 yield from map(Use, self._name_uses(file, binding, *loaded))

@@ -7,11 +7,16 @@ rather than too little, and who asks looks at the syntax of what is left.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 _WORD = re.compile(r"\w+")
-_BETWEEN = r"\.(?:[\s\\]|#[^\n]*\n)+"
-"""What stands between the two parts of `x.name` where it goes on on the next line."""
+_LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in range(256))
+"""What the bytes of a text become so that only its words are left; what is not ASCII is looked at by itself."""
+
+_BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
+"""A dot behind which `x.name` goes on on the next line."""
 
 
 class Words:
@@ -27,15 +32,46 @@ class Words:
         self._text = text
         self._files: dict[str, list[int]] | None = None
         self._answers: dict[tuple[str, str], frozenset[str]] = {}
+        self._attributes: dict[str, frozenset[str]] = {}
+        self._broken: dict[str, frozenset[str]] = {}
+        self._containing: dict[str, list[str]] = {}
+        self._all = ""
+        self._ends: list[int] = []
+        self._listed: list[str] = []
 
     def holding(self, word: str) -> list[str]:
         """Return the files that hold an identifier, by itself and not as a part of another."""
+        return [self.paths[number] for number in self._index().get(word, ())]
+
+    def containing(self, part: str) -> list[str]:
+        """Return the files that hold a text without blanks and signs, be it as a part of a longer word."""
+        if part not in self._containing:
+            index = self._index()
+            if not self._ends:
+                self._all = "\n".join(index)
+                end = -1
+                for word in index:
+                    end += len(word) + 1
+                    self._ends.append(end)
+                self._listed = list(index)
+            numbers: set[int] = set()
+            at = self._all.find(part)
+            while at >= 0:
+                place = bisect_right(self._ends, at)
+                numbers.update(index[self._listed[place]])
+                at = self._all.find(part, self._ends[place])
+            self._containing[part] = [self.paths[number] for number in sorted(numbers)]
+        return self._containing[part]
+
+    def _index(self) -> dict[str, list[int]]:
+        """Return the files, by their numbers, in which each word stands."""
         if self._files is None:
-            self._files = {}
+            files: dict[str, list[int]] = {}
             for number, path in enumerate(self.paths):
-                for found in set(_WORD.findall(self._text(path))):
-                    self._files.setdefault(found, []).append(number)
-        return [self.paths[number] for number in self._files.get(word, ())]
+                for word in words_of(self._text(path)):
+                    files.setdefault(word, []).append(number)
+            self._files = files
+        return self._files
 
     def flagged(self, name: str) -> frozenset[str]:
         """Return the files that may say a name with `-` in the place of some `_`, as options have it."""
@@ -43,12 +79,33 @@ class Words:
         found: set[str] = set()
         for end in range(1, len(parts)):
             found.update(self.holding("_".join(parts[:end])))
+        for part in parts[1:]:
+            if found and part:
+                found.intersection_update(self.containing(part))
         search = re.compile("[-_]".join(map(re.escape, parts))).search
         return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
 
+    def declaring(self, name: str) -> frozenset[str]:
+        """Return the files that may declare an option or a field of a name: `"--name"`, `name: int`."""
+        said = "[-_]".join(map(re.escape, name.split("_")))
+        search = re.compile(rf"{said}(?:(?<=[\"'-]{said})[\"'/\\]|[\s\\)]*:)").search
+        return frozenset(path for path in self.flagged(name) if search(self._text(path)) is not None)
+
     def as_attribute(self, name: str) -> frozenset[str]:
         """Return the files that may hold `x.name`."""
-        return self._matching(name, rf"{name}(?<=\.{name})\b", rf"{_BETWEEN}{name}\b")
+        if name not in self._attributes:
+            self._attributes[name] = frozenset(
+                path
+                for path in self.holding(name)
+                if _is_attribute(self._text(path), name) or name in self._behind_dots(path)
+            )
+        return self._attributes[name]
+
+    def _behind_dots(self, path: str) -> frozenset[str]:
+        """Return the words of a file between which and a dot before them are blanks, comments or ends of lines."""
+        if path not in self._broken:
+            self._broken[path] = frozenset(_BROKEN.findall(self._text(path)))
+        return self._broken[path]
 
     def as_text(self, name: str) -> frozenset[str]:
         """Return the files that may hold a string that is the name, or ends with a dot and the name."""
@@ -74,3 +131,29 @@ class Words:
                 if any(search(text) is not None for search in searches)
             )
         return self._answers[key]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text, each once, as `\\w+` finds them."""
+    found = set(text.encode("utf-8", "surrogatepass").translate(_BLANKED).split())
+    words: set[str] = set()
+    if text.isascii():
+        words.update(b" ".join(found).decode("ascii").split(" "))
+    else:
+        for part in found:
+            words.update(_WORD.findall(part.decode("utf-8", "surrogatepass")))
+    words.discard("")
+    return words
+
+
+def _is_attribute(text: str, name: str) -> bool:
+    """Whether `.name` stands in a text, not as the beginning of a longer word."""
+    said = f".{name}"
+    at = text.find(said)
+    while at >= 0:
+        end = at + len(said)
+        behind = text[end : end + 1]
+        if not (behind.isalnum() or behind == "_"):
+            return True
+        at = text.find(said, end)
+    return False

@@ -84,6 +84,7 @@ class Request(NamedTuple):
         account: Whether words of CUDA that no finding speaks of are accounted for.
         seen: What a run of the program saw, or None.
         redirected: Whether programs begin the redirect and the rest of their code stays (`--style shim`).
+        judged: Whether the programs are judged afterwards, which looks again at files that are parsed for this.
     """
 
     root: Path
@@ -98,12 +99,15 @@ class Request(NamedTuple):
     account: bool = False
     seen: Sightings | None = None
     redirected: bool = False
+    judged: bool = False
 
 
 def analyse(request: Request, progress: Callable[[int], None] | None = None) -> Analysis:
     """Examine a project; `progress` is called with the number of files done since the last call."""
     python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
     project = Project(request.root, python)
+    if request.judged:
+        project.keep()
     engine = Engine(
         request.root,
         request.target,

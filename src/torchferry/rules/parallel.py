@@ -96,6 +96,8 @@ def _fork(engine: Engine, entries: Sequence[Entry], rewrite: bool, tasks: int, s
     status = 1
     try:
         os.close(reading)
+        if engine.project is not None:
+            engine.project.keep(None)  # nobody asks this process again
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         done = {

@@ -61,13 +61,17 @@ class Names:
         self._references: dict[str, list[Reference]] = {}
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
+        self._bindings: dict[ast.Name, list[ast.AST]] = {}
 
     # --- bindings ---
 
     def bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the nodes that bind the variable which `name` uses, in no order; empty for a builtin."""
-        scope = self.variable_scope(name.id, self.file.scope(name))
-        return [] if scope is None else self._scopes(name.id)[scope]
+        found = self._bindings.get(name)
+        if found is None:
+            scope = self.variable_scope(name.id, self.file.scope(name))
+            found = self._bindings[name] = [] if scope is None else self._scopes(name.id)[scope]
+        return found
 
     def reaching_bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the bindings whose value `name` may have where it stands; all of them where that cannot be told.

@@ -19,6 +19,9 @@ from torchferry.source.text import SourceText, UndecodableError, decode_python
 _PARSED = 24
 """How many parsed files are kept, so that memory does not grow with the project."""
 
+KEPT = 8_000_000
+"""Characters of the parsed files that are kept where questions come back to them."""
+
 _DEPTH = 8
 """How many re-exports are followed before giving up."""
 
@@ -69,10 +72,11 @@ class Project:
         self._remember(path, loaded)
         return loaded
 
-    def keep(self, room: int) -> None:
+    def keep(self, room: int | None = KEPT) -> None:
         """Keep parsed files as long as their texts have no more characters than this together.
 
-        For questions that come back to the same files again and again, and not in the order of the files.
+        For questions that come back to the same files again and again, and not in the order of the files. All texts are
+        kept then. With None, only the latest ones are kept, as at first.
         """
         self._room = room
         self._held = sum(map(_size, self._files.values()))
@@ -98,7 +102,8 @@ class Project:
         except (OSError, UndecodableError):
             source = None
         self._texts[path] = source
-        self._forget(self._texts)
+        if self._room is None:
+            self._forget(self._texts)
         return source
 
     @staticmethod

@@ -20,6 +20,9 @@ COMMAND_KEYS = frozenset(
 )
 """Keys whose values are command lines in compose files, job descriptions and continuous integration."""
 
+_MAY_COMMAND = lazy_regex(rf"\b(?:{'|'.join(sorted(COMMAND_KEYS))})\s*[\"']?\s*:")
+"""A text without it has no such key, and is not read."""
+
 _BLOCK = lazy_regex(
     r"^(?P<indent>[ \t]*(?:-[ \t]+)*)(?P<key>[A-Za-z_]+)[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE
 )
@@ -29,7 +32,8 @@ _LINE = lazy_regex(r"[ \t]*(?P<first>[^\s])?[^\n]*(?:\n|\Z)")
 
 def yaml_parts(kind: Kind, text: str) -> Iterator[Command | Heredoc]:
     """Yield the commands in a YAML text."""
-    for path, group in groupby(settings(kind, text), key=lambda setting: setting.path):
+    read = settings(kind, text) if _MAY_COMMAND.search(text) is not None else ()
+    for path, group in groupby(read, key=lambda setting: setting.path):
         if not path or path[-1] not in COMMAND_KEYS:
             continue
         found = list(group)
