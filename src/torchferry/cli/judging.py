@@ -12,9 +12,7 @@ from torchferry.cli.settings import Setting
 from torchferry.cli.surroundings import project_around
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
-from torchferry.programs.judging import judgement
-from torchferry.programs.model import Judged, Start
-from torchferry.programs.unlooked import Unlooked, unlooked
+from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.examined import Selection
 from torchferry.source.tree import list_files
@@ -66,6 +64,7 @@ def verdicts(
     analysis: Analysis,
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
+    blockers_only: bool = False,
 ) -> Verdicts:
     """Judge the programs that are asked for.
 
@@ -75,11 +74,15 @@ def verdicts(
         analysis: The whole project with every rule, of `whole`.
         packages: What an environment shows of the packages that it imports.
         starts: How the user starts some programs, by their file or the name of the console script.
+        blockers_only: Whether to look for what blocks, and for nothing else that a verdict rests on.
     """
     if choices.home is not None:  # one file, whose project is not there
         return Verdicts()
+    from torchferry.programs.judging import judgement  # imported late: most migrations judge nothing
+    from torchferry.programs.unlooked import unlooked
+
     only = tuple(os.path.normpath(path) for path in choices.only)
-    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts)
+    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []

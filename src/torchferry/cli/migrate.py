@@ -132,13 +132,13 @@ def command(
             setting = settle(choices, rewrite=True)
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
-            judged = _judged(setting, choices, planned)  # by the files as they are
+            judged = _judged(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
             _finish(setting, planned, judged, Written("in place", setting.root), shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
-    judged = _judged(setting, choices, planned)
+    judged = _judged(setting, choices, planned, shown, writing=out is not None or bool(suffix))
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
@@ -293,11 +293,15 @@ def _finish(
     sys.exit(_status(planned, changes_count))
 
 
-def _judged(setting: Setting, choices: Choices, planned: Plan) -> Verdicts:
-    """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there."""
-    if within_project(choices) is not choices:
+def _judged(setting: Setting, choices: Choices, planned: Plan, shown: _Shown, *, writing: bool) -> Verdicts:
+    """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there.
+
+    The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
+    """
+    summed_up = writing and shown.form == "text" and shown.file is None
+    if within_project(choices) is not choices or (summed_up and not any(finding.blocker for finding in planned.found)):
         return Verdicts()
-    return verdicts(setting, choices, whole(setting, choices, planned.analysis))
+    return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
 
 
 def _report(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:

@@ -64,6 +64,7 @@ def judgement(
     only: Collection[str] = (),
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
+    blockers_only: bool = False,
 ) -> Judgement:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -74,9 +75,11 @@ def judgement(
         only: Files and folders whose programs are asked for; a file is one then. Empty for all.
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
+        blockers_only: Whether to look for what blocks, and for nothing else that a verdict rests on.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {})
+    judge = _Judge(analysis, analysis.project, target, packages, blockers_only)
+    return judge.judged(named, only, starts or {})
 
 
 def reached_files(
@@ -96,8 +99,14 @@ def reached_files(
 
 class _Judge:
     def __init__(
-        self, analysis: Analysis, project: Project, target: Target, packages: Iterable[Inspected] = ()
+        self,
+        analysis: Analysis,
+        project: Project,
+        target: Target,
+        packages: Iterable[Inspected] = (),
+        blockers_only: bool = False,
     ) -> None:
+        self.blockers_only = blockers_only
         self.examined = analysis.examined
         self.target = target
         self.project = project
@@ -198,6 +207,12 @@ class _Judge:
                 obstacle = self._obstacle(reach, lack)
                 if obstacle is not None:
                     (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        if self.blockers_only:
+            blockers, optional = _sorted(blockers), _sorted(optional)
+            verdict = Verdict.BLOCKED if blockers else Verdict.WITHOUT if optional else Verdict.READY
+            return Judged(
+                program, verdict, tuple(blockers), tuple(optional), files=len(closure), reached=tuple(closure)
+            )
         builds = tuple(_sorted([*self._builds(reach, closure)]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))

@@ -178,6 +178,22 @@ class Unread(NamedTuple):
     chain: tuple[Step, ...] = ()
 
 
+class Unlooked(NamedTuple):
+    """Something that was not looked at, or not as a program is.
+
+    Attributes:
+        place: The file, the folder, or the language.
+        reason: Why.
+        files: How many files it is.
+        words: How many words of CUDA they hold; None where nobody counted them.
+    """
+
+    place: str
+    reason: Message
+    files: int = 1
+    words: int | None = None
+
+
 class Ending(str, Enum):
     """What the run of a program on the simulated card says of its verdict."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.programs.absent import absent_submodules, words_of_cuda
 from torchferry.programs.commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
+from torchferry.programs.model import Unlooked
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind, language_of
 from torchferry.source.tree import MOST_IGNORED
@@ -17,22 +17,6 @@ from torchferry.source.tree import MOST_IGNORED
 _NATIVE = {Kind.CPP: "C, C++", Kind.KERNEL: "CUDA", Kind.CMAKE: "CMake"}
 _MOST_BYTES = 1 << 28
 """Bytes that are read to count words."""
-
-
-class Unlooked(NamedTuple):
-    """Something that was not looked at, or not as a program is.
-
-    Attributes:
-        place: The file, the folder, or the language.
-        reason: Why.
-        files: How many files it is.
-        words: How many words of CUDA they hold; None where nobody counted them.
-    """
-
-    place: str
-    reason: Message
-    files: int = 1
-    words: int | None = None
 
 
 def unlooked(analysis: Analysis, left: int = 0) -> tuple[Unlooked, ...]:

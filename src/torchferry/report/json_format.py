@@ -9,8 +9,7 @@ from typing import Any
 from torchferry.core.finding import Finding
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Need, Obstacle, Settled
-from torchferry.programs.unlooked import Unlooked
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of

@@ -13,9 +13,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
-from torchferry.programs.model import Judged
+from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
-from torchferry.programs.unlooked import Unlooked
 from torchferry.report.programs import work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure

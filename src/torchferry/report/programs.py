@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unread, Verdict
-from torchferry.programs.unlooked import Unlooked
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unlooked, Unread, Verdict
 
 VERDICT_GRADES = {
     Verdict.READY: "safe",
