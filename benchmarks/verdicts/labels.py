@@ -85,21 +85,32 @@ class Program:
 
 @dataclass(frozen=True)
 class Repository:
-    """A public repository at one commit, with the programs that were read."""
+    """A public repository at one commit, with the programs that were read.
+
+    Attributes:
+        name: Its owner and name.
+        commit: The commit.
+        kind: What it is an example of.
+        programs: The programs.
+        unseen: Whether it was labelled apart, and no rule was made with a look at it: how right the tool is on what it
+            has not seen can be told by these alone, until someone mends what they show.
+    """
 
     name: str
     commit: str
     kind: str
     programs: tuple[Program, ...]
+    unseen: bool
 
 
 def repositories() -> Iterator[Repository]:
-    """Read all labels, kind by kind."""
-    for path in sorted(LABELS.glob("*.toml")):
-        document = load(path)
-        for row in document["repository"]:
-            programs = tuple(_program(entry) for entry in row["program"])
-            yield Repository(row["name"], row["commit"], document["kind"], programs)
+    """Read all labels, kind by kind, those of unseen repositories last."""
+    for folder in (LABELS, LABELS / "unseen"):
+        for path in sorted(folder.glob("*.toml")):
+            document = load(path)
+            for row in document["repository"]:
+                programs = tuple(_program(entry) for entry in row["program"])
+                yield Repository(row["name"], row["commit"], document["kind"], programs, folder != LABELS)
 
 
 def _program(entry: dict[str, Any]) -> Program:

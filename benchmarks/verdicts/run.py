@@ -179,9 +179,17 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
+    for unseen in (False, True):
+        print("repositories that no rule was made with" if unseen else "repositories that rules were made with")
+        compare_all(chosen, [repository for repository in repositories() if repository.unseen is unseen])
+        print()
+
+
+def compare_all(chosen: argparse.Namespace, labelled: Iterable[Repository]) -> None:
+    """Compare some labels and print the table, then every program that is not right."""
     kinds: dict[str, Counter[str]] = {}
     lines, absent = [], []
-    for repository in repositories():
+    for repository in labelled:
         if chosen.names and not any(name in repository.name for name in chosen.names):
             continue
         counts = kinds.setdefault(repository.kind, Counter())
