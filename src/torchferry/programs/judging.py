@@ -19,7 +19,7 @@ from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
-from torchferry.programs.live import Live
+from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.reach import Reach, supposed
@@ -117,6 +117,7 @@ class _Judge:
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
         self.uses = Uses(self.sources, self.modules)
+        self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
         self.started = StartedPrograms(self.sources, StartingCommands(project.root, self.modules, target))
@@ -216,7 +217,7 @@ class _Judge:
         builds = tuple(_sorted([*self._builds(reach, closure)]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
-        live = Live(program, self.sources, self.modules, closure, self.uses, reach.statement)
+        live = Live(program, closure, self.leads)
         running = [path for path in closure if live.runs(path)]
         fixes = self._fixes(live, closure)
         unread = tuple(self.unknown.of(reach, running))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchferry.programs.around import is_under_main, unit_of
 from torchferry.programs.model import Form, Program
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.sources import Sources, current
-from torchferry.programs.uses import Place, Uses
+from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name
 
 
@@ -28,36 +28,113 @@ class _Piece(NamedTuple):
     column: int = 0
 
 
+class _Lead(NamedTuple):
+    """What leads to a piece: another piece that imports or names it.
+
+    Attributes:
+        piece: That piece.
+        when_started: Whether it is run only where its file is the one that is started.
+        table: The table of its module in which alone the name stands; empty where it is used.
+    """
+
+    piece: _Piece
+    when_started: bool = False
+    table: str = ""
+
+
+class Leads:
+    """What leads to the pieces of a project, for all its programs: each is worked out once.
+
+    Args:
+        sources: The project's files.
+        modules: Its imports.
+        uses: Where functions and classes are used.
+    """
+
+    def __init__(self, sources: Sources, modules: Modules, uses: Uses) -> None:
+        self._sources = sources
+        self._modules = modules
+        self._uses = uses
+        self._into: dict[_Piece, tuple[_Lead, ...]] = {}
+        self._mentions: dict[str, dict[str, int]] = {}
+        self.units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+
+    def into(self, piece: _Piece) -> tuple[_Lead, ...]:
+        """Return what leads to a piece: who imports the file, who speaks of the function."""
+        if piece not in self._into:
+            found = self._users(piece) if piece.line else self._importers(piece.path)
+            self._into[piece] = tuple(dict.fromkeys(found))
+        return self._into[piece]
+
+    def of(self, path: str, node: ast.AST) -> _Lead:
+        """Return what a node is a part of."""
+        loaded = self._sources.file(path)
+        if loaded is None:
+            return _Lead(_Piece(path))
+        file, _ = loaded
+        node = current(file, node)
+        unit = unit_of(file, node)
+        if unit is None:
+            return _Lead(_Piece(path), is_under_main(file, node))
+        piece = _Piece(path, unit.lineno, unit.col_offset)
+        self.units[piece] = unit
+        return _Lead(piece)
+
+    def mentions(self, name: str) -> dict[str, int]:
+        """Return how often files hold a name; those that do not are left out."""
+        if name not in self._mentions:
+            word = re.compile(rf"\b{re.escape(name)}\b")
+            texts = ((path, self._sources.text(path)) for path in self._sources.words.holding(name))
+            self._mentions[name] = {path: len(word.findall(text)) for path, text in texts}
+        return self._mentions[name]
+
+    def _importers(self, path: str) -> Iterator[_Lead]:
+        for edge in self._modules.importers.get(path, ()):
+            if not edge.indented:
+                yield _Lead(_Piece(edge.importer))
+                continue
+            node = self._sources.statement(edge.importer, edge.line)
+            if node is not None:
+                yield self.of(edge.importer, node)
+
+    def _users(self, piece: _Piece) -> Iterator[_Lead]:
+        loaded = self._sources.file(piece.path)
+        if loaded is None:
+            return
+        file, names = loaded
+        for use in self._uses.of(file, names, current(file, self.units[piece])):
+            if use.place.node is not None:
+                table = self._table(use.place.path, use.place.node)
+                yield self.of(use.place.path, use.place.node)._replace(table=table)
+
+    def _table(self, path: str, node: ast.AST) -> str:
+        """Return the name of the table of a module in which a node stands; empty where it stands in none."""
+        loaded = self._sources.file(path)
+        if loaded is None:
+            return ""
+        file, _ = loaded
+        table = file.parents.get(current(file, node))
+        statement = file.parents.get(table) if isinstance(table, ast.Dict) else None
+        if not isinstance(statement, ast.Assign) or file.parents.get(statement) is not file.tree:
+            return ""
+        return last_name(statement.targets[0])
+
+
 class Live:
     """Says what one program comes to.
 
     Args:
         program: The program.
-        sources: The project's files.
-        modules: Its imports.
         closure: The files that the program reaches by imports, wherever these stand.
-        uses: Where functions and classes are used.
-        statement: Returns the syntax of an import.
+        leads: What leads to each piece of the project.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        sources: Sources,
-        modules: Modules,
-        closure: dict[str, Edge | None],
-        uses: Uses,
-        statement: Callable[[Edge], ast.AST | None],
-    ) -> None:
+    def __init__(self, program: Program, closure: dict[str, Edge | None], leads: Leads) -> None:
         self._program = program
-        self._sources = sources
-        self._modules = modules
         self._closure = closure
-        self._uses = uses
-        self._statement = statement
-        self._units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self._leads = leads
         self._known: dict[_Piece, bool] = {}
-        self._words: dict[str, int] = {}
+        self._looked_up: dict[str, bool] = {}
 
     def runs(self, path: str) -> bool:
         """Whether the program comes to a file of those that it reaches by imports."""
@@ -65,23 +142,8 @@ class Live:
 
     def comes_to(self, path: str, node: ast.AST) -> bool:
         """Whether the program comes to a node of such a file."""
-        piece = self._piece(path, node)
-        return piece is not None and self._is_live(piece)
-
-    def _piece(self, path: str, node: ast.AST) -> _Piece | None:
-        """Return what a node is a part of; None where it is run only when another file is started."""
-        loaded = self._sources.file(path)
-        if loaded is None:
-            return _Piece(path)
-        file, _ = loaded
-        node = current(file, node)
-        unit = unit_of(file, node)
-        if unit is not None:
-            piece = _Piece(path, unit.lineno, unit.col_offset)
-            self._units[piece] = unit
-            return piece
-        is_started = path == self._program.path and self._program.form is not Form.CONSOLE
-        return _Piece(path) if is_started or not is_under_main(file, node) else None
+        lead = self._leads.of(path, node)
+        return self._counts(lead) and self._is_live(lead.piece)
 
     def _is_live(self, start: _Piece) -> bool:
         todo = [start]
@@ -108,44 +170,26 @@ class Live:
         program = self._program
         if not piece.line:
             return piece.path == program.path or self._closure.get(piece.path, program) is None
-        unit = self._units[piece]
+        unit = self._leads.units[piece]
         if program.form is Form.LIBRARY:
             return not unit.name.startswith("_")
         return program.form is Form.CONSOLE and piece.path == program.path and unit.name == program.function
 
     def _before(self, piece: _Piece) -> Iterator[_Piece]:
-        """Yield what leads to a piece: who imports the file, who speaks of the function."""
-        if not piece.line:
-            for edge in self._modules.importers.get(piece.path, ()):
-                if edge.importer in self._closure:
-                    node = self._statement(edge) if edge.indented else None
-                    found = self._piece(edge.importer, node) if node is not None else _Piece(edge.importer)
-                    if found is not None and (node is not None or not edge.indented):
-                        yield found
-            return
-        loaded = self._sources.file(piece.path)
-        if loaded is None:
-            return
-        file, names = loaded
-        for use in self._uses.of(file, names, current(file, self._units[piece])):
-            if use.place.path in self._closure and use.place.node is not None and self._is_taken(use.place):
-                found = self._piece(use.place.path, use.place.node)
-                if found is not None:
-                    yield found
+        """Yield what leads to a piece in the files of the program."""
+        for lead in self._leads.into(piece):
+            if lead.piece.path in self._closure and self._counts(lead):
+                if not lead.table or self._is_looked_up(lead.table):
+                    yield lead.piece
 
-    def _is_taken(self, place: Place) -> bool:
-        """Whether a name is used where it is spoken of: not in a table of a module that nothing reached looks into."""
-        loaded = self._sources.file(place.path)
-        if loaded is None or place.node is None:
-            return True
-        file, _ = loaded
-        table = file.parents.get(current(file, place.node))
-        statement = file.parents.get(table) if isinstance(table, ast.Dict) else None
-        if not isinstance(statement, ast.Assign) or file.parents.get(statement) is not file.tree:
-            return True
-        name = last_name(statement.targets[0])
-        if name not in self._words:
-            word = re.compile(rf"\b{re.escape(name)}\b")
-            times = sum(len(word.findall(self._sources.text(path))) for path in self._closure)
-            self._words[name] = times
-        return self._words[name] > 1
+    def _counts(self, lead: _Lead) -> bool:
+        """Whether something is run in this program: not what only another file runs when it is started."""
+        is_started = lead.piece.path == self._program.path and self._program.form is not Form.CONSOLE
+        return is_started or not lead.when_started
+
+    def _is_looked_up(self, table: str) -> bool:
+        """Whether anything that is reached looks into a table of a module, or names it again."""
+        if table not in self._looked_up:
+            mentions = self._leads.mentions(table)
+            self._looked_up[table] = sum(times for path, times in mentions.items() if path in self._closure) > 1
+        return self._looked_up[table]

@@ -20,7 +20,7 @@ from torchferry.programs.conditions import Conditions, Truth
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
-from torchferry.programs.sources import Sources, current, import_at
+from torchferry.programs.sources import Sources, current
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, bound_name
@@ -359,7 +359,7 @@ class Reach:
                 choice = f"{self._line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
-                node = self.statement(edge)
+                node = self.sources.statement(edge.importer, edge.line)
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
@@ -391,25 +391,6 @@ class Reach:
                         self._plain.add(edge.path)
                         todo.append(edge.path)
         return self._plain
-
-    def statement(self, edge: Edge) -> ast.AST | None:
-        """Return the syntax of an import, or None where its text is no import."""
-        loaded = self.sources.file(edge.importer)
-        if loaded is None:
-            return None
-        file, _ = loaded
-        statement = import_at(file, edge.line)
-        if statement is not None:
-            return statement
-        return next(
-            (
-                call
-                for name in ("import_module", "__import__")
-                for callee in (*file.attributes.get(name, ()), *file.names.get(name, ()))
-                if isinstance(call := file.parents.get(callee), ast.Call) and call.lineno == edge.line
-            ),
-            None,
-        )
 
     def _step(self, place: Place) -> Step:
         line = getattr(place.node, "lineno", 1)

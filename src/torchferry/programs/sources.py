@@ -71,6 +71,25 @@ class Sources:
             return None
         return file, Names(file, self.project)
 
+    def statement(self, path: str, line: int) -> ast.AST | None:
+        """Return the syntax of an import on a line of a file, or None where its text is no import."""
+        loaded = self.file(path)
+        if loaded is None:
+            return None
+        file, _ = loaded
+        statement = import_at(file, line)
+        if statement is not None:
+            return statement
+        return next(
+            (
+                call
+                for name in ("import_module", "__import__")
+                for callee in (*file.attributes.get(name, ()), *file.names.get(name, ()))
+                if isinstance(call := file.parents.get(callee), ast.Call) and call.lineno == line
+            ),
+            None,
+        )
+
     def text(self, path: str) -> str:
         """Return the text of a file as Python sees it; empty when it cannot be read."""
         if path not in self._texts:

@@ -69,6 +69,8 @@ class Uses:
         """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
+        self._own_classes: dict[str, bool] = {}
+        self._bases: dict[str, set[str]] = {}
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
         """Return where a function is spoken of, in any file of the project."""
@@ -172,6 +174,11 @@ class Uses:
 
     def _with_bases(self, name: str) -> set[str]:
         """Return the name of a class with those of its bases in the project, and of theirs."""
+        if name not in self._bases:
+            self._bases[name] = self._found_bases(name)
+        return self._bases[name]
+
+    def _found_bases(self, name: str) -> set[str]:
         found: set[str] = set()
         todo = [name]
         while todo and len(found) < _MOST_BASES:
@@ -202,7 +209,10 @@ class Uses:
         return False
 
     def _is_own_class(self, name: str) -> bool:
-        return any(f"class {name}" in self.sources.text(path) for path in self.sources.words.containing(name))
+        if name not in self._own_classes:
+            paths = self.sources.words.containing(name)
+            self._own_classes[name] = any(f"class {name}" in self.sources.text(path) for path in paths)
+        return self._own_classes[name]
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
