@@ -217,7 +217,7 @@ class _Judge:
         builds = tuple(_sorted([*self._builds(reach, closure)]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
-        live = Live(program, closure, self.leads)
+        live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
         fixes = self._fixes(live, closure)
         unread = tuple(self.unknown.of(reach, running))
@@ -332,13 +332,14 @@ class _Judge:
 
     def _builds(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
         """Yield the packages of which another build, by the same name, must be installed, with the way to each."""
+        sure: set[str] = set()  # the nearest files come first, and one way that is surely taken is enough
         for path in closure:
-            item = self.by_path.get(path)
-            for finding in item.findings if item is not None else ():
-                if finding.installs:
+            for finding in self._findings(path):
+                if finding.installs and finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
                     if build is not None and build.way.need in (Need.ALWAYS, Need.CHOSEN):
+                        sure |= {finding.installs} if build.way.need is Need.ALWAYS else set()
                         yield build
 
     def _package_doubts(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.programs.around import is_under_main, unit_of
@@ -127,13 +127,16 @@ class Live:
         program: The program.
         closure: The files that the program reaches by imports, wherever these stand.
         leads: What leads to each piece of the project.
+        plain: Files that are run whenever the program is.
     """
 
-    def __init__(self, program: Program, closure: dict[str, Edge | None], leads: Leads) -> None:
+    def __init__(
+        self, program: Program, closure: dict[str, Edge | None], leads: Leads, plain: Iterable[str] = ()
+    ) -> None:
         self._program = program
         self._closure = closure
         self._leads = leads
-        self._known: dict[_Piece, bool] = {}
+        self._known: dict[_Piece, bool] = dict.fromkeys(map(_Piece, plain), True)
         self._looked_up: dict[str, bool] = {}
 
     def runs(self, path: str) -> bool:

@@ -348,7 +348,7 @@ class Reach:
         if key in seen:
             return
         seen.add(key)
-        if comes is not None and path in self._imported_plainly():
+        if comes is not None and path in self.imported_plainly():
             yield Way(Need.ALWAYS, ())
             return
         for edge in self.modules.importers.get(path, ()):
@@ -379,7 +379,7 @@ class Reach:
                     after.passed,
                 )
 
-    def _imported_plainly(self) -> set[str]:
+    def imported_plainly(self) -> set[str]:
         """Return the files that are run whenever the program is: imports at the left margin lead to them."""
         if self._plain is None:
             begins = (path for path, edge in self.closure.items() if edge is None)
