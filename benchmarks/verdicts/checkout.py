@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ ENVIRONMENT = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_CONFIG_NOSYSTEM": "1
 
 class AbsentError(Exception):
     """The repository, or its commit, is not there; the text says which."""
+
+
+def repository_options(parser: argparse.ArgumentParser) -> None:
+    """Add what both benchmarks ask: where the repositories lie, and which of them to take."""
+    parser.add_argument("--repos", default=os.environ.get("VERDICTS_REPOS", ""), help="instead of VERDICTS_REPOS")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of repositories")
 
 
 def materialise(folder: Path, name: str, commit: str, into: Path) -> Path:

@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from benchmarks.verdicts.checkout import AbsentError, materialise
+from benchmarks.verdicts.checkout import AbsentError, materialise, repository_options
 from benchmarks.verdicts.labels import TARGETS, repositories
 from benchmarks.verdicts.programs import PROGRAMS, Rehearsed
 
@@ -61,8 +61,7 @@ def main() -> None:
     """Run all programs that are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=TARGETS, action="append", help="npu and musa without it")
-    parser.add_argument("--repos", default=os.environ.get("VERDICTS_REPOS", ""), help="instead of VERDICTS_REPOS")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of repositories")
+    repository_options(parser)
     chosen = parser.parse_args()
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")

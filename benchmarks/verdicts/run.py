@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from benchmarks.verdicts.checkout import AbsentError, materialise
+from benchmarks.verdicts.checkout import AbsentError, materialise, repository_options
 from benchmarks.verdicts.labels import TARGETS, Need, Program, Repository, repositories
 
 COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "named", "with chain")
@@ -173,8 +172,7 @@ def main() -> None:
     """Compare all labels whose repositories are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=TARGETS, default=TARGETS[0])
-    parser.add_argument("--repos", default=os.environ.get("VERDICTS_REPOS", ""), help="instead of VERDICTS_REPOS")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of repositories")
+    repository_options(parser)
     chosen = parser.parse_args()
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")

@@ -230,16 +230,16 @@ class _Judge:
             optional += self._behind_computed(closure, unfollowed[0].place)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
-            if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+            if _asks_a_person(finding):
                 decisions = (*decisions, finding.location)
-            elif finding.grade in (Grade.SAFE, Grade.UNSAFE):
+            elif _is_fix(finding):
                 fixes |= {(finding.code, finding.location)}
         for way, inner in self._started_by(reach, running):
             for obstacle in (*inner.blockers, *inner.optional):
                 behind = obstacle._replace(way=_joined(way, obstacle.way))
                 (blockers if behind.way.need is Need.ALWAYS else optional).append(behind)
             fixes |= self._fixed[inner.program]
-            if way.need in (Need.ALWAYS, Need.CHOSEN):
+            if way.may_be_taken:
                 decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
                 if inner.verdict is Verdict.NOT_JUDGED:
                     unread += tuple(item._replace(chain=(*way.steps, *item.chain)) for item in inner.unread)
@@ -275,11 +275,16 @@ class _Judge:
     def _findings(self, path: str) -> Sequence[Finding]:
         return self.by_path[path].findings if path in self.by_path else ()
 
+    def _node(self, place: Location) -> ast.AST | None:
+        """Return the statement or expression at the place of a finding; None where the file is no Python."""
+        loaded = self.sources.file(place.path)
+        return _node_of(loaded[0], place) if loaded is not None else None
+
     def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
         """Yield what a person must decide in settings that another word of the command would choose."""
         for path, option in self.modules.settings.alternatives(program.path, self.sources.text(program.path)):
             for finding in self._findings(path) if path not in taken else ():
-                if finding.grade is Grade.MANUAL and not finding.code.startswith("FIL"):
+                if _asks_a_person(finding):
                     place = finding.location
                     steps = (Step(program.path, 1), Step(place.path, place.line))
                     way = Way(Need.OPTION, steps, (), (option,))
@@ -306,8 +311,7 @@ class _Judge:
 
     def _obstacle(self, reach: Reach, lack: Lack) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
-        loaded = self.sources.file(lack.place.path)
-        node = _node_of(loaded[0], lack.place) if loaded is not None else None
+        node = self._node(lack.place)
         if node is not None:
             way = reach.way(lack.place.path, node, supposed(node, lack.when))
         else:  # the cells of a notebook run from the first to the last
@@ -338,16 +342,17 @@ class _Judge:
                 if finding.installs and finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
-                    if build is not None and build.way.need in (Need.ALWAYS, Need.CHOSEN):
-                        sure |= {finding.installs} if build.way.need is Need.ALWAYS else set()
+                    if build is not None and build.way.may_be_taken:
                         yield build
+                        if build.way.need is Need.ALWAYS:
+                            sure.add(finding.installs)
 
     def _package_doubts(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
         """Yield what packages of the environment need, where a person must look, with the way to each."""
         for path in closure:
             for lack in self.lacks.doubts(path):
                 obstacle = self._obstacle(reach, lack)
-                if obstacle is not None and obstacle.way.need in (Need.ALWAYS, Need.CHOSEN):
+                if obstacle is not None and obstacle.way.may_be_taken:
                     yield obstacle
 
     def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
@@ -357,33 +362,21 @@ class _Judge:
             if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
                 continue
             for finding in item.findings:
-                if finding.grade is not Grade.MANUAL or finding.lacks or finding.code.startswith("FIL"):
-                    continue
-                if self.lacks.is_settled(finding):
+                if not _asks_a_person(finding) or finding.lacks or self.lacks.is_settled(finding):
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
                     yield finding.location
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:
-        loaded = self.sources.file(finding.location.path)
-        if loaded is None:
-            return True
-        node = _node_of(loaded[0], finding.location)
-        if node is None:
-            return True
-        return reach.comes_to(finding.location.path, node, supposed(node, finding.when))
+        node = self._node(finding.location)
+        return node is None or reach.comes_to(finding.location.path, node, supposed(node, finding.when))
 
     # --- what torchferry changes ---
 
     def _fixes(self, live: Live, closure: Iterable[str]) -> frozenset[tuple[str, Location]]:
         """Return what a migration changes in the code that a program comes to, also behind an option."""
-        places = [
-            finding
-            for path in closure
-            for finding in self._findings(path)
-            if finding.grade in (Grade.SAFE, Grade.UNSAFE)
-        ]
+        places = [finding for path in closure for finding in self._findings(path) if _is_fix(finding)]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
         reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
         if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
@@ -393,8 +386,7 @@ class _Judge:
     def _is_live(self, live: Live, finding: Finding) -> bool:
         """Whether a program comes to the place of a finding; to what is no Python it does."""
         path = finding.location.path
-        loaded = self.sources.file(path)
-        node = _node_of(loaded[0], finding.location) if loaded is not None else None
+        node = self._node(finding.location)
         return live.runs(path) and (node is None or live.comes_to(path, node))
 
     def _setting_texts(self) -> Iterator[str]:
@@ -404,6 +396,15 @@ class _Judge:
             except OSError:
                 continue
             yield data.decode("utf-8", "replace")
+
+
+def _asks_a_person(finding: Finding) -> bool:
+    """Whether a person must decide; files that could not be read are told apart."""
+    return finding.grade is Grade.MANUAL and not finding.code.startswith("FIL")
+
+
+def _is_fix(finding: Finding) -> bool:
+    return finding.grade in (Grade.SAFE, Grade.UNSAFE)
 
 
 def _joined(first: Way, then: Way) -> Way:

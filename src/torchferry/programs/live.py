@@ -130,9 +130,7 @@ class Live:
         plain: Files that are run whenever the program is.
     """
 
-    def __init__(
-        self, program: Program, closure: dict[str, Edge | None], leads: Leads, plain: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, program: Program, closure: dict[str, Edge | None], leads: Leads, plain: Iterable[str]) -> None:
         self._program = program
         self._closure = closure
         self._leads = leads

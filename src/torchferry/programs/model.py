@@ -130,6 +130,11 @@ class Way(NamedTuple):
     conditions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether a program comes there as it is started, or may: no option is asked for, and no code does without."""
+        return self.need <= Need.CHOSEN
+
 
 class Source(str, Enum):
     """Where it is known from that the target does not have something."""

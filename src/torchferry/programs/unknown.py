@@ -11,7 +11,7 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say
 from torchferry.programs.absent import Absent
 from torchferry.programs.lacks import Lacks
-from torchferry.programs.model import Need, Unread
+from torchferry.programs.model import Unread
 from torchferry.programs.modules import Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
@@ -107,7 +107,7 @@ class Unknown:
             if statement is None:
                 continue
             way = reach.way(path, statement)
-            if way is not None and way.need in (Need.ALWAYS, Need.CHOSEN):
+            if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
 
     def _is_known(self, module: str) -> bool:
