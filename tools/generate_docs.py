@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
@@ -25,6 +26,11 @@ from torchferry.report.pages import page
 from torchferry.rules.registry import rules
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+# the examples of the pages are cases of the tests
+from tests.rules.fixture import Case, Output, fixture_of, load  # noqa: E402
+
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
 HEADS = {
     "en": {
@@ -45,6 +51,22 @@ HEADS = {
         "named": "when named",
         "never": "not torch.cuda",
         "kinds": "Files",
+        "why": "Why it matters",
+        "example": "Example",
+        "on": "On {targets}",
+        "style": " with `--style {style}`",
+        "with_unsafe": " with `--unsafe-fixes`",
+        "colon": ":",
+        "left": " the code stays as it is.",
+        "safety": "Fix safety",
+        "grades": "Findings of this rule can be",
+        "grade safe": "a **safe fix**: `torchferry migrate` applies it",
+        "grade unsafe": "an **unsafe fix**: likely right; read it, then apply it with `--unsafe-fixes`",
+        "grade manual": "**by hand**: you decide; the message says what there is to choose from",
+        "grade note": "a **note**: the place stays as it is, and the message gives the reason",
+        "see": "See also",
+        "family": "All rules of this family",
+        "tables": "What each target has in place of a CUDA name",
         "silence": "To silence it",
         "facts": "Facts",
         "unknown": "UNKNOWN",
@@ -78,6 +100,22 @@ HEADS = {
         "named": "由调用者指定时",
         "never": "不查询 torch.cuda",
         "kinds": "适用文件",
+        "why": "原因与处理",
+        "example": "示例",
+        "on": "在 {targets} 上",
+        "style": "，使用 `--style {style}`",
+        "with_unsafe": "，使用 `--unsafe-fixes`",
+        "colon": "：",
+        "left": "代码保持不变。",
+        "safety": "修复的可靠性",
+        "grades": "本规则的发现可能是",
+        "grade safe": "**安全修复**：`torchferry migrate` 直接应用",
+        "grade unsafe": "**需过目的修复**：多半正确；阅读之后用 `--unsafe-fixes` 应用",
+        "grade manual": "**需手工处理**：由您决定，消息列出可选的做法",
+        "grade note": "**说明**：该处保持不变，消息给出理由",
+        "see": "另见",
+        "family": "同一类的全部规则",
+        "tables": "各目标平台上 CUDA 名称的对应",
         "silence": "屏蔽方式",
         "facts": "事实",
         "unknown": "UNKNOWN",
@@ -121,13 +159,71 @@ def rule_index(lang: str) -> Iterator[str]:
         yield f"- [{found.code}](rules/{found.code}.md) `{found.name}`: {found.title}"
 
 
+LONGEST_EXAMPLE = 16
+"""The most lines of a case that serves as the example of a page without being named one."""
+LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
+
+
 def rule_page(code: str, lang: str) -> Iterator[str]:
-    """Yield the page of one rule."""
+    """Yield the page of one rule: its text, an example from its fixture, and how sure its fixes are."""
     words = HEADS[lang]
     found = page(code, lang)
-    yield f"# {found.code} {found.name}\n\n{found.title}\n\n{found.body}\n"
-    yield f"{words['kinds']}: {', '.join(kind.value for kind in found.rule.KINDS)}\n"
-    yield f"{words['silence']}: `# torchferry: ignore[{found.code}] reason`"
+    cases = load(fixture_of(type(found.rule).__module__))
+    yield f"# {found.code} {found.name}\n\n{found.title}\n"
+    if found.body:
+        yield f"## {words['why']}\n\n{found.body}\n"
+    yield from _example(cases, lang)
+    grades = {expected.grade for case in cases for _, expected in case.findings}
+    if grades:
+        yield f"## {words['safety']}\n\n{words['grades']}{words['colon']}\n"
+        yield from (f"- {words['grade ' + grade]}" for grade in ("safe", "unsafe", "manual", "note") if grade in grades)
+        yield ""
+    yield f"## {words['see']}\n"
+    colon = ": " if words["colon"] == ":" else words["colon"]
+    yield f"- {words['family']}{colon}[{words['rules']}](../rules.md)"
+    yield f"- {words['tables']}{colon}[{words['targets']}](../targets.md)"
+    yield f"- {words['kinds']}{colon}{', '.join(kind.value for kind in found.rule.KINDS)}"
+    yield f"- {words['silence']}{colon}`# torchferry: ignore[{found.code}] reason`"
+
+
+def _example(cases: list[Case], lang: str) -> Iterator[str]:
+    """Yield the case that is named the example; else the first short one that is rewritten, else the first reported."""
+    plain = [case for case in cases if not case.paths and {name for name, _ in case.disk} <= {"style"}]
+    reported = [case for case in plain if case.findings]
+    short = [case for case in reported if sum(text.count("\n") for _, text in case.files) <= LONGEST_EXAMPLE]
+    rewritten = [case for case in short if any(output.text is not None for output in case.outputs)]
+    named = [case for case in cases if case.example]
+    case = next(iter((*named, *rewritten, *short)), None)
+    if case is None:
+        return
+    words = HEADS[lang]
+    yield f"## {words['example']}\n"
+    for name, text in case.files:
+        if name != "input.py":
+            yield f"`{name}`{words['colon']}\n"
+        yield f"```{LANGUAGES.get(PurePosixPath(name).suffix, 'text')}\n{text.rstrip()}\n```\n"
+    before = case.main[1]
+    chosen: dict[str, Output] = {}
+    for output in case.outputs:  # what unsafe fixes make of it is shown where safe ones do nothing
+        if output.target not in chosen or chosen[output.target].text is None:
+            chosen[output.target] = output
+    targets: dict[tuple[str | None, bool], list[str]] = {}
+    for target, output in chosen.items():
+        targets.setdefault((output.text, output.unsafe and output.text is not None), []).append(target)
+    style = "".join(words["style"].format(style=value) for _, value in case.disk)
+    for (after, unsafe), names in targets.items():
+        line = words["on"].format(targets=", ".join(f"`{name}`" for name in names)) + style
+        line += words["with_unsafe"] if unsafe else ""
+        yield f"{line}{words['colon']}" + (words["left"] if after is None else "") + "\n"
+        if after is not None:
+            yield "```diff\n" + "\n".join(_changed(before, after)) + "\n```\n"
+
+
+def _changed(before: str, after: str) -> Iterator[str]:
+    """Yield the lines of a file with what was taken away and what was put in its place."""
+    whole = len(before) + len(after)
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=whole, lineterm="")
+    yield from (line.rstrip() for number, line in enumerate(lines) if number >= 3)  # after names of files and position
 
 
 def target_index(lang: str) -> Iterator[str]:

@@ -15,6 +15,9 @@
     >>> npu,musa: manual 1:6
     --- npu unchanged
 
+A case that begins with `=== example:` is shown on the page of the rule; without one, the first short case that is
+rewritten is.
+
 A case is one file, `input.py` unless a line `@@@ NAME` says otherwise; further `@@@ NAME` lines begin other files of
 the same project. `!!! path OLD = NEW` sets an entry of the user's path table; `!!! encode NAME`, `!!! mode 444`,
 `!!! link TARGET`, `!!! gone` and `!!! largest BYTES` say what the first file is on the disk. `!!! seen LINE NAME` is a
@@ -47,6 +50,7 @@ class Output(NamedTuple):
 class Case(NamedTuple):
     title: str
     unchanged: bool
+    example: bool
     files: tuple[tuple[str, str], ...]
     findings: tuple[tuple[tuple[str, ...], Expected], ...]
     outputs: tuple[Output, ...]
@@ -61,7 +65,13 @@ class Case(NamedTuple):
         return [expected for targets, expected in self.findings if not targets or target in targets]
 
 
+def fixture_of(module: str) -> Path:
+    """Return the fixture of the rule in a module: `torchferry.rules.<family>.<name>`."""
+    return Path(__file__).parent.joinpath(*module.split(".")[2:]).with_suffix(".txt")
+
+
 def load(path: Path) -> list[Case]:
+    """Read the cases of a fixture."""
     cases: list[Case] = []
     for block in ("\n" + path.read_text(encoding="utf-8")).split("\n=== ")[1:]:
         header, _, body = block.partition("\n")
@@ -71,7 +81,7 @@ def load(path: Path) -> list[Case]:
 
 
 def _case(path: Path, kind: str, title: str, body: str) -> Case:
-    assert kind in ("case", "unchanged"), f"{path}: {kind}: {title}"
+    assert kind in ("case", "example", "unchanged"), f"{path}: {kind}: {title}"
     files: list[tuple[str, list[str]]] = [("input.py", [])]
     findings: list[tuple[tuple[str, ...], Expected]] = []
     outputs: list[tuple[str, bool, list[str] | None]] = []
@@ -108,6 +118,7 @@ def _case(path: Path, kind: str, title: str, body: str) -> Case:
     return Case(
         title,
         kind == "unchanged",
+        kind == "example",
         tuple((name, _text(lines)) for name, lines in files),
         tuple(findings),
         tuple(Output(target, unsafe, None if lines is None else _text(lines)) for target, unsafe, lines in outputs),
