@@ -6,13 +6,17 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test lint format generated check-generated bench realworld verdicts rehearsed-verdicts sanitize clean
+.PHONY: demo test test-fast lint format generated check-generated docs bench realworld verdicts rehearsed-verdicts sanitize clean
 
 demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
 
 test: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15
+
+# Tests that need neither torch nor a compiler: for every save, in a minute.
+test-fast: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m pure
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
@@ -32,6 +36,11 @@ generated: $(VENV)/.ready-dev
 
 check-generated: $(VENV)/.ready-dev
 	$(BIN)/python tools/generate_docs.py --check
+
+# The documentation site, in site/; a link or an anchor that leads nowhere is an error.
+docs: $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # These need repositories that are not part of this one; they say so and skip what is not there.
 bench: $(VENV)/.ready-dev
@@ -55,7 +64,7 @@ sanitize: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -x -q -s -p no:cacheprovider tests/rehearsal -k test_device
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

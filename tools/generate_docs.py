@@ -29,6 +29,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 # the examples of the pages are cases of the tests
+from terminal_image import scan_image, words_of  # noqa: E402
+
 from tests.rules.fixture import Case, Output, fixture_of, load  # noqa: E402
 
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
@@ -135,6 +137,7 @@ HEADS = {
 
 def documents() -> Iterator[tuple[Path, str]]:
     """Yield the path and the content of every generated document."""
+    yield ROOT / "docs" / "images" / "scan.svg", scan_image()
     for lang in ("en", "zh"):
         folder = ROOT / "docs" / lang
         yield folder / "rules.md", "\n".join(rule_index(lang)) + "\n"
@@ -334,13 +337,18 @@ def _helps(command: click.Command, parent: click.Context | None, name: str) -> I
                 yield from _helps(found, context, f"{name} {verb}")
 
 
+def _same(path: Path, text: str) -> bool:
+    written = path.read_text(encoding="utf-8")
+    return written == text or (path.suffix == ".svg" and words_of(written) == words_of(text))
+
+
 def main() -> int:
     """Write the documents, or with `--check` compare them; returns the exit status."""
     check = "--check" in sys.argv[1:]
     wanted = dict(documents())
     known = {path for lang in ("en", "zh") for part in ("rules", "targets")
              for path in (ROOT / "docs" / lang / part).glob("*.md")}  # fmt: skip
-    stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale = [path for path, text in wanted.items() if not path.is_file() or not _same(path, text)]
     stale += sorted(known - wanted.keys())
     if check:
         for path in stale:
