@@ -36,12 +36,13 @@ def test_what_is_rehearsed_is_labelled() -> None:
         assert ".py" in program.command
 
 
-@pytest.mark.parametrize(
-    ("repository", "program"),
-    PROGRAMS,
-    ids=[f"{repository.name} {program.path} {program.started_with}" for repository, program in PROGRAMS],
-)
-def test_a_label_agrees_with_itself(repository: Any, program: Program) -> None:
+def test_labels_agree_with_themselves(subtests: pytest.Subtests) -> None:
+    for repository, program in PROGRAMS:
+        with subtests.test(f"{repository.name} {program.path} {program.started_with}"):
+            _check_label(repository, program)
+
+
+def _check_label(repository: Any, program: Program) -> None:
     same = [other for other in repository.programs if other.path == program.path]
     assert len({other.started_with for other in same}) == len(same)
     assert program.command

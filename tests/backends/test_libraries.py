@@ -23,8 +23,13 @@ def rows() -> Iterator[tuple[str, Row]]:
             yield f"{path.parent.name}: {row.name}", row
 
 
-@pytest.mark.parametrize(("where", "row"), list(rows()), ids=lambda value: value if isinstance(value, str) else "")
-def test_rows_are_complete(where: str, row: Row) -> None:
+def test_rows_are_complete(subtests: pytest.Subtests) -> None:
+    for where, row in rows():
+        with subtests.test(where):
+            _check_row(row)
+
+
+def _check_row(row: Row) -> None:
     assert row.status in LIBRARY_STATUSES
     assert row.name.isidentifier(), "the top-level package that is imported"
     assert set(row.extra) <= {"order", "asks", "redirects", "before", "device_arguments"}

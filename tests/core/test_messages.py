@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,13 @@ def templates() -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("template", templates())
-def test_every_message_has_its_chinese(template: str) -> None:
-    chinese = CATALOG.get(template)
-    assert chinese, f"core/zh.toml lacks: {template}"
-    assert set(PLACE.findall(chinese)) == set(PLACE.findall(template))
+def test_every_message_has_its_chinese() -> None:
+    wanted = templates()
+    assert len(wanted) > 1000
+    assert [template for template in wanted if not CATALOG.get(template)] == [], "core/zh.toml lacks them"
+    assert [
+        template for template in wanted if set(PLACE.findall(CATALOG[template])) != set(PLACE.findall(template))
+    ] == [], "the Chinese names other values"
 
 
 def test_the_catalog_has_nothing_else() -> None:
@@ -122,18 +125,15 @@ def test_one_thing_is_spoken_of_as_one(template: str, values: dict[str, object],
     assert message.render("zh") == CATALOG[template].format(**values)
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.CODE)
-def test_every_rule_has_its_page_in_both_languages(rule: object) -> None:
-    import sys
-
-    english = sys.modules[type(rule).__module__].__doc__ or ""
-    chinese = rule.CHINESE  # type: ignore[attr-defined]
-    for text in (english, chinese):
-        title, blank, body = text.strip().partition("\n\n")
-        assert title, text
-        assert blank, "a page has a title, a blank line and a body"
-        assert body.strip()
-    assert CHINESE.search(chinese.partition("\n\n")[0])
+def test_every_rule_has_its_page_in_both_languages() -> None:
+    for rule in rules():
+        english = sys.modules[type(rule).__module__].__doc__ or ""
+        for text in (english, rule.CHINESE):
+            title, blank, body = text.strip().partition("\n\n")
+            assert title, rule.CODE
+            assert blank, f"{rule.CODE}: a page has a title, a blank line and a body"
+            assert body.strip(), rule.CODE
+        assert CHINESE.search(rule.CHINESE.partition("\n\n")[0]), rule.CODE
 
 
 def test_values_are_rendered_in_the_language_of_the_message() -> None:

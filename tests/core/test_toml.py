@@ -94,9 +94,11 @@ def test_what_is_no_toml_is_an_error(text: str, tmp_path: Path) -> None:
         toml.load_own(tmp_path / "a.toml")
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.toml")), ids=lambda path: path.relative_to(SOURCE).as_posix())
-def test_our_own_tables_read_the_same_both_ways(path: Path) -> None:
-    assert toml.load_own(path) == toml.loads(path.read_text(encoding="utf-8"))
+def test_our_own_tables_read_the_same_both_ways() -> None:
+    tables = sorted(SOURCE.rglob("*.toml"))
+    assert len(tables) > 50
+    for path in tables:
+        assert toml.load_own(path) == toml.loads(path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.fixture import TARGETS, Case, Expected, load
+from tests.rules.fixture import TARGETS, Case, Expected, fixture_of, load
 from torchferry.backends import registry as backends
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
@@ -22,16 +22,10 @@ from torchferry.rules.registry import rules
 from torchferry.rules.run.sightings import Sightings, read_sightings
 from torchferry.source.tree import list_files
 
-FIXTURES = Path(__file__).parent
-RULES = {rule.CODE: rule for rule in rules()}
+FIXTURES = {rule.CODE: fixture_of(type(rule).__module__) for rule in rules()}
 PLUGIN_IMPORT = "IMP101"
 PLACED_IMPORTS = (PLUGIN_IMPORT, "IMP103")
 WRITE_PROTECTED = "FIL107"
-
-
-def fixture_of(code: str) -> Path:
-    module = type(RULES[code]).__module__.removeprefix("torchferry.rules.")
-    return FIXTURES / (module.replace(".", "/") + ".txt")
 
 
 @cache
@@ -100,46 +94,35 @@ def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> t
     ], after
 
 
-def cases(unchanged: bool) -> list[object]:
-    found: list[object] = []
-    for code in RULES:
-        path = fixture_of(code)
-        if path.is_file():
-            found += [
-                pytest.param(code, case, id=f"{code}-{case.title}")
-                for case in load(path)
-                if case.unchanged == unchanged
-            ]
-    return found
+@pytest.mark.parametrize("code", FIXTURES)
+def test_what_must_stay_unchanged(code: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, case in enumerate(case for case in load(FIXTURES[code]) if case.unchanged):
+        for name in TARGETS:
+            with subtests.test(case.title, target=name):
+                found, after = run(case, code, name, tmp_path / str(number) / name, unsafe=True)
+                assert after is None, after
+                assert found == case.expected(name)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize(("code", "case"), cases(unchanged=True))
-def test_what_must_stay_unchanged(code: str, case: Case, name: str, tmp_path: Path) -> None:
-    found, after = run(case, code, name, tmp_path / "project", unsafe=True)
-    assert after is None, after
-    assert found == case.expected(name)
+@pytest.mark.parametrize("code", FIXTURES)
+def test_what_each_target_gets(code: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, case in enumerate(case for case in load(FIXTURES[code]) if not case.unchanged):
+        encoding = dict(case.disk).get("encode", "utf-8")
+        for output in case.outputs:
+            with subtests.test(case.title, target=output.target, unsafe=output.unsafe):
+                root = tmp_path / str(number) / output.target / str(output.unsafe)
+                found, after = run(case, code, output.target, root, output.unsafe)
+                before = case.main[1]
+                text = before if after is None else after.decode(encoding)
+                assert text == (before if output.text is None else output.text)
+                assert found == case.expected(output.target)
 
 
-@pytest.mark.parametrize(("code", "case"), cases(unchanged=False))
-def test_what_each_target_gets(code: str, case: Case, tmp_path: Path) -> None:
-    encoding = dict(case.disk).get("encode", "utf-8")
-    for output in case.outputs:
-        root = tmp_path / output.target / str(output.unsafe)
-        found, after = run(case, code, output.target, root, output.unsafe)
-        before = case.main[1]
-        text = before if after is None else after.decode(encoding)
-        assert text == (before if output.text is None else output.text), output.target
-        assert found == case.expected(output.target), output.target
-
-
-@pytest.mark.parametrize("code", RULES)
-def test_every_rule_has_a_fixture_for_three_targets(code: str) -> None:
-    path = fixture_of(code)
-    assert path.is_file(), f"{code} has no fixture at {path}"
-    found = load(path)
-    assert any(case.unchanged for case in found), f"{code} has no case that must stay unchanged"
-    assert len({output.target for case in found for output in case.outputs}) >= 3, (
-        f"{code} shows fewer than three targets"
-    )
-    assert any(case.findings for case in found), f"{code} never finds anything in its fixture"
+def test_every_rule_has_a_fixture_for_three_targets() -> None:
+    for code, path in FIXTURES.items():
+        assert path.is_file(), f"{code} has no fixture at {path}"
+        cases = load(path)
+        assert any(case.unchanged for case in cases), f"{code} has no case that must stay unchanged"
+        targets = {output.target for case in cases for output in case.outputs}
+        assert len(targets) >= 3, f"{code} shows fewer than three targets"
+        assert any(case.findings for case in cases), f"{code} never finds anything in its fixture"
