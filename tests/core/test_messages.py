@@ -11,7 +11,7 @@ import pytest
 
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual, _in_singular, say, singular_forms
-from torchferry.report.text_format import GRADE_TITLES
+from torchferry.report.text_format import GRADE_TITLES, STAGE_TITLES
 from torchferry.rules.kept import Why
 from torchferry.rules.registry import rules
 
@@ -25,7 +25,7 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def templates() -> list[str]:
-    found = {*GRADE_TITLES.values(), *(why.value for why in Why), *KINDS}
+    found = {*GRADE_TITLES.values(), *STAGE_TITLES.values(), *(why.value for why in Why), *KINDS}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "_say"):

@@ -59,7 +59,12 @@ _SELECTION = (
 )
 _OUTPUT = (
     click.option("-q", "--quiet", is_flag=True, help="Print the first line alone."),
-    click.option("-v", "--verbose", is_flag=True, help="Also print the settings, and what needs no change."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Also print the settings, what needs no change, and which grades were changed and why.",
+    ),
     click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the report."),
     click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it."),
 )

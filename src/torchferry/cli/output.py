@@ -23,8 +23,8 @@ _FEW = 200
 """Files that are examined faster than a progress bar can be read."""
 
 
-def write_report(report: Report, form: str, lang: str, file: Path | None) -> None:
-    """Write a report to a file, or to standard output.
+def write_report(report: Report, form: str, lang: str, file: Path | None, verbose: bool = False) -> None:
+    """Write a report to a file, or to standard output; `verbose` is heeded by the text on standard output.
 
     Raises:
         TorchferryError: the file cannot be written.
@@ -32,7 +32,7 @@ def write_report(report: Report, form: str, lang: str, file: Path | None) -> Non
     if form == "text" and file is None:
         from torchferry.report.text_format import lines
 
-        for line in lines(report, lang, _paint if _colour() else None):
+        for line in lines(report, lang, _paint if _colour() else None, verbose):
             click.echo(line, color=_colour())
         return
     text: str = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)

@@ -118,7 +118,7 @@ def command(
         if quiet:
             click.echo(report.verdict_message.render(lang))
         else:
-            write_report(report, output_format, lang, None)
+            write_report(report, output_format, lang, None, verbose)
     else:
         write_report(report, output_format, lang, output_file)
     if kept or verbose:

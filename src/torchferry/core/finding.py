@@ -24,6 +24,37 @@ class Grade(str, Enum):
     """Left as it is on purpose, or worth knowing; never counts as work left to do."""
 
 
+class Stage(str, Enum):
+    """A step behind the rules that may change a finding's grade; `rules/pipeline.py` has their order."""
+
+    REDIRECT = "redirect"
+    """What the redirect does when the program runs needs no rewriting (`--style shim`)."""
+
+    MACHINE = "machine"
+    """What belongs to one machine is not written into code for every device (`--style portable`)."""
+
+    ACCELERATOR = "accelerator"
+    """torch's own words for a device are fewer (`--device-module torch`)."""
+
+    PATH = "path"
+    """The project's own module cannot be imported above the lines that change `sys.path`."""
+
+    GROUP = "group"
+    """Findings that change together are as cautious as the most cautious of them, or stay together."""
+
+
+class Regrading(NamedTuple):
+    """What a step behind the rules made of a finding.
+
+    Attributes:
+        stage: The step.
+        before: The grade that the finding had before it.
+    """
+
+    stage: Stage
+    before: Grade
+
+
 class Edit(NamedTuple):
     """Replace the characters `start` to `end` of the decoded text by `text`."""
 
@@ -73,6 +104,7 @@ class Finding(NamedTuple):
         installs: Another build of a package, under the same name, with which the place runs; empty for none.
         when: What the expression at the place must be for the finding to hold, as the right side of a comparison in
             Python (`> 1`), or `true`; empty where it always holds.
+        regradings: What the steps behind the rules changed, in their order; the message has the reasons.
     """
 
     code: str
@@ -88,6 +120,13 @@ class Finding(NamedTuple):
     lacks: str = ""
     installs: str = ""
     when: str = ""
+    regradings: tuple[Regrading, ...] = ()
+
+    def regraded(self, stage: Stage, grade: Grade, message: Message) -> Finding:
+        """Return the finding with another grade, and its history; what nobody applies any more has no edits."""
+        regradings = self.regradings if grade is self.grade else (*self.regradings, Regrading(stage, self.grade))
+        changed = self._replace(grade=grade, message=message, regradings=regradings)
+        return changed if grade in (Grade.SAFE, Grade.UNSAFE) else changed._replace(edits=(), imports=())
 
 
 LINK = Message("")

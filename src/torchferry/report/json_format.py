@@ -14,7 +14,7 @@ from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
 
-SCHEMA_VERSION = "2.1"
+SCHEMA_VERSION = "2.2"
 
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
@@ -200,4 +200,8 @@ def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
     }
     if place.cell:
         entry["cell"] = place.cell
+    if finding.regradings:
+        entry["regraded"] = [
+            {"stage": regrading.stage.value, "before": regrading.before.value} for regrading in finding.regradings
+        ]
     return entry

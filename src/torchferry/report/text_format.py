@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import say
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.families import TITLES
@@ -14,6 +14,15 @@ from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_messag
 
 GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
 """What the grades are called."""
+
+STAGE_TITLES = {
+    Stage.REDIRECT: "the redirect does it when the program runs",
+    Stage.MACHINE: "it belongs to one machine",
+    Stage.ACCELERATOR: "torch.accelerator offers less",
+    Stage.PATH: "the project's module cannot be imported there",
+    Stage.GROUP: "findings that change together",
+}
+"""Why a grade was changed after the rules."""
 
 _MOST_BLOCKERS = 10
 _MOST_PROGRAMS = 20
@@ -30,8 +39,15 @@ def render(report: Report, lang: str) -> str:
     return "".join(f"{line}\n" for line in lines(report, lang))
 
 
-def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield the lines of the report; `paint` colours a text by its kind (`verdict`, `path`, or a grade)."""
+def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of the report.
+
+    Args:
+        report: The report.
+        lang: The language.
+        paint: Colours a text by its kind (`verdict`, `path`, or a grade).
+        verbose: Whether to show which grades were changed after the rules, and why.
+    """
     paint = paint or _plain
     yield paint(report.verdict_message.render(lang), "verdict")
     yield say(
@@ -49,7 +65,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
     yield from blocker_lines(report, lang, paint)
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
-    yield from by_file(report.findings, lang, paint)
+    yield from by_file(report.findings, lang, paint, verbose)
     if report.kept:
         yield ""
         yield from kept_lines(report, lang)
@@ -140,14 +156,24 @@ def kept_lines(report: Report, lang: str) -> Iterator[str]:
         yield f"{count:>10}  {say(why.value).render(lang)}"
 
 
-def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield findings below the names of their files."""
+def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
+    """Yield findings below the names of their files, with `verbose` also how their grades came about."""
     paint = paint or _plain
     for path, of_file in groupby(findings, key=lambda finding: finding.location.path):
         yield ""
         yield paint(printable(path), "path")
         for finding in of_file:
             yield finding_line(finding, lang, paint)
+            if verbose:
+                yield from _regrading_lines(finding, lang)
+
+
+def _regrading_lines(finding: Finding, lang: str) -> Iterator[str]:
+    """Yield a line for each change of the grade: `    safe fix -> note: findings that change together`."""
+    grades = [*(regrading.before for regrading in finding.regradings), finding.grade]
+    for regrading, after in zip(finding.regradings, grades[1:], strict=True):
+        before_title, after_title = (say(GRADE_TITLES[grade]).render(lang) for grade in (regrading.before, after))
+        yield f"      {before_title} -> {after_title}: {say(STAGE_TITLES[regrading.stage]).render(lang)}"
 
 
 def _plain(text: str, kind: str) -> str:

@@ -7,12 +7,11 @@ import codecs
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -20,13 +19,10 @@ from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.file.unused_suppression import UnusedSuppression
-from torchferry.rules.groups import settle_groups, without_overlaps
-from torchferry.rules.guards import bind
+from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.kept import kept_words, speaks_of_cuda
-from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
-from torchferry.rules.redirected import covered
+from torchferry.rules.pipeline import Circumstances, settled
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.words import Words
 from torchferry.source.document import Document
@@ -38,7 +34,6 @@ from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.reparse import reparsed
-from torchferry.source.suppress import Suppression, Suppressions, suppressions
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
@@ -219,31 +214,7 @@ class Engine:
             if context.shell is not None and Kind.SHELL in rule.KINDS:
                 found += rule.check(context.shell)
         in_force = self.redirected if redirected is None else redirected
-        if in_force:
-            found = [covered(finding) for finding in found]
-        if self.target.module:
-            found = [
-                without_vendor(finding, isinstance(context, PythonContext), self.target.module) for finding in found
-            ]
-            if isinstance(context, PythonContext) and isinstance(self.target, AcceleratorTarget):
-                found = by_torch_alone(found)
-            elif isinstance(context, PythonContext) and self.target.needs_path(context.path):
-                found = below_path_changes(found, context.text)
-        comments = Suppressions(suppressions(context.source))
-        staying: dict[str, Message] = {}
-        if isinstance(context, PythonContext) and found and not in_force:  # a redirected condition stays true
-            found, staying = bind(context, found, self._binding)
-        used = {
-            comment
-            for finding in found
-            for comment in comments.covering(finding.code, finding.location.line, finding.location.end_line)
-        }
-        unused = [
-            UnusedSuppression().at(context, comment)
-            for comment in comments.all
-            if comment not in used and not _is_of_run(comment)
-        ]
-        return tuple(sorted(settle_groups(found + unused, comments, self.selection, staying), key=_order))
+        return settled(context, found, Circumstances(self.target, self.selection, self._binding, in_force))
 
     def _rewrite(
         self,
@@ -339,15 +310,6 @@ def all_edits(findings: Iterable[Finding], document: Document, target: Target) -
         if insertion is not None:
             edits.append(insertion)
     return list(dict.fromkeys(edits))
-
-
-def _is_of_run(comment: Suppression) -> bool:
-    """Whether a comment speaks of nothing but what runs see, which is not known here."""
-    return bool(comment.codes) and all(code.startswith("RUN") for code in comment.codes)
-
-
-def _order(finding: Finding) -> tuple[tuple[str, int, int, int, int, int], str]:
-    return finding.location.order, finding.code
 
 
 def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from torchferry.core.finding import LINK, Edit, Finding, Grade
+from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.rules.examined import Selection
 from torchferry.source.suppress import Suppressions
@@ -89,13 +89,13 @@ def _settled(
     for reasons, worst in ((resting, Grade.NOTE), (blocked, Grade.MANUAL)):
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
-            return finding._replace(grade=worst, edits=(), imports=(), message=_because(finding, reason))
+            return finding.regraded(Stage.GROUP, worst, _because(finding, reason))
     found = {*map(grades.get, groups)}
     grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
     reason = next((doubted[group] for group in groups if group in doubted), None)
-    return finding._replace(grade=grade, message=finding.message if reason is None else _because(finding, reason))
+    return finding.regraded(Stage.GROUP, grade, finding.message if reason is None else _because(finding, reason))
 
 
 def _because(finding: Finding, reason: Message) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAMED
-from torchferry.core.finding import LINK, Finding, Grade
+from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.source.insertion import behind_path_changes, first_use_when_imported
@@ -44,7 +44,7 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
     else:
         grade = Grade.NOTE
         message = say("{message}; it belongs to one machine and is left as it is", message=finding.message)
-    return finding._replace(grade=grade, edits=(), imports=(), group="", needs=(), message=message)
+    return finding.regraded(Stage.MACHINE, grade, message)._replace(group="", needs=())
 
 
 def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
@@ -66,7 +66,7 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
                 "not found: move it below them",
                 message=finding.message,
             )
-            finding = finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message)
+            finding = finding.regraded(Stage.PATH, Grade.MANUAL, message)
         settled.append(finding)
     return settled
 
@@ -103,10 +103,11 @@ def by_torch_alone(findings: list[Finding]) -> list[Finding]:
             edits.append(edit._replace(text=text))
         else:
             imports = tuple("torch" if module == NAMESPACE else module for module in finding.imports)
-            settled.append(finding._replace(edits=tuple(edits), grade=grade, imports=imports))
+            finding = finding.regraded(Stage.ACCELERATOR, grade, finding.message)
+            settled.append(finding._replace(edits=tuple(edits), imports=imports))
             continue
         message = say("{message}; `torch.accelerator` has no word for it", message=finding.message)
-        settled.append(finding._replace(grade=Grade.MANUAL, edits=(), imports=(), message=message))
+        settled.append(finding.regraded(Stage.ACCELERATOR, Grade.MANUAL, message))
     return settled
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchferry.core.finding import LINK, Finding, Grade
+from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.messages import say
 from torchferry.rules.imports.plugin_import import DEVICE_FAMILIES
 
@@ -38,4 +38,4 @@ def covered(finding: Finding) -> Finding:
     if finding.code.startswith(_NEVER):
         return finding
     message = say("{message} (the redirect does this when the program runs)", message=finding.message)
-    return finding._replace(grade=Grade.NOTE, edits=(), imports=(), group="", needs=(), blocker=False, message=message)
+    return finding.regraded(Stage.REDIRECT, Grade.NOTE, message)._replace(group="", needs=(), blocker=False)
