@@ -13,13 +13,16 @@ from torchferry.core.lazy_regex import lazy_regex
 
 _HEADER = lazy_regex(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
 _ENTRY = lazy_regex(r"(?P<key>[A-Za-z0-9_-]+) = (?P<value>.+)")
-_LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9\]-]')
-"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of strings or numbers."""
+_LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9tf\]-]')
+"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of these."""
+
+_QUOTED_LIST = lazy_regex(r"\[ *(?:'[^']*', *)*'[^']*',? *]")
+"""A list of literal strings, which mean what stands between their quotes."""
 
 _SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
 """Escapes that JSON and TOML both have; each has others that the other lacks."""
 
-_KEY = lazy_regex(r"\s*([A-Za-z0-9_-]+) = ")
+_KEY = lazy_regex(r"""\s*(?:([A-Za-z0-9_-]+)|"([^"\\]*)") = """)
 
 _CONTROL = lazy_regex(r"[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -133,7 +136,10 @@ def _items(lines: Iterator[str]) -> list[Any]:
         if not all(part.endswith(",") for part in parts[:-1]):
             raise _NotPlainError
         return [_inline(part.strip().removesuffix(",")) for part in parts]
-    text = f"[{' '.join(parts).rstrip().removesuffix(',')}]"
+    joined = " ".join(parts).rstrip()
+    if "'" in joined and _QUOTED_LIST.fullmatch(f"[{joined}]"):
+        return joined.split("'")[1::2]
+    text = f"[{joined.removesuffix(',')}]"
     found, end = _literal(text)
     if end != len(text) or not {str}.issuperset(map(type, found)):
         raise _NotPlainError
@@ -146,9 +152,12 @@ def _inline(text: str) -> dict[str, Any]:
     at = 1
     while True:
         key = _KEY.match(text, at)
-        if text[:1] != "{" or key is None or key[1] in table or not _LITERAL.match(text, key.end()):
+        if text[:1] != "{" or key is None or not _LITERAL.match(text, key.end()):
             raise _NotPlainError
-        table[key[1]], at = _literal(text, key.end())
+        name = key[1] or key[2]
+        if not name or name in table:
+            raise _NotPlainError
+        table[name], at = _literal(text, key.end())
         rest = text[at : at + 2]
         if rest == " }" and at + 2 == len(text):
             return table
@@ -171,9 +180,15 @@ def _literal(text: str, at: int = 0) -> tuple[Any, int]:
 
 
 def _value(text: str) -> Any:
-    if not _LITERAL.match(text):
-        return _by_itself(text)
+    if text[0] == "'" == text[-1] and text.count("'") == 2:
+        return text[1:-1]
+    if text[-1] == "]" and "'" in text and _QUOTED_LIST.fullmatch(text):
+        return text.split("'")[1::2]
     try:
+        if text[0] == "{":
+            return _inline(text)
+        if not _LITERAL.match(text):
+            return _by_itself(text)
         value, end = _literal(text)
     except _NotPlainError:
         return _by_itself(text)
