@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Sequence
@@ -148,6 +147,8 @@ class Directory:
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of a regular file, however large it is; raises what `open_file` does."""
+        import hashlib  # imported late: a first migration asks for it while files are examined
+
         found = hashlib.sha256()
         with os.fdopen(self.open_file(name), "rb") as file:
             while part := file.read(_PART):

@@ -11,7 +11,6 @@ has no name of ours, and a journal is acted on only where it is known to be made
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import stat
@@ -161,6 +160,8 @@ class Journal:
 
 def digest(data: bytes) -> str:
     """Return the SHA-256 of some bytes, in hexadecimal."""
+    import hashlib  # imported late: a first migration asks for it while files are examined
+
     return hashlib.sha256(data).hexdigest()
 
 
