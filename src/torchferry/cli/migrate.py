@@ -247,5 +247,3 @@ def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
             root=root,
         )
         tell(text.render(lang))
-
-
