@@ -77,7 +77,7 @@ WRONG = [
     "a = ['x' 'y']\n",
     "a = [\n    'x',,\n]\n",
     'a = { b = 1, "b" = 2 }\n',
-    'a = { b = 1, }\n',
+    "a = { b = 1, }\n",
     'a = "\x07"\n',
     "# \x07\n",
     "a = \n",
@@ -111,7 +111,12 @@ def test_our_own_tables_read_the_same_both_ways(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["core/zh", *(f"backends/data/{name}/api" for name in ("cuda", "common", "npu", "ptex")), "backends/data/cuda/native"]
+    "name",
+    [
+        "core/zh",
+        *(f"backends/data/{name}/api" for name in ("cuda", "common", "npu", "ptex")),
+        "backends/data/cuda/native",
+    ],
 )
 def test_the_largest_tables_are_plain(name: str) -> None:
     toml._plain((SOURCE / f"{name}.toml").read_text(encoding="utf-8"))

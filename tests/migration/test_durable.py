@@ -43,6 +43,14 @@ def _refuse(thread: Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
+def _take_all(opened: list[int], folder: Path, error: BaseException | None = None) -> None:
+    with Durable() as durable:
+        for number, descriptor in enumerate(opened):
+            durable.take(descriptor, folder / str(number))
+        if error is not None:
+            raise error
+
+
 def test_a_failure_names_its_path_and_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = _opened(tmp_path, 100)
 
@@ -51,17 +59,14 @@ def test_a_failure_names_its_path_and_leaves_nothing_open(tmp_path: Path, monkey
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as caught, Durable() as durable:
-        for number, descriptor in enumerate(opened):
-            durable.take(descriptor, tmp_path / str(number))
+    with pytest.raises(OSError, match="No space left") as caught:
+        _take_all(opened, tmp_path)
     assert caught.value.filename == str(tmp_path / "50")
     assert not any(map(_is_open, opened))
 
 
 def test_a_block_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     opened = _opened(tmp_path, 100)
-    with pytest.raises(KeyboardInterrupt), Durable() as durable:
-        for descriptor in opened:
-            durable.take(descriptor, tmp_path)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        _take_all(opened, tmp_path, KeyboardInterrupt())
     assert not any(map(_is_open, opened))

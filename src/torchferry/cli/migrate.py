@@ -199,7 +199,7 @@ def _plan(setting: Setting) -> Plan:
 def _import_ahead() -> None:
     """Import what the rest of a migration needs, while other processes examine files."""
     importlib.import_module("torchferry.cli.migrated")
-    importlib.import_module("hashlib")
+    importlib.import_module("hmac")
 
 
 def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:

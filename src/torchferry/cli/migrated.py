@@ -19,7 +19,6 @@ from torchferry.cli.output import tell, write_report
 from torchferry.cli.settings import Setting, settings_lines
 from torchferry.core import exitcodes
 from torchferry.core.finding import Grade
-from torchferry.core.messages import say
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten

@@ -45,8 +45,7 @@ from torchferry.migration.journal import (
     remove_contents,
     remove_control_folder,
     remove_journal,
-    write_done_ahead,
-    write_manifest,
+    write_first_manifests,
 )
 from torchferry.migration.lock import locked
 from torchferry.migration.signing import Signer, signer
@@ -306,8 +305,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
             raise OSError(errno.EFBIG, f"{len(changes)} files are too many for one journal")
-        write_manifest(new, manifest)
-        write_done_ahead(new, journal, tree.signing)
+        write_first_manifests(new, journal, manifest, tree.signing, durable)
         after.sync(durable)
         new.sync(durable)
     place.replace(name, place, number)

@@ -72,11 +72,15 @@ class SparseTensor(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
+        making = list(_calls(context))
+        using = [(call, name) for name, call in calls_to(context) if name in _OPERATORS]
+        if not making and not using:
+            return
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
 
         table = load_operators(context.target.backend)
-        yield from self._operators(context, table)
-        for call, name, layout in _calls(context):
+        yield from self._operators(context, table, using)
+        for call, name, layout in making:
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
                 continue
@@ -96,13 +100,15 @@ class SparseTensor(Rule):
             )
             yield self.finding(context, span, message, Grade.MANUAL)
 
-    def _operators(self, context: PythonContext, table: OperatorTable) -> Iterator[Finding]:
+    def _operators(
+        self, context: PythonContext, table: OperatorTable, using: list[tuple[ast.Call, str]]
+    ) -> Iterator[Finding]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
         layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
         registered = table.layouts[layout]
-        for full_name, call in calls_to(context):
-            operator = _OPERATORS.get(full_name)
-            if operator is None or (not isinstance(registered, Unknown) and operator in registered):
+        for call, full_name in using:
+            operator = _OPERATORS[full_name]
+            if not isinstance(registered, Unknown) and operator in registered:
                 continue
             if reason_to_keep(context, call) is not None:
                 continue
