@@ -93,14 +93,16 @@ class Words:
             for rules in words.values():
                 yield from rules
 
-    def rules_in(self, data: bytes) -> Iterator[Rule]:
-        """Yield the rules that have a word in a text, as often as they have one there."""
-        for word, rules in self._alone.items():
-            if word in data:
-                yield from rules
+    def rules_in(self, data: bytes) -> set[Rule]:
+        """Return the rules that have a word in a text."""
+        found: set[Rule] = set()
         for part, sharing in self._sharing.items():
             if part in data:
                 around = sharing.around(data)
                 for word, rules in sharing.words.items():
                     if word in around:
-                        yield from rules
+                        found.update(rules)
+        for word, rules in self._alone.items():
+            if not found.issuperset(rules) and word in data:
+                found.update(rules)
+        return found
