@@ -24,6 +24,12 @@ PLAIN = [
     "day = 1979-05-27\nmany = 1_000\n",
     'long = """a"""\n',
     'chinese = "\u3000中文"\n',
+    "a = 'x \"y\" # z'\nb = [true]\nc = ['x', 'y, \"z\"' ]\n",
+    "a = [\n    'x\\y', '\"',\n    '',\n]\n",
+    "a = [\n    'x'\n]\nb = ''\n",
+    'a = { b = "x", c = [1] }\nd = { "e f" = 1, g = true }\n',
+    'a = { "b" = 1, "" = 2 }\nc = { d = { e = 1 } }\nf = { g = 1 } # said\n',
+    "a = [\"x\", 'y']\n",
 ]
 LEFT = [
     "[a.b]\nc = 1\n",
@@ -67,6 +73,11 @@ WRONG = [
     "a = NaN\n",
     "a = 01\n",
     "a = tru\n",
+    "a = 'x' y'\n",
+    "a = ['x' 'y']\n",
+    "a = [\n    'x',,\n]\n",
+    'a = { b = 1, "b" = 2 }\n',
+    "a = { b = 1, }\n",
     'a = "\x07"\n',
     "# \x07\n",
     "a = \n",
@@ -102,7 +113,12 @@ def test_our_own_tables_read_the_same_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["core/zh", *(f"backends/data/{name}/api" for name in ("cuda", "common", "npu", "ptex"))]
+    "name",
+    [
+        "core/zh",
+        *(f"backends/data/{name}/api" for name in ("cuda", "common", "npu", "ptex")),
+        "backends/data/cuda/native",
+    ],
 )
 def test_the_largest_tables_are_plain(name: str) -> None:
     toml._plain((SOURCE / f"{name}.toml").read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,11 @@ def killed(root: Path, deadline: int, what: str) -> int:
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    count = 0
+    steps = count(1)
 
     def counted(function: Any, changes: Any = lambda *_: True) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
-            count += bool(changes(*args))
-            if count == deadline:
+            if changes(*args) and next(steps) == deadline:  # files are made durable by several threads
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*args, **kwargs)
 
@@ -134,15 +133,13 @@ def contents_of(shot: dict[str, tuple[bytes, int, int]]) -> dict[str, bytes]:
 def test_a_full_disk_takes_everything_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     build(tmp_path)
     before = snapshot(tmp_path)
-    count = 0
+    steps = count(1)
 
     def full(name: str) -> object:
         function = getattr(os, name)
 
         def wrapper(*args: object, **kwargs: object) -> object:
-            nonlocal count
-            count += 1
-            if count == step:
+            if next(steps) == step:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
             return function(*args, **kwargs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.source.gitignore import _regex, is_ignored, parse_gitignore
+from torchferry.source.gitignore import _glob, is_ignored, parse_gitignore
 
 BODIES = st.sampled_from(["a", "*.py", "*", "**", "a/b", "/a", "a*", "*a*", "?.py", "[ab]", "\\a", "b/", "*.py/", "a/"])
 LINES = st.lists(st.tuples(st.booleans(), BODIES), max_size=8)
@@ -18,10 +18,10 @@ def test_the_last_line_that_matches_decides(
 ) -> None:
     wanted = False
     for negated, body in lines:
-        regex = _regex(body.rstrip("/"))
+        pattern = _glob(body.rstrip("/"))
         inside = path.removeprefix(f"{base}/") if base else path
         below = not base or path.startswith(f"{base}/")
-        if below and (is_folder or not body.endswith("/")) and regex is not None and regex.match(inside):
+        if below and (is_folder or not body.endswith("/")) and pattern is not None and pattern.matches(inside):
             wanted = not negated
     text = "\n".join("!" * negated + body for negated, body in lines)
     assert is_ignored(path, is_folder, parse_gitignore(text, base)) == wanted

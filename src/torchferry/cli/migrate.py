@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.device_module import DEVICE_MODULES, placement_remarks, with_module_files
-from torchferry.cli.judging import Verdicts, verdicts, whole, within_project
+from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, selection_options
-from torchferry.cli.output import progress, tell, write_report
-from torchferry.cli.settings import Setting, settings_lines, settle
-from torchferry.core import exitcodes
+from torchferry.cli.output import progress, tell
+from torchferry.cli.settings import Setting, settle
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.finding import Grade
 from torchferry.core.messages import say
 from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
-from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.programs.blocking import blocking, rewritten
-from torchferry.report.model import Report, Verdict, diffs_of
-from torchferry.report.summary import Written, summary
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
 from torchferry.rules.analysis import analyse
 
 STYLES = ("native", "portable", "shim")
@@ -119,7 +111,6 @@ def command(
     choices = choices._replace(
         unsafe_fixes=unsafe_fixes, rewrite_documents=rewrite_documents, style=style, device_module=device_module
     )
-    shown = _Shown(output_format, output_file, quiet, verbose)
     if choices.home is not None:
         if out is not None or suffix or patch_file is not None:
             raise UsageError(say("`-` writes to standard output: --patch, --out and --suffix do not apply"))
@@ -132,42 +123,40 @@ def command(
             setting = settle(choices, rewrite=True)
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
-            judged = _judged(setting, choices, planned, shown, writing=True)  # by the files as they are
+            from torchferry.cli import migrated  # imported late, as below: while other processes examine files
+
+            shown = migrated.Shown(output_format, output_file, quiet, verbose)
+            judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
-            _finish(setting, planned, judged, Written("in place", setting.root), shown, choices)
+            written = migrated.Written("in place", setting.root)
+            migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
-    judged = _judged(setting, choices, planned, shown, writing=out is not None or bool(suffix))
+    from torchferry.cli import migrated
+
+    shown = migrated.Shown(output_format, output_file, quiet, verbose)
+    judged = migrated.judge(setting, choices, planned, shown, writing=out is not None or bool(suffix))
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
-            _warn(_report(setting, planned, judged), lang)
-            sys.exit(_status(planned))
-        written = Written("patch", patch_file)
+            migrated.warn(migrated.report_of(setting, planned, judged), lang)
+            sys.exit(migrated.status(planned))
+        written = migrated.Written("patch", patch_file)
     elif check:
-        written = Written("nothing", setting.root)
+        written = migrated.Written("nothing", setting.root)
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
         special = write_copy(setting.root, out, planned.writes)
         if special:
-            names = printable(", ".join(special[:5]))
+            names = migrated.printable(", ".join(special[:5]))
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
-        written = Written("copy", out)
+        written = migrated.Written("copy", out)
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
-        written = Written("beside", setting.root)
-    _finish(setting, planned, judged, written, shown, choices, changes_count=check)
-
-
-class _Shown(NamedTuple):
-    """How the outcome is shown: the form, where to, and how much of it."""
-
-    form: str
-    file: Path | None
-    quiet: bool
-    verbose: bool
+        written = migrated.Written("beside", setting.root)
+    migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
 
 
 def _rewrite_standard_input(choices: Choices) -> NoReturn:
@@ -193,19 +182,24 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
                     path=write.path,
                 ).render(choices.lang)
             )
-    report = _report(setting, planned, Verdicts())
-    work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
-    for line in (*by_file(work, choices.lang), *failure_lines(report, choices.lang)):
-        tell(line)
-    sys.exit(_status(planned))
+    from torchferry.cli import migrated
+
+    migrated.tell_work(setting, planned, choices.lang)
+    sys.exit(migrated.status(planned))
 
 
 def _plan(setting: Setting) -> Plan:
     with progress(len(setting.request.listing.entries)) as advance:
-        analysis = analyse(setting.request, advance)
+        analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     refuse_second_target(setting.root, setting.target, analysis)
     planned = plan(setting.root, analysis)
     return planned if setting.placement is None else with_module_files(setting.root, setting.placement, planned)
+
+
+def _import_ahead() -> None:
+    """Import what the rest of a migration needs, while other processes examine files."""
+    importlib.import_module("torchferry.cli.migrated")
+    importlib.import_module("hmac")
 
 
 def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
@@ -253,94 +247,3 @@ def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
             root=root,
         )
         tell(text.render(lang))
-
-
-def _status(planned: Plan, changes_count: bool = False) -> int:
-    """Return the exit code: work that is left counts, and with --check what would change."""
-    if planned.analysis.failures:
-        return exitcodes.ERROR
-    left = any(finding.grade.value != "note" for finding in planned.remaining)
-    return exitcodes.FINDINGS if left or (changes_count and planned.writes) else exitcodes.CLEAN
-
-
-def _finish(
-    setting: Setting,
-    planned: Plan,
-    judged: Verdicts,
-    written: Written,
-    shown: _Shown,
-    choices: Choices,
-    changes_count: bool = False,
-) -> None:
-    """Say what was done and what remains, and end with the exit code for it."""
-    written = written._replace(style=setting.style, device_module=setting.device_module)
-    form, file, lang = shown.form, shown.file, choices.lang
-    # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
-    as_it_is = written.way == "nothing" and (form != "text" or file is not None)
-    report = _report(setting, planned, judged, as_it_is)
-    if form == "text" and file is None:
-        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
-        if shown.verbose:
-            for line in (*settings_lines(setting.config, choices), *by_file(planned.fixed, lang), ""):
-                click.echo(line)
-        for line in islice(lines, 1) if shown.quiet else lines:
-            click.echo(line)
-        if shown.quiet and report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
-            tell(report.verdict_message.render(lang))
-    else:
-        write_report(report, form, lang, file)
-        _warn(report, lang)
-    sys.exit(_status(planned, changes_count))
-
-
-def _judged(setting: Setting, choices: Choices, planned: Plan, shown: _Shown, *, writing: bool) -> Verdicts:
-    """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there.
-
-    The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
-    """
-    summed_up = writing and shown.form == "text" and shown.file is None
-    if within_project(choices) is not choices or (summed_up and not any(finding.blocker for finding in planned.found)):
-        return Verdicts()
-    return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
-
-
-def _report(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
-    """Return the report of what remains after the migration, or of the project as it is.
-
-    Args:
-        setting: What the command was asked.
-        planned: The migration.
-        judged: The programs, judged by the files as they are.
-        as_it_is: Whether the findings are those of the project as it is.
-    """
-    found = planned.found if as_it_is else planned.remaining
-    findings = blocking(found, judged.programs, planned.found)
-    programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
-    return Report(
-        target=str(setting.target),
-        target_title=setting.target.title,
-        root=setting.name,
-        files=len(planned.analysis.examined),
-        findings=tuple(sorted(findings, key=lambda finding: finding.location.order)),
-        failures=tuple(planned.analysis.failures),
-        entry_points=tuple(planned.analysis.entry_points),
-        remarks=(
-            *remarks(setting.root, setting.target, planned.analysis, setting.request.redirected),
-            *(() if setting.placement is None else placement_remarks(setting.placement)),
-            *judged.remarks,
-        ),
-        diffs=tuple(diffs_of(planned.analysis)),
-        changes=tuple(write.path for write in planned.writes),
-        ignored=planned.analysis.ignored,
-        programs=programs,
-        unlooked=judged.unlooked,
-        partial=judged.partial,
-    )
-
-
-def _warn(report: Report, lang: str) -> None:
-    """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
-    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
-        tell(report.verdict_message.render(lang))
-        for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
-            tell(line)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import click
 
 from torchferry.cli.writing import write
 from torchferry.core.messages import say
-from torchferry.report.model import Report
+
+if TYPE_CHECKING:
+    from torchferry.report.model import Report
 
 _REFRESH = 0.1
 """Seconds between two drawings of the progress bar."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
@@ -19,9 +19,10 @@ from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules, unknown_rule
-from torchferry.rules.run.sightings import read_sightings
-from torchferry.source.copied import Placement
 from torchferry.source.tree import list_files
+
+if TYPE_CHECKING:
+    from torchferry.source.copied import Placement
 
 
 class Setting(NamedTuple):
@@ -135,6 +136,8 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
+        from torchferry.rules.run.sightings import read_sightings  # imported late: most runs lay nothing beside
+
         seen = read_sightings(choices.seen, root, only)
     request = Request(
         root,

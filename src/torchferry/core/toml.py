@@ -12,16 +12,19 @@ from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.lazy_regex import lazy_regex
 
 _HEADER = lazy_regex(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
-_ENTRY = lazy_regex(r"(?P<key>[A-Za-z0-9_-]+) = (?P<value>.+)")
-_LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9\]-]')
-"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of strings or numbers."""
+_NAME = lazy_regex(r"[A-Za-z0-9_-]+")
+_LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9tf\]-]')
+"""How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of these."""
+
+_QUOTED_LIST = lazy_regex(r"\[ *(?:'[^']*', *)*'[^']*',? *]")
+"""A list of literal strings, which mean what stands between their quotes."""
 
 _SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
 """Escapes that JSON and TOML both have; each has others that the other lacks."""
 
-_KEY = lazy_regex(r"\s*([A-Za-z0-9_-]+) = ")
+_KEY = lazy_regex(r"""\s*(?:([A-Za-z0-9_-]+)|"([^"\\]*)") = """)
 
-_CONTROL = lazy_regex(r"[\x00-\x09\x0b-\x1f\x7f]")
+_CONTROL = bytes([*range(10), *range(11, 32), 127])
 
 _PLAIN_ITEMS = frozenset({str, int, bool})
 
@@ -77,23 +80,31 @@ def _plain(text: str) -> dict[str, Any]:
     Raises:
         _NotPlainError: anything that is not understood for sure.
     """
-    if _CONTROL.search(text):
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data.translate(None, _CONTROL)) != len(data):
         raise _NotPlainError
     document: dict[str, Any] = {}
     begun: dict[str, list[dict[str, Any]]] = {}
     table = document
+    known: set[str] = set()  # keys that are written as they should be: a table has few, each in every row
     lines = iter(text.split("\n"))
     for line in lines:
         if not line or line[0] == "#":
             continue
         if line[0] == "[":
-            table = _begin(line, document, begun)
+            rows = begun.get(line)
+            if rows is None:
+                table = _begin(line, document, begun)
+            else:
+                table = {}
+                rows.append(table)
             continue
-        entry = _ENTRY.fullmatch(line)
-        if entry is None:
-            raise _NotPlainError
-        key, value = entry.groups()
-        if key in table:
+        key, _, value = line.partition(" = ")
+        if key not in known:
+            if _NAME.fullmatch(key) is None:
+                raise _NotPlainError
+            known.add(key)
+        if key in table or not value:
             raise _NotPlainError
         if value[0] == '"' == value[-1] and "\\" not in value and value.count('"') == 2:  # most are such a text
             table[key] = value[1:-1]
@@ -103,18 +114,16 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 def _begin(line: str, document: dict[str, Any], begun: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return the table that a header begins."""
+    """Return the table that a header begins; `begun` takes the list that it begins, by the header."""
     header = _HEADER.fullmatch(line)
     if header is None:
         raise _NotPlainError
     table: dict[str, Any] = {}
     name = header["name"]
-    if header["list"] and name in begun:
-        begun[name].append(table)
-    elif name in document:
+    if name in document:
         raise _NotPlainError
-    elif header["list"]:
-        begun[name] = document[name] = [table]
+    if header["list"]:
+        begun[line] = document[name] = [table]
     else:
         document[name] = table
     return table
@@ -133,7 +142,10 @@ def _items(lines: Iterator[str]) -> list[Any]:
         if not all(part.endswith(",") for part in parts[:-1]):
             raise _NotPlainError
         return [_inline(part.strip().removesuffix(",")) for part in parts]
-    text = f"[{' '.join(parts).rstrip().removesuffix(',')}]"
+    joined = " ".join(parts).rstrip()
+    if "'" in joined and _QUOTED_LIST.fullmatch(f"[{joined}]"):
+        return joined.split("'")[1::2]
+    text = f"[{joined.removesuffix(',')}]"
     found, end = _literal(text)
     if end != len(text) or not {str}.issuperset(map(type, found)):
         raise _NotPlainError
@@ -146,9 +158,12 @@ def _inline(text: str) -> dict[str, Any]:
     at = 1
     while True:
         key = _KEY.match(text, at)
-        if text[:1] != "{" or key is None or key[1] in table or not _LITERAL.match(text, key.end()):
+        if text[:1] != "{" or key is None or not _LITERAL.match(text, key.end()):
             raise _NotPlainError
-        table[key[1]], at = _literal(text, key.end())
+        name = key[1] or key[2]
+        if not name or name in table:
+            raise _NotPlainError
+        table[name], at = _literal(text, key.end())
         rest = text[at : at + 2]
         if rest == " }" and at + 2 == len(text):
             return table
@@ -171,9 +186,15 @@ def _literal(text: str, at: int = 0) -> tuple[Any, int]:
 
 
 def _value(text: str) -> Any:
-    if not _LITERAL.match(text):
-        return _by_itself(text)
+    if text[0] == "'" == text[-1] and text.count("'") == 2:
+        return text[1:-1]
+    if text[-1] == "]" and "'" in text and _QUOTED_LIST.fullmatch(text):
+        return text.split("'")[1::2]
     try:
+        if text[0] == "{":
+            return _inline(text)
+        if not _LITERAL.match(text):
+            return _by_itself(text)
         value, end = _literal(text)
     except _NotPlainError:
         return _by_itself(text)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+
+from torchferry.migration.durable import Durable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -148,6 +149,8 @@ class Directory:
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of a regular file, however large it is; raises what `open_file` does."""
+        import hashlib  # imported late: a first migration asks for it while files are examined
+
         found = hashlib.sha256()
         with os.fdopen(self.open_file(name), "rb") as file:
             while part := file.read(_PART):
@@ -161,8 +164,9 @@ class Directory:
         mode: int = 0o600,
         owner: tuple[int, int] | None = None,
         mtime_ns: int | None = None,
+        durable: Durable | None = None,
     ) -> None:
-        """Write a new file and make it durable; a name that is taken is an error."""
+        """Write a new file and make it durable, by `durable` at the end of its block; a name taken is an error."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         path = self.path / name
         try:
@@ -180,11 +184,17 @@ class Directory:
             os.fchmod(descriptor, mode)
             if mtime_ns is not None:
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
-            os.fsync(descriptor)
-        except OSError as error:
-            raise _named(error, path) from None
-        finally:
+            if durable is None:
+                os.fsync(descriptor)
+        except BaseException as error:
             os.close(descriptor)
+            if isinstance(error, OSError):
+                raise _named(error, path) from None
+            raise
+        if durable is None:
+            os.close(descriptor)
+        else:
+            durable.take(descriptor, path)
 
     def replace(self, name: str, folder: Directory, new_name: str) -> None:
         """Move a file or folder of this folder to a name in another, in the place of what is there."""
@@ -208,9 +218,12 @@ class Directory:
             return False
         return True
 
-    def sync(self) -> None:
-        """Make the names in this folder durable."""
-        os.fsync(self.descriptor)
+    def sync(self, durable: Durable | None = None) -> None:
+        """Make the names in this folder durable, by `durable` at the end of its block."""
+        if durable is None:
+            os.fsync(self.descriptor)
+        else:
+            durable.take(os.dup(self.descriptor), self.path)
 
 
 def _named(error: OSError, path: Path) -> OSError:

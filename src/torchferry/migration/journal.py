@@ -11,7 +11,6 @@ has no name of ours, and a journal is acted on only where it is known to be made
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import stat
@@ -25,6 +24,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.migration.directory import Directory, WrongKindError
+from torchferry.migration.durable import Durable
 from torchferry.migration.signing import Signer, signer
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.tree import is_control_name
@@ -161,6 +161,8 @@ class Journal:
 
 def digest(data: bytes) -> str:
     """Return the SHA-256 of some bytes, in hexadecimal."""
+    import hashlib  # imported late: a first migration asks for it while files are examined
+
     return hashlib.sha256(data).hexdigest()
 
 
@@ -183,16 +185,27 @@ def content_digest(top: Directory, path: str) -> str | None:
         return None
 
 
-def write_done_ahead(folder: Directory, journal: Journal, signing: Signer) -> None:
-    """Write the manifest of the state `done` beside the present one, so that the end needs no room on the disk."""
-    folder.create(_NEW_MANIFEST, replace(journal, state=DONE).manifest(signing))
-
-
 def end(folder: Directory, journal: Journal) -> Journal:
     """Give a journal the state `done`, by the manifest that was written ahead."""
     folder.replace(_NEW_MANIFEST, folder, _MANIFEST)
     folder.sync()
     return replace(journal, state=DONE)
+
+
+def write_first_manifests(folder: Directory, journal: Journal, data: bytes, signing: Signer, durable: Durable) -> None:
+    """Write the manifest of a journal that has no number yet, and the one of the state `done` beside it.
+
+    The end of the migration then needs no room on the disk.
+
+    Args:
+        folder: The folder that becomes the journal's.
+        journal: The journal.
+        data: Its manifest.
+        signing: What signs the other one.
+        durable: Makes both durable.
+    """
+    folder.create(_MANIFEST, data, durable=durable)
+    folder.create(_NEW_MANIFEST, replace(journal, state=DONE).manifest(signing), durable=durable)
 
 
 def write_manifest(folder: Directory, data: bytes) -> None:

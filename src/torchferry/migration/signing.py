@@ -9,7 +9,6 @@ fits neither.
 from __future__ import annotations
 
 import errno
-import hmac
 import json
 import os
 import stat
@@ -49,6 +48,8 @@ class Signer(NamedTuple):
             return say("it has no signature")
         if self.key is None:
             return self.missing
+        import hmac  # imported late, as below: a first migration asks for it while files are examined
+
         for name, signature in self.signatures(document).items():
             given = signatures.get(name)
             if isinstance(given, str) and given.isascii() and hmac.compare_digest(given, signature):
@@ -74,6 +75,8 @@ def signer(root: Path, top: Directory, create: bool = False) -> Signer:
 
 
 def _signature(key: bytes, document: dict[str, Any], place: str) -> str:
+    import hmac
+
     text = json.dumps([place, document], sort_keys=True)
     return hmac.new(key, text.encode(), "sha256").hexdigest()
 

@@ -22,6 +22,7 @@ from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.migration.directory import Directory, WrongKindError
+from torchferry.migration.durable import Durable
 from torchferry.migration.journal import (
     APPLYING,
     DONE,
@@ -44,8 +45,7 @@ from torchferry.migration.journal import (
     remove_contents,
     remove_control_folder,
     remove_journal,
-    write_done_ahead,
-    write_manifest,
+    write_first_manifests,
 )
 from torchferry.migration.lock import locked
 from torchferry.migration.signing import Signer, signer
@@ -274,6 +274,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
         new = stack.enter_context(place.folder(name))
         new.make_folder("after")
         after = stack.enter_context(new.folder("after"))
+        durable = stack.enter_context(Durable())  # all of it is durable before the journal gets its number
         offset, old_contents = 0, []
         for index, write in enumerate(writes):
             mode, mtime, owner = write.mode & 0o777, 0, None
@@ -281,13 +282,13 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
                 with tree.top.parent(write.path) as parent:
                     status = parent.status(_base(write.path))
                 mode, mtime, owner = stat.S_IMODE(status.st_mode), status.st_mtime_ns, (status.st_uid, status.st_gid)
-            after.create(f"{index:06}", write.after, mode, owner)
+            after.create(f"{index:06}", write.after, mode, owner, durable=durable)
             old = write.before or b""
             before = None if write.before is None else digest(old)
             changes.append(Change(write.path, before, digest(write.after), offset, len(old), mode & 0o777, mtime))
             old_contents.append(old)
             offset += len(old)
-        new.create("before.bin", old_contents)
+        new.create("before.bin", old_contents, durable=durable)
         created = datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
         number = next_number(place)
         journal = Journal(
@@ -304,10 +305,9 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
             raise OSError(errno.EFBIG, f"{len(changes)} files are too many for one journal")
-        write_manifest(new, manifest)
-        write_done_ahead(new, journal, tree.signing)
-        after.sync()
-        new.sync()
+        write_first_manifests(new, journal, manifest, tree.signing, durable)
+        after.sync(durable)
+        new.sync(durable)
     place.replace(name, place, number)
     try:
         place.sync()
@@ -376,9 +376,10 @@ def _move_into_place(tree: Tree, journal: Journal) -> None:
 
 def _sync_parents(tree: Tree, paths: Iterable[str]) -> None:
     """Make the names of files durable, each folder once."""
-    for path in {path.rpartition("/")[0]: path for path in paths}.values():
-        with _parent(tree, path) as parent:
-            parent.sync()
+    with Durable() as durable:
+        for path in {path.rpartition("/")[0]: path for path in paths}.values():
+            with _parent(tree, path) as parent:
+                parent.sync(durable)
 
 
 def _temporary(journal: Journal, index: int) -> str:
@@ -452,9 +453,10 @@ def _cannot_put_back(error: OSError, state: Message) -> TorchferryError:
 def _write_all_old(tree: Tree, folder: Directory, old: Directory, journal: Journal, todo: list[int]) -> None:
     """Write all old contents and give the journal the state `undoing`; where that fails, nothing is left of them."""
     try:
-        for index in todo:
-            _write_old(tree, folder, old, journal, index)
-        old.sync()
+        with Durable() as durable:
+            for index in todo:
+                _write_old(tree, folder, old, journal, index, durable)
+            old.sync(durable)
         journal.with_state(folder, UNDOING, tree.signing)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -464,7 +466,9 @@ def _write_all_old(tree: Tree, folder: Directory, old: Directory, journal: Journ
         raise
 
 
-def _write_old(tree: Tree, folder: Directory, old: Directory, journal: Journal, index: int) -> None:
+def _write_old(
+    tree: Tree, folder: Directory, old: Directory, journal: Journal, index: int, durable: Durable | None = None
+) -> None:
     """Write an old content with the mode and time of the old file, unless it is there already or there is none."""
     change, name = journal.changes[index], f"{index:06}"
     if change.before is None or old.has(name):
@@ -472,7 +476,8 @@ def _write_old(tree: Tree, folder: Directory, old: Directory, journal: Journal, 
     with _parent(tree, change.path) as parent:
         status = parent.status(_base(change.path))
     mode = change.mode & 0o777 | stat.S_IMODE(status.st_mode) & 0o7000  # a journal adds no other bits
-    old.create(name, journal.before(folder, change), mode, (status.st_uid, status.st_gid), change.mtime_ns)
+    owner = status.st_uid, status.st_gid
+    old.create(name, journal.before(folder, change), mode, owner, change.mtime_ns, durable)
 
 
 def _put_back(tree: Tree, folder: Directory, old: Directory, journal: Journal, todo: list[int]) -> None:

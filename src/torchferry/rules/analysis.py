@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
@@ -18,8 +18,6 @@ from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
 from torchferry.rules.parallel import examine_all
-from torchferry.rules.run.beside import lay_beside
-from torchferry.rules.run.sightings import Sightings
 from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
@@ -27,6 +25,9 @@ from torchferry.source.kinds import Kind
 from torchferry.source.project import Project
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
+
+if TYPE_CHECKING:
+    from torchferry.rules.run.sightings import Sightings
 
 
 class Analysis(NamedTuple):
@@ -102,8 +103,18 @@ class Request(NamedTuple):
     judged: bool = False
 
 
-def analyse(request: Request, progress: Callable[[int], None] | None = None) -> Analysis:
-    """Examine a project; `progress` is called with the number of files done since the last call."""
+def analyse(
+    request: Request,
+    progress: Callable[[int], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> Analysis:
+    """Examine a project.
+
+    Args:
+        request: What to examine and how.
+        progress: Called with the number of files done since the last call.
+        meanwhile: Called once other processes examine files, to do what is needed afterwards; never where none does.
+    """
     python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
     project = Project(request.root, python)
     if request.judged:
@@ -118,13 +129,15 @@ def analyse(request: Request, progress: Callable[[int], None] | None = None) -> 
         account=request.account,
         redirected=request.redirected,
     )
-    examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress)
+    examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     entries, examined = _plugin_imports(request, graph, examined)
     examined = _without_repeated_notes(examined)
     of_run: tuple[Message, ...] = ()
     if request.seen is not None:
+        from torchferry.rules.run.beside import lay_beside  # imported late: most runs lay nothing beside
+
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
         beside = lay_beside(every, request.selection, examined, request.seen)
         examined, of_run = beside.examined, tuple(beside.remarks)

@@ -153,7 +153,7 @@ class Engine:
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
-        if data is not None and kind is Kind.NOTEBOOK:
+        if data is not None and kind is Kind.NOTEBOOK and (b"image/" in data or b"base64," in data):
             data = _PICTURE.sub(rb"\1", data)
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
         found: dict[str, Rule] = {}

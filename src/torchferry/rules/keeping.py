@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt", "torch_tensorrt", "nvidia"})
 """Modules that drive a CUDA card by themselves: a branch that uses one runs nowhere else."""
 
+_TAKEN_FOR_ASCII = "\u0130\u0131\u017f\u212a"
+"""The letters that a search without regard to case takes for `i`, `s` and `k`."""
+
 
 class Kept(NamedTuple):
     """Why a place stays.
@@ -146,9 +149,9 @@ def _container(context: PythonContext, node: ast.AST) -> ast.AST | None:
 
 def names_target(target: Target, text: str) -> bool:
     """Whether a text speaks of a target anywhere."""
-    if text.isascii():  # then a search without regard to case finds no more than one of the lowered text
-        lowered = text.lower()
-        if not any(word.lower() in lowered for word in target.words):
+    if not any(letter in text for letter in _TAKEN_FOR_ASCII):  # then the lowered bytes hold all that is found below
+        lowered = text.encode("utf-8", "surrogatepass").lower()
+        if all(word.isascii() and word.lower().encode() not in lowered for word in target.words):
             return False
     return target_words(*target.words).search(text) is not None
 

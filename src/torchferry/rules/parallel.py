@@ -7,7 +7,6 @@ pipe, which keeps all of them busy to the end whatever the files cost, and hand 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -32,9 +31,23 @@ class _Child(NamedTuple):
 
 
 def examine_all(
-    engine: Engine, entries: Sequence[Entry], rewrite: bool, jobs: int, progress: Progress = None
+    engine: Engine,
+    entries: Sequence[Entry],
+    rewrite: bool,
+    jobs: int,
+    progress: Progress = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> list[Examined]:
-    """Return the examined files in the order of `entries`; `progress` is called with how many more are done."""
+    """Return the examined files in the order of `entries`.
+
+    Args:
+        engine: What examines a file.
+        entries: The files.
+        rewrite: Whether fixes are applied (in memory).
+        jobs: How many processes may work.
+        progress: Called with how many more files are done.
+        meanwhile: Called once other processes work; never where none does.
+    """
     python = sum(entry.kind is Kind.PYTHON for entry in entries)
     if jobs < 2 or python < _WORTH or not hasattr(os, "fork"):
         return [_examine(engine, entry, rewrite, progress) for entry in entries]
@@ -49,6 +62,8 @@ def examine_all(
         children.extend(
             _fork(engine, entries, rewrite, tasks, size) for _ in range(min(jobs, python // _WORTH + 1) - 1)
         )
+        if meanwhile is not None:
+            meanwhile()
         for number in _numbers(tasks):
             done[number] = [
                 _examine(engine, entry, rewrite, progress) for entry in entries[number * size : (number + 1) * size]
@@ -104,6 +119,8 @@ def _fork(engine: Engine, entries: Sequence[Entry], rewrite: bool, tasks: int, s
             number: [engine.examine(entry, rewrite=rewrite) for entry in entries[number * size : (number + 1) * size]]
             for number in _numbers(tasks)
         }
+        import pickle  # imported late, here and below: each process by itself, while the other works
+
         with os.fdopen(writing, "wb") as file:
             pickle.dump(done, file, pickle.HIGHEST_PROTOCOL)
         status = 0
@@ -118,5 +135,7 @@ def _collect(child: _Child) -> dict[int, list[Examined]]:
     _, status = os.waitpid(child.pid, 0)
     if status != 0:
         return {}
+    import pickle
+
     found: dict[int, list[Examined]] = pickle.loads(data)  # noqa: S301 - written by our own child
     return found

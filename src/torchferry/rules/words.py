@@ -6,8 +6,11 @@ looked for around the part alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Rule
 
 _PARTS = (
@@ -16,6 +19,17 @@ _PARTS = (
     b"gather", b"scatter", b"Tensor", b"ensorrt", b"sparse", b"float", b"bit", b"np.", b"numpy.", b"compile",
     b"xformers", b"scipy", b"utils.",
 )  # fmt: skip
+
+
+_PART = lazy_regex(b"|".join(map(re.escape, _PARTS)))
+
+
+@lru_cache(maxsize=4096)
+def _encoded(word: str) -> tuple[bytes, bytes]:
+    """Return a word as it stands in files, and the part by which it is looked for; empty for a word of its own."""
+    encoded = word.encode()
+    part = _PART.search(encoded)
+    return encoded, b"" if part is None else part.group()
 
 
 class _Sharing:
@@ -67,9 +81,8 @@ class Words:
 
     def add(self, word: str, rule: Rule) -> None:
         """Let a rule have a word."""
-        encoded = word.encode()
-        part = next((part for part in _PARTS if part in encoded), None)
-        if part is None:
+        encoded, part = _encoded(word)
+        if not part:
             self._alone.setdefault(encoded, []).append(rule)
         else:
             self._sharing.setdefault(part, _Sharing(part)).add(encoded, rule)
@@ -80,14 +93,16 @@ class Words:
             for rules in words.values():
                 yield from rules
 
-    def rules_in(self, data: bytes) -> Iterator[Rule]:
-        """Yield the rules that have a word in a text, as often as they have one there."""
-        for word, rules in self._alone.items():
-            if word in data:
-                yield from rules
+    def rules_in(self, data: bytes) -> set[Rule]:
+        """Return the rules that have a word in a text."""
+        found: set[Rule] = set()
         for part, sharing in self._sharing.items():
             if part in data:
                 around = sharing.around(data)
                 for word, rules in sharing.words.items():
                     if word in around:
-                        yield from rules
+                        found.update(rules)
+        for word, rules in self._alone.items():
+            if not found.issuperset(rules) and word in data:
+                found.update(rules)
+        return found

@@ -7,7 +7,6 @@ filters of contents, and what fetches a missing object. All of them are switched
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
@@ -61,6 +60,8 @@ def _own_filters(root: Path) -> set[str]:
 
 
 def _run(root: Path, *arguments: str) -> str | None:
+    import subprocess  # imported late: a tree without git needs none
+
     command = ["git", *_SAFELY, "-C", os.fspath(root), *arguments]
     try:
         done = subprocess.run(

@@ -12,6 +12,24 @@ from typing import NamedTuple
 from torchferry.core.lazy_regex import lazy_regex
 
 
+class _Glob(NamedTuple):
+    """One pattern that is more than a name, an ending or a path.
+
+    Attributes:
+        head: What a path that it matches begins with.
+        tail: What a path that it matches ends with.
+        regex: The pattern, which is compiled for the first path with both.
+    """
+
+    head: str
+    tail: str
+    regex: re.Pattern[str]
+
+    def matches(self, path: str) -> bool:
+        """Whether it matches a path relative to the folder of the file."""
+        return path.startswith(self.head) and path.endswith(self.tail) and self.regex.match(path) is not None
+
+
 class Patterns(NamedTuple):
     """Lines of a `.gitignore` file that follow each other and do the same.
 
@@ -22,8 +40,10 @@ class Patterns(NamedTuple):
         negated: Whether they take back what earlier patterns ignore.
         names: Plain names.
         endings: How names end.
+        paths: Paths relative to the folder of the file.
         others: All other patterns.
         folder_names: Plain names that are about folders alone.
+        folder_paths: Paths that are.
         folder_others: All other patterns that are.
     """
 
@@ -31,9 +51,11 @@ class Patterns(NamedTuple):
     negated: bool
     names: set[str]
     endings: tuple[str, ...]
-    others: list[re.Pattern[str]]
+    paths: set[str]
+    others: list[_Glob]
     folder_names: set[str]
-    folder_others: list[re.Pattern[str]]
+    folder_paths: set[str]
+    folder_others: list[_Glob]
 
     def match(self, path: str, is_folder: bool) -> bool:
         """Whether one of them matches a path relative to the root."""
@@ -44,10 +66,15 @@ class Patterns(NamedTuple):
         return (
             name in self.names
             or name.endswith(self.endings)
-            or any(pattern.match(inside) for pattern in self.others)
+            or inside in self.paths
+            or any(pattern.matches(inside) for pattern in self.others)
             or (
                 is_folder
-                and (name in self.folder_names or any(pattern.match(inside) for pattern in self.folder_others))
+                and (
+                    name in self.folder_names
+                    or inside in self.folder_paths
+                    or any(pattern.matches(inside) for pattern in self.folder_others)
+                )
             )
         )
 
@@ -62,7 +89,7 @@ def parse_gitignore(text: str, base: str) -> list[Patterns]:
         negated = stripped.startswith("!")
         body = stripped[negated:]
         if not found or found[-1].negated != negated:
-            found.append(Patterns(base, negated, set(), (), [], set(), []))
+            found.append(Patterns(base, negated, set(), (), set(), [], set(), set(), []))
         found[-1] = _with(found[-1], body.rstrip("/"), folders_only=body.endswith("/"))
     return found
 
@@ -73,14 +100,18 @@ def _with(patterns: Patterns, body: str, folders_only: bool) -> Patterns:
         (patterns.folder_names if folders_only else patterns.names).add(body)
     elif body[:1] == "*" and body[1:] and not folders_only and not _SPECIAL.search(body, 1):
         return patterns._replace(endings=(*patterns.endings, body[1:]))
+    elif body.strip("/") and not _SPECIAL_BUT_SLASH.search(body):
+        (patterns.folder_paths if folders_only else patterns.paths).add(body.lstrip("/"))
     else:
-        regex = _regex(body)
-        if regex is not None:
-            (patterns.folder_others if folders_only else patterns.others).append(regex)
+        pattern = _glob(body)
+        if pattern is not None:
+            (patterns.folder_others if folders_only else patterns.others).append(pattern)
     return patterns
 
 
 _SPECIAL = lazy_regex(r"[*?\[\\/]")
+_SPECIAL_BUT_SLASH = lazy_regex(r"[*?\[\\]")
+_WILD = lazy_regex(r"[*?]")
 
 
 def is_ignored(path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
@@ -92,7 +123,8 @@ def is_ignored(path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _regex(body: str) -> re.Pattern[str] | None:
+def _glob(body: str) -> _Glob | None:
+    """Return the pattern that a line is; None for one that matches nothing."""
     anchored = "/" in body
     parts = body.lstrip("/").split("/")
     pieces = [] if anchored else [r"(?:.*/)?"]
@@ -102,10 +134,15 @@ def _regex(body: str) -> re.Pattern[str] | None:
             pieces.append(r".*" if last else r"(?:.*/)?")
         else:
             pieces.append(_segment(part) + ("" if last else "/"))
-    try:
-        return re.compile("".join(pieces) + r"\Z", re.DOTALL)
-    except re.error:
-        return None
+    regex = lazy_regex("".join(pieces) + r"\Z", re.DOTALL)
+    if "[" in body or "\\" in body:
+        try:
+            regex.match("")
+        except re.error:
+            return None
+        return _Glob("", "", regex)
+    texts = _WILD.split(body.lstrip("/"))
+    return _Glob(texts[0] if anchored else "", texts[-1].lstrip("/") if len(texts) > 1 else "", regex)
 
 
 def _segment(part: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.inner_commands import with_inner
 from torchferry.source.names import Names, assigned_value
@@ -30,11 +31,11 @@ STARTERS = {
 }
 """Functions that start a program, by module: their first argument is a command line, or a list of its words."""
 
-_LINE = re.compile(r"[^\r\n]+")
+_LINE = lazy_regex(r"[^\r\n]+")
 _KEYWORDS = ("args", "cmd", "command")
-_LITERAL = re.compile(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
-_BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
-_PUT_IN = re.compile(r"%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdirf]")
+_LITERAL = lazy_regex(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
+_BETWEEN = lazy_regex(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
+_PUT_IN = lazy_regex(r"%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdirf]")
 _LONGEST = 100_000
 """Characters of one expression that are read."""
 
@@ -71,7 +72,7 @@ def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]
             call = file.parents.get(reference.node)
             if reference.name in functions and isinstance(call, ast.Call) and call.func is reference.node:
                 shown += ((call, line) for line in reader.lines(call))
-    view = "".join(reader.view)
+    view = "" if reader.view is None else reader.view.text()
     found = []
     for call, line in shown:
         commands = [line] if isinstance(line, Command) else parts(view, *line)
@@ -85,7 +86,7 @@ class _Reader:
     def __init__(self, file: PythonFile, names: Names) -> None:
         self.file = file
         self.names = names
-        self.view: list[str] = []
+        self.view: _View | None = None
         self._read: set[ast.AST] = set()
 
     def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
@@ -95,8 +96,8 @@ class _Reader:
             argument = next((keyword.value for keyword in call.keywords if keyword.arg in _KEYWORDS), None)
         if argument is None:
             return
-        if not self.view:
-            self.view = list(_LINE.sub(lambda line: " " * len(line[0]), self.file.source.text))
+        if self.view is None:
+            self.view = _View(self.file.source.text)
         exec_words = last_name(call.func) == "create_subprocess_exec"
         for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
             if expression in self._read:
@@ -168,7 +169,7 @@ class _Reader:
             if not found:
                 return None
             start, end = self._shown(found)
-            words.append(Word("".join(self.view[start:end]), start, end))
+            words.append(Word(self._view.part(start, end), start, end))
         return Command((), tuple(words)) if words else None
 
     # --- what an expression is made of ---
@@ -250,9 +251,10 @@ class _Reader:
     def _shown(self, found: list[_Part]) -> tuple[int, int]:
         """Show the parts of one text in the view; return where it begins and ends."""
         text = self.file.source.text
+        put = self._view.put
         for part in found:
             if part.is_text:
-                self.view[part.start : part.end] = text[part.start : part.end]
+                put(part.start, text[part.start : part.end])
                 for match in _PUT_IN.finditer(text, part.start, part.end):
                     self._put_in(*match.span())
             else:
@@ -260,15 +262,48 @@ class _Reader:
         for left, right in pairwise(found):
             if left.is_text and right.is_text:  # quotes and line ends between literals: nothing stands there
                 parted = text[left.end - 1 : left.end].isspace() or text[right.start : right.start + 1].isspace()
-                self.view[left.end : right.start] = (" " if parted else "x") * (right.start - left.end)
+                put(left.end, (" " if parted else "x") * (right.start - left.end))
             else:
-                self.view[left.end : right.start] = "x" * (right.start - left.end)
+                put(left.end, "x" * (right.start - left.end))
                 if not right.is_text and right.start > left.end:
                     self._put_in(left.end, right.end)
         return found[0].start, found[-1].end
 
     def _put_in(self, start: int, end: int) -> None:
-        self.view[start:end] = ("$" + "x" * (end - start - 1))[: end - start]
+        self._view.put(start, ("$" + "x" * (end - start - 1))[: end - start])
+
+    @property
+    def _view(self) -> _View:
+        assert self.view is not None
+        return self.view
+
+
+class _View:
+    """A text of the length and the lines of a file in which only what was put there stands."""
+
+    def __init__(self, text: str) -> None:
+        blank = "\n".join([" " * length for length in map(len, text.split("\n"))])
+        self._blank = _LINE.sub(lambda line: " " * len(line[0]), text) if "\r" in text else blank
+        self._put: dict[int, str] = {}
+
+    def put(self, start: int, text: str) -> None:
+        """Let a text stand somewhere, over what stood there."""
+        self._put.update(enumerate(text, start))
+
+    def part(self, start: int, end: int) -> str:
+        """Return what stands between two offsets."""
+        return "".join([self._put.get(offset, self._blank[offset]) for offset in range(start, end)])
+
+    def text(self) -> str:
+        """Return the whole."""
+        pieces: list[str] = []
+        done = 0
+        for offset in sorted(self._put):
+            if offset > done:
+                pieces.append(self._blank[done:offset])
+            pieces.append(self._put[offset])
+            done = offset + 1
+        return "".join([*pieces, self._blank[done:]])
 
 
 def _without_calls(expression: ast.expr) -> ast.expr:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.backends.cards import default_card
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
@@ -65,6 +64,8 @@ def _is_none(context: PythonContext, reading: Reading) -> bool:
     target = context.target
     if target.module or target.api(reading.reference.name).status not in REWRITTEN:
         return False
+    from torchferry.backends.cards import default_card  # imported late: few projects compare capabilities
+
     card = default_card(target.backend)
     if reading.reference.name == PROPERTIES:
         return reading.field in card.none_properties

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name, string_value
+
+if TYPE_CHECKING:
+    from torchferry.backends.operators import OperatorTable
 
 _LAYOUTS = {
     "sparse_coo_tensor": "sparse",
@@ -69,9 +72,15 @@ class SparseTensor(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
-        yield from self._operators(context)
+        making = list(_calls(context))
+        using = [(call, name) for name, call in calls_to(context) if name in _OPERATORS]
+        if not making and not using:
+            return
+        from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
+
         table = load_operators(context.target.backend)
-        for call, name, layout in _calls(context):
+        yield from self._operators(context, table, using)
+        for call, name, layout in making:
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
                 continue
@@ -91,13 +100,15 @@ class SparseTensor(Rule):
             )
             yield self.finding(context, span, message, Grade.MANUAL)
 
-    def _operators(self, context: PythonContext) -> Iterator[Finding]:
+    def _operators(
+        self, context: PythonContext, table: OperatorTable, using: list[tuple[ast.Call, str]]
+    ) -> Iterator[Finding]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
         layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
-        registered = load_operators(context.target.backend).layouts[layout]
-        for full_name, call in calls_to(context):
-            operator = _OPERATORS.get(full_name)
-            if operator is None or (not isinstance(registered, Unknown) and operator in registered):
+        registered = table.layouts[layout]
+        for call, full_name in using:
+            operator = _OPERATORS[full_name]
+            if not isinstance(registered, Unknown) and operator in registered:
                 continue
             if reason_to_keep(context, call) is not None:
                 continue

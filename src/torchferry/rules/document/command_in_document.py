@@ -68,7 +68,10 @@ class CommandInDocument(Rule):
         """Yield what the rules for scripts find in the code blocks."""
         view = SourceText(command_view(context.text))
         commands = Context(context.path, Kind.SHELL, view, context.target, context.options)
-        for rule in _RULES:
+        spoken_of = [
+            rule for rule in _RULES if any(word in view.text for word in rule.words(context.target, context.options))
+        ]
+        for rule in spoken_of:
             for finding in rule.check(commands):
                 message = say("a command in a document: {message}", message=finding.message)
                 rewritten = context.options.rewrite_documents

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.backends.operators import load_operators
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
@@ -81,6 +80,8 @@ torchvision 只有这些算子的 CPU 与 CUDA 实现。只有插件、配套软
 
 def _without(context: PythonContext) -> Message:
     """Return what the plugin does with an operator that nothing brings a kernel for."""
+    from torchferry.backends.operators import load_operators  # imported late: few projects use such an operator
+
     fallback = load_operators(context.target.backend).fallback
     if fallback == "error":
         return say("it raises without a kernel for the card")

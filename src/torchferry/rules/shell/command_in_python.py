@@ -62,7 +62,9 @@ class CommandInPython(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""
         view, found = started_commands(context.file, context.names)
-        text = "\n".join(f" {line.strip()} " for line in view.split("\n") if not line.isspace())
+        if not found:
+            return
+        text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         commands = [
             command

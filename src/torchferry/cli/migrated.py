@@ -1,0 +1,137 @@
+"""What a migration says when its files are examined: the programs' verdicts, the report or summary, the exit code.
+
+`migrate` imports this while other processes examine files.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from torchferry.cli.choices import Choices
+from torchferry.cli.device_module import placement_remarks
+from torchferry.cli.judging import Verdicts, verdicts, whole, within_project
+from torchferry.cli.output import tell, write_report
+from torchferry.cli.settings import Setting, settings_lines
+from torchferry.core import exitcodes
+from torchferry.core.finding import Grade
+from torchferry.migration.plan import Plan
+from torchferry.migration.remarks import remarks
+from torchferry.programs.blocking import blocking, rewritten
+from torchferry.report.model import Report, Verdict, diffs_of
+from torchferry.report.summary import Written, summary
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
+
+__all__ = ["Shown", "Written", "finish", "judge", "printable", "report_of", "status", "tell_work", "warn"]
+
+
+class Shown(NamedTuple):
+    """How the outcome is shown: the form, where to, and how much of it."""
+
+    form: str
+    file: Path | None
+    quiet: bool
+    verbose: bool
+
+
+def status(planned: Plan, changes_count: bool = False) -> int:
+    """Return the exit code: work that is left counts, and with --check what would change."""
+    if planned.analysis.failures:
+        return exitcodes.ERROR
+    left = any(finding.grade.value != "note" for finding in planned.remaining)
+    return exitcodes.FINDINGS if left or (changes_count and planned.writes) else exitcodes.CLEAN
+
+
+def finish(
+    setting: Setting,
+    planned: Plan,
+    judged: Verdicts,
+    written: Written,
+    shown: Shown,
+    choices: Choices,
+    changes_count: bool = False,
+) -> None:
+    """Say what was done and what remains, and end with the exit code for it."""
+    written = written._replace(style=setting.style, device_module=setting.device_module)
+    form, file, lang = shown.form, shown.file, choices.lang
+    # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
+    as_it_is = written.way == "nothing" and (form != "text" or file is not None)
+    report = report_of(setting, planned, judged, as_it_is)
+    if form == "text" and file is None:
+        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
+        if shown.verbose:
+            for line in (*settings_lines(setting.config, choices), *by_file(planned.fixed, lang), ""):
+                click.echo(line)
+        for line in islice(lines, 1) if shown.quiet else lines:
+            click.echo(line)
+        if shown.quiet and report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+            tell(report.verdict_message.render(lang))
+    else:
+        write_report(report, form, lang, file)
+        warn(report, lang)
+    sys.exit(status(planned, changes_count))
+
+
+def judge(setting: Setting, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
+    """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there.
+
+    The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
+    """
+    summed_up = writing and shown.form == "text" and shown.file is None
+    if within_project(choices) is not choices or (summed_up and not any(finding.blocker for finding in planned.found)):
+        return Verdicts()
+    return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
+
+
+def report_of(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
+    """Return the report of what remains after the migration, or of the project as it is.
+
+    Args:
+        setting: What the command was asked.
+        planned: The migration.
+        judged: The programs, judged by the files as they are.
+        as_it_is: Whether the findings are those of the project as it is.
+    """
+    found = planned.found if as_it_is else planned.remaining
+    findings = blocking(found, judged.programs, planned.found)
+    programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
+    return Report(
+        target=str(setting.target),
+        target_title=setting.target.title,
+        root=setting.name,
+        files=len(planned.analysis.examined),
+        findings=tuple(sorted(findings, key=lambda finding: finding.location.order)),
+        failures=tuple(planned.analysis.failures),
+        entry_points=tuple(planned.analysis.entry_points),
+        remarks=(
+            *remarks(setting.root, setting.target, planned.analysis, setting.request.redirected),
+            *(() if setting.placement is None else placement_remarks(setting.placement)),
+            *judged.remarks,
+        ),
+        diffs=tuple(diffs_of(planned.analysis)),
+        changes=tuple(write.path for write in planned.writes),
+        ignored=planned.analysis.ignored,
+        programs=programs,
+        unlooked=judged.unlooked,
+        partial=judged.partial,
+    )
+
+
+def warn(report: Report, lang: str) -> None:
+    """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
+    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+        tell(report.verdict_message.render(lang))
+        for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
+            tell(line)
+
+
+def tell_work(setting: Setting, planned: Plan, lang: str) -> None:
+    """Say on standard error what is left to do."""
+    report = report_of(setting, planned, Verdicts())
+    work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
+    for line in (*by_file(work, lang), *failure_lines(report, lang)):
+        tell(line)
