@@ -188,8 +188,8 @@ def ask() -> dict[str, list[str]]:
     """Answer every question in this process."""
     import torch  # noqa: F401 - which begins the redirect
 
+    from torchferry.shim.caller_policy import Viewers
     from torchferry.shim.redirect import current
-    from torchferry.shim.viewers import Viewers
 
     redirect = current()
     if redirect is None or redirect.target is None:

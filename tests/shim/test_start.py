@@ -13,7 +13,7 @@ from tests.shim.test_redirect import redirected
 
 torch = pytest.importorskip("torch")
 
-from torchferry.shim import factories  # noqa: E402 - torch may be missing
+from torchferry.shim import patch_factories  # noqa: E402 - torch may be missing
 from torchferry.shim.signatures import parameters  # noqa: E402
 
 PRIVATE = {"_assert_tensor_metadata", "_nested_tensor_from_tensor_list", "_pin_memory", "_resize_output_"}
@@ -34,8 +34,8 @@ def names(owner: Any, prefix: str) -> set[str]:
 
 @pytest.mark.parametrize(("owner", "prefix"), [(torch, ""), (torch.fft, "fft_"), (torch.nested, "nested_")])
 def test_no_function_that_takes_a_device_is_missed(owner: Any, prefix: str) -> None:
-    redirected = {name for place, name in factories.found() if place is owner}
-    assert names(owner, prefix) - redirected - factories._NOT_FACTORIES <= PRIVATE
+    redirected = {name for place, name in patch_factories.found() if place is owner}
+    assert names(owner, prefix) - redirected - patch_factories._NOT_FACTORIES <= PRIVATE
     assert not redirected & PRIVATE
 
 

@@ -9,8 +9,8 @@ import torch
 
 from torchferry.core.messages import say
 from torchferry.shim.devices import Devices
+from torchferry.shim.patch_tensors import legacy_dtype
 from torchferry.shim.patches import Patches
-from torchferry.shim.tensors import legacy_dtype
 from torchferry.shim.warned import warn_user
 
 

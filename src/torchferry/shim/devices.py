@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 
 if TYPE_CHECKING:
-    from torchferry.shim.sites import Sites
+    from torchferry.shim.call_sites import Sites
 
 MOST = 64
 """Devices of one machine that a device string may number."""

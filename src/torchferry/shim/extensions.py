@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.failures import porting
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
-from torchferry.shim.viewers import Viewers
 
 _MODULE = "torch.utils.cpp_extension"
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim import refusing, unsaid
+from torchferry.shim import no_device, unsaid
 from torchferry.shim.patches import Patches
-from torchferry.shim.sources import Frame, Program, frames_of_program, read, shown
+from torchferry.shim.program_source import Frame, Program, frames_of_program, read, shown
 
 _SUFFIX = "-failed-"
 
@@ -167,7 +167,7 @@ def told(mark: str) -> list[str]:
 
 def _tell(text: str) -> None:
     """Leave the explanation for the end of the command, or print it where no command waits for it."""
-    mark = os.environ.get(refusing.MARK, "")
+    mark = os.environ.get(no_device.MARK, "")
     if mark:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]  # eight ranks have one reason
         try:

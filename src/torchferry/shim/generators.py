@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from torchferry.core.messages import say
-from torchferry.shim.made import made_on_card
+from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.patch_device_classes import made_on_card
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.viewers import Viewers
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.shim.viewers import Viewers
+from torchferry.shim.caller_policy import Viewers
 
 ABSENT: Any = object()
 """What stood at a name that the owner did not have itself (it may have inherited it)."""

@@ -14,8 +14,8 @@ import torch
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.patches import Patches
-from torchferry.shim.viewers import Viewers
 
 _PREFIX = f"_{cuda.DEVICE_TYPE}_"
 _FINDER = "__getattr__"

@@ -16,11 +16,11 @@ from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.shim import refusing
+from torchferry.shim import no_device
 from torchferry.shim.collection import put_off
 
 if TYPE_CHECKING:
-    from torchferry.shim.sites import Sites
+    from torchferry.shim.call_sites import Sites
 
 _lock = threading.RLock()
 _current: Redirect | None = None
@@ -170,24 +170,24 @@ def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
 def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     import torch
 
-    from torchferry.shim import visible
+    from torchferry.shim import visible_devices
 
     _check_torch(str(torch.__version__))
-    visible.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
+    visible_devices.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
     load_plugin(target)
     _check_device(target)
     _refuse_others(target, instead_of)
-    from torchferry.shim import families
+    from torchferry.shim import install
 
     folder = env.sites_folder()
     sites = None if folder is None else _sites()
-    redirect._devices = families.patch(redirect._patches, target, sites)
+    redirect._devices = install.patch(redirect._patches, target, sites)
     if sites is not None and folder is not None:
         sites.write_into(folder)
 
 
 def _sites() -> Sites:
-    from torchferry.shim.sites import Sites  # imported late: few programs are asked for their lines
+    from torchferry.shim.call_sites import Sites  # imported late: few programs are asked for their lines
 
     return Sites()
 
@@ -253,7 +253,7 @@ def _failure(target: Target, error: BaseException) -> Message:
         "the plugin `{plugin}` of {target} fails to import: {error}",
         plugin=target.backend.PLUGIN,
         target=target.title,
-        error=refusing.in_full(error),
+        error=no_device.in_full(error),
     )
 
 
@@ -271,7 +271,7 @@ def _advice(target: Target, error: BaseException) -> Message:
                 name=target.name,
                 commands="".join(f"\n    {command}" for command in known.commands),
             )
-    return refusing.ask_the_doctor(target)
+    return no_device.ask_the_doctor(target)
 
 
 def _check_device(target: Target) -> None:
@@ -290,7 +290,7 @@ def _check_device(target: Target) -> None:
                 path=_home(target.backend.PLUGIN),
                 device=device,
             ),
-            refusing.ask_the_doctor(target),
+            no_device.ask_the_doctor(target),
         ) from None
 
 

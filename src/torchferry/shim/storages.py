@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
-from torchferry.shim.factories import with_device
+from torchferry.shim.patch_factories import with_device
+from torchferry.shim.patch_tensors import shown_device, shown_is_cuda
 from torchferry.shim.patches import Patches
-from torchferry.shim.tensors import shown_device, shown_is_cuda
-from torchferry.shim.viewers import Viewers
 
 
 def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:

@@ -11,11 +11,11 @@ import torch
 
 from torchferry.backends import cuda
 from torchferry.core.messages import say
-from torchferry.shim.made import made_on_card
+from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.patch_device_classes import made_on_card
+from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
-from torchferry.shim.tensors import shown_device
-from torchferry.shim.viewers import Viewers
 
 _CAN_CHANGE = 1 << 9
 """CPython's Py_TPFLAGS_HEAPTYPE: a class of C++ alone takes no new attributes."""

@@ -13,10 +13,10 @@ import torch.backends.cudnn
 from torchferry.backends import cuda
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
 from torchferry.shim.signatures import parameters
-from torchferry.shim.viewers import Viewers
 from torchferry.shim.warned import warn_user
 
 SETTINGS = {

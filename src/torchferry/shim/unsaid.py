@@ -12,8 +12,8 @@ import ast
 from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.shim.properties import FIELDS
-from torchferry.shim.sources import Frame, Program, frames_of_program, path_of, path_of_call, read, shown
+from torchferry.shim.device_properties import FIELDS
+from torchferry.shim.program_source import Frame, Program, frames_of_program, path_of, path_of_call, read, shown
 
 _CAPABILITY = "get_device_capability"
 _PROPERTIES = "get_device_properties"

@@ -14,9 +14,9 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import Patches
-from torchferry.shim.viewers import Viewers
 
 _FUNCTIONS = (
     "init_process_group",

@@ -16,10 +16,10 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.shim import refusing
+from torchferry.shim import no_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, find
-from torchferry.shim.visible import hidden
+from torchferry.shim.visible_devices import hidden
 
 QUESTIONS = ("is_available", "device_count")
 _OF_CACHES = ("cache_clear", "cache_info")
@@ -52,7 +52,7 @@ class Cards:
             if found:
                 self._seen = True
             elif not self._seen and not hidden(self._target) and not self._forked_too_late():
-                reason = refusing.tell(TorchferryError(self._why(path, found), refusing.ask_the_doctor(self._target)))
+                reason = no_device.tell(TorchferryError(self._why(path, found), no_device.ask_the_doctor(self._target)))
                 raise RuntimeError(f"torchferry: {reason}")
             return found
 

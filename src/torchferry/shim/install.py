@@ -6,38 +6,38 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.target import Target
 from torchferry.shim import (
-    accelerator,
-    amp,
-    collectives,
-    compiling,
     default_type,
-    elsewhere,
     extensions,
-    factories,
     failures,
     fallback,
     generators,
     library_questions,
     loading,
-    namespace,
+    patch_accelerator,
+    patch_amp,
+    patch_compile,
+    patch_cuda_namespace,
+    patch_dispatcher,
+    patch_distributed,
+    patch_factories,
+    patch_profiler,
+    patch_tensors,
+    patch_torch_names,
     private,
-    profiling,
-    registrations,
     scripting,
     serialization,
     storages,
     streams,
     switches,
-    tensors,
 )
-from torchferry.shim.cards import Cards
+from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.device_count_guard import Cards
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.viewers import Viewers
 
 if TYPE_CHECKING:
-    from torchferry.shim.sites import Sites
+    from torchferry.shim.call_sites import Sites
 
 
 def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
@@ -47,26 +47,26 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     resolver = Resolver(target, devices, viewers)
     cards = Cards(target)
     cards.patch(patches)  # first: what follows keeps what it finds there
-    tensors.patch(patches, devices, viewers)
+    patch_tensors.patch(patches, devices, viewers)
     storages.patch(patches, devices, viewers)
-    factories.patch(patches, devices, viewers)
+    patch_factories.patch(patches, devices, viewers)
     generators.patch(patches, resolver, viewers)
-    collectives.patch(patches, resolver.parameters, viewers)
-    elsewhere.patch(patches, resolver, viewers)
+    patch_distributed.patch(patches, resolver.parameters, viewers)
+    patch_torch_names.patch(patches, resolver, viewers)
     extensions.patch(patches, resolver, viewers)
-    amp.patch(patches, resolver, viewers)
-    profiling.patch(patches, resolver, viewers)
+    patch_amp.patch(patches, resolver, viewers)
+    patch_profiler.patch(patches, resolver, viewers)
     serialization.patch(patches, devices)
     switches.patch(patches, resolver, viewers)
     loading.patch(patches, resolver.parameters)
-    namespace.patch(patches, resolver, viewers)
+    patch_cuda_namespace.patch(patches, resolver, viewers)
     streams.patch(patches, resolver, viewers)
-    accelerator.patch(patches, resolver, viewers, cards)
+    patch_accelerator.patch(patches, resolver, viewers, cards)
     scripting.patch(patches, resolver)
-    compiling.patch(patches, resolver, viewers)
+    patch_compile.patch(patches, resolver, viewers)
     default_type.patch(patches, devices)
     library_questions.patch(patches)
-    registrations.patch(patches, devices, viewers)
+    patch_dispatcher.patch(patches, devices, viewers)
     private.patch(patches, target, viewers)
     fallback.patch(patches, devices)
     failures.patch(patches, target)

@@ -11,10 +11,10 @@ from typing import Any
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.shim import extensions
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
-from torchferry.shim.viewers import Viewers
 
 _OWN_FAMILY = (
     "torch.backends.",

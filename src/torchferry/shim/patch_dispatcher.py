@@ -13,10 +13,10 @@ import torch
 import torch.library
 
 from torchferry.backends import cuda
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 from torchferry.shim.signatures import parameters
-from torchferry.shim.viewers import Viewers
 
 _KEY = "CUDA"
 """How the dispatch keys of CUDA end: `CUDA`, `AutogradCUDA`, `AutocastCUDA`."""

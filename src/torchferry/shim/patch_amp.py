@@ -15,11 +15,11 @@ import torch.amp
 
 from torchferry.backends import cuda
 from torchferry.core.messages import say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
-from torchferry.shim.factories import script_as
+from torchferry.shim.patch_factories import script_as
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.viewers import Viewers
 from torchferry.shim.warned import warn_user
 
 STATE = ("is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")

@@ -12,9 +12,9 @@ from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.rnn import PackedSequence
 
 from torchferry.backends import cuda
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
-from torchferry.shim.viewers import Viewers
 
 _LEGACY = f"{cuda.NAMESPACE}."
 

@@ -16,11 +16,11 @@ import torch
 from torch.jit import _builtins
 from torch.utils import _device
 
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
+from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.selecting import operators
-from torchferry.shim.tensors import shown_device
-from torchferry.shim.viewers import Viewers
 
 _NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
 """Take a device and are patched in their own way."""

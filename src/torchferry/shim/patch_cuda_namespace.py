@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
+from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.device_properties import answered, describe
 from torchferry.shim.patches import Patches
-from torchferry.shim.properties import answered, describe
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.viewers import Viewers
 
 QUESTIONS = frozenset({"is_available", "device_count", "is_bf16_supported", "is_tf32_supported"})
 """What a library asks in order to choose its device: those that know the card are told the truth."""

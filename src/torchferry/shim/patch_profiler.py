@@ -12,9 +12,9 @@ from torch.autograd import profiler as autograd_profiler
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import noted, say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
-from torchferry.shim.viewers import Viewers
 
 
 def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
-from torchferry.shim.tensors import shown_device
-from torchferry.shim.viewers import Viewers
+from torchferry.shim.patch_tensors import shown_device
 
 
 def made_on_card(original: Any, devices: Devices, viewers: Viewers, moved: Callable[[], None] | None = None) -> type:

@@ -12,10 +12,10 @@ from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.shim import failures, refusing
+from torchferry.shim import failures, no_device
+from torchferry.shim.call_sites import collect
 from torchferry.shim.redirect import Redirect, current, enable, untested
-from torchferry.shim.sites import collect
-from torchferry.shim.visible import hidden
+from torchferry.shim.visible_devices import hidden
 
 SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the redirect."""
@@ -40,7 +40,7 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         values = {
             env.SHIM: "1",
             "TORCHFERRY_SHIM_TARGET": target,
-            refusing.MARK: str(mark),
+            no_device.MARK: str(mark),
             "PYTHONPATH": path,
         }
         if report is not None:
@@ -54,7 +54,7 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
             )
         for reason in failures.told(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
-        if code == exitcodes.CLEAN and refusing.refused_somewhere(str(mark)):
+        if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
             text = say("a process of the command had no card, and the command ended well all the same: exit code 2")
             print(f"torchferry: {text}", file=sys.stderr)
             code = exitcodes.ERROR
@@ -90,10 +90,10 @@ def _report(folder: Path, target: str, report: Path) -> None:
 
 def begin() -> None:
     """Begin the redirect in this process, and say so in the first one of the command."""
-    if refusing.refused() or current() is not None:
+    if no_device.refused() or current() is not None:
         return  # torch loads our entry point twice where torchferry is installed
     redirect = enable(env.shim_target())
-    if refusing.first():
+    if no_device.first():
         announce(redirect)
 
 

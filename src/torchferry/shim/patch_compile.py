@@ -16,11 +16,11 @@ import torch
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
+from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.devices import Devices
+from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.tensors import shown_device
-from torchferry.shim.viewers import Viewers
 
 _OWN_DEVICE = (
     ("torch._subclasses.fake_tensor", "FakeTensor"),

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
-from torchferry.shim.cards import QUESTIONS, Cards
+from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.device_count_guard import QUESTIONS, Cards
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 from torchferry.shim.signatures import parameters
-from torchferry.shim.viewers import Viewers
 
 _DEVICE = ("device", "device_index")
 
