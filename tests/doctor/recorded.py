@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
-from torchferry.core.running import Ran
+from torchferry.core.subprocesses import Ran
 from torchferry.doctor import registry
+from torchferry.doctor.context import Patient
 from torchferry.doctor.engine import examine
-from torchferry.doctor.machine import Entry, Machine, Space, User
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.host import Entry, Machine, Space, User
 from torchferry.doctor.result import Result
 
 KERNEL = "5.15.0-105-generic"

@@ -34,10 +34,10 @@ from tests.doctor.outputs import (
 from tests.doctor.recorded import KERNEL, PYTHON, Case, node, patient_of, results_of
 from torchferry.backends import registry
 from torchferry.backends.machine import facts
-from torchferry.core.running import Ran
+from torchferry.core.subprocesses import Ran
+from torchferry.doctor.context import Patient
 from torchferry.doctor.engine import examine
-from torchferry.doctor.machine import Space, User
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.host import Space, User
 from torchferry.doctor.registry import all_checks
 from torchferry.doctor.result import Result
 

@@ -11,7 +11,7 @@ import pytest
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.doctor.fixing import apply, plan
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Machine
 from torchferry.doctor.result import Remedy, Result, failed
 
 LINE = "source /opt/tecoai/setvars.sh"

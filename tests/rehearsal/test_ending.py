@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Account, Event
 from torchferry.rehearsal.ending import End, end_of
 
 TREE = Path("/tree")

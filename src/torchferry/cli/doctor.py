@@ -18,8 +18,8 @@ from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
-from torchferry.doctor.machine import Machine
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
+from torchferry.doctor.host import Machine
 from torchferry.doctor.registry import SIDES, all_checks
 from torchferry.rehearsal.config import VARIABLE, read
 

@@ -15,9 +15,9 @@ from torchferry.core import env, exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.rehearsal.account import collect
+from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
-from torchferry.rehearsal.launch import run
+from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
 

@@ -25,10 +25,10 @@ from torchferry.migration.transaction import Write
 from torchferry.programs.model import Ending, Judged, Seen, Start
 from torchferry.programs.settled import settled
 from torchferry.rehearsal import ending
-from torchferry.rehearsal.account import Account, collect
+from torchferry.rehearsal.aggregate import Account, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.ending import End, end_of
-from torchferry.rehearsal.launch import run_aside
+from torchferry.rehearsal.launcher import run_aside
 from torchferry.rehearsal.summary import document
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.engine import Engine

@@ -6,7 +6,7 @@ from torchferry.backends import machine as needs
 from torchferry.backends import registry, smi
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Machine
 
 
 def signs(machine: Machine, name: str) -> list[str]:

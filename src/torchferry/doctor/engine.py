@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.registry import Check, all_checks
 from torchferry.doctor.result import Result, Status, skipped, unknown
 

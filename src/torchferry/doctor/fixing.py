@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Machine
 from torchferry.doctor.result import Remedy, Result
 
 MARK = "# torchferry doctor"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor import detection
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
 from torchferry.doctor.engine import Diagnosis
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, Status
-from torchferry.doctor.surroundings import surroundings
 
 _SPEAKERS = ("node.present", "driver.pci", "driver.module", "sdk.installed", "python.torch", "python.plugin")
 """Checks that say best why something is missing; on a host the bus comes before the nodes."""

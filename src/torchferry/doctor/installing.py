@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchferry.backends.tables import Row
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 
 
 def install_commands(

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from torchferry.core.messages import Bilingual
 from torchferry.doctor import checks
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result
 
 SIDES = {

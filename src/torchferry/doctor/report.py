@@ -13,7 +13,7 @@ from torchferry import __version__
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import Group, grouped
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Machine
 from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import SIDES, all_checks
 from torchferry.doctor.result import Result, Status

@@ -17,7 +17,7 @@ from pathlib import Path
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
 from torchferry.core.messages import Message, say
-from torchferry.core.running import run
+from torchferry.core.subprocesses import run
 
 _LARGEST_SETTING = 1 << 16
 """Bytes of a pyvenv.cfg or a .pth file."""

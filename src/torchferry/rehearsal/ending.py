@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Account, Event
 
 WELL = "well"
 CARD = "card"

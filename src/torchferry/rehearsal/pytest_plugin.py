@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     import argparse
 
-    from torchferry.rehearsal.account import Account
+    from torchferry.rehearsal.aggregate import Account
     from torchferry.rehearsal.session import Session
 
 
@@ -144,7 +144,7 @@ def _write() -> None:
 
 def _account() -> Account:
     """Return what this process and its children have seen so far."""
-    from torchferry.rehearsal.account import collect
+    from torchferry.rehearsal.aggregate import collect
     from torchferry.rehearsal.config import VARIABLE
 
     _write()

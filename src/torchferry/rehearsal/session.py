@@ -21,14 +21,14 @@ from torchferry.rehearsal import (
     branches,
     build,
     collectives,
+    cuda_leftovers,
     data_parallel,
     events,
     faults,
     identity,
     output,
-    remnants,
+    plugin_namespace,
     sharing,
-    surface,
     work,
 )
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
@@ -77,7 +77,7 @@ def observe() -> Rehearsal:
     folder = _folder()
     rehearsal = read(folder)
     events.recorder.write_into(folder)
-    remnants.watch(rehearsal.resolved(), folder)
+    cuda_leftovers.watch(rehearsal.resolved(), folder)
     return rehearsal
 
 
@@ -119,7 +119,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     native.set_sink(work.receive)
     output.watch()
     branches.watch(backend.DEVICE_TYPE)
-    namespace = surface.build(target, native, profile)
+    namespace = plugin_namespace.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
         torch._register_device_module(backend.DEVICE_TYPE, namespace)  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ from torchferry.backends.collectives import refusals
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes
 from torchferry.core.messages import Message, say
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Account, Event
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.faults import Fault
 

@@ -15,7 +15,7 @@ import torch
 
 from torchferry.core.userlines import Place, UserLines
 from torchferry.rehearsal import events
-from torchferry.rehearsal.kinds import NATIVE
+from torchferry.rehearsal.event_kinds import NATIVE
 
 KIND = "host-work"
 """The kind of these events; their amount is in floating point operations."""

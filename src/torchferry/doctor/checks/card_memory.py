@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.doctor.machine import Opener
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
+from torchferry.doctor.host import Opener
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "card.memory"
 RANK = 4

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torchferry.backends.smi import Card
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified, warned
 
 CODE = "card.memory_errors"

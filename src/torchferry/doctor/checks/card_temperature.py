@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 CODE = "card.temperature"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import unjudged
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
-from torchferry.doctor.surroundings import unjudged
 
 CODE = "container.mounts"
 RANK = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified, warned
 
 CODE = "driver.kernel"

@@ -9,9 +9,9 @@ from torchferry.backends.cards import default_card
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "environment.visible_devices"
 RANK = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
 from torchferry.doctor.checks.library_found import judged
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, unverified
 
 CODE = "library.collective"

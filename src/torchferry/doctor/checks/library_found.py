@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from torchferry.backends.machine import Library
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, unknown, unverified
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "library.found"
 RANK = 1

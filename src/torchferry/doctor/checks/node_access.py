@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from torchferry.backends.machine import Node
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.doctor.machine import Entry, Machine
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
+from torchferry.doctor.host import Entry, Machine
 from torchferry.doctor.result import Result, failed, passed, skipped
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "node.access"
 RANK = 2

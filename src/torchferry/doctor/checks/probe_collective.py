@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 CODE = "python.companions"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.context import Patient
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped
 
 CODE = "python.import"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.context import Patient
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 CODE = "python.numpy"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.context import Patient
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified
 
 CODE = "python.sdk"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.context import Patient
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown
 
 CODE = "python.versions"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, passed, unknown, warned
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "system.clock"
 RANK = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Remedy, Result, failed, passed, warned
 
 CODE = "system.disk"

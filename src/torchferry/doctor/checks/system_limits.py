@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Patient
 from torchferry.doctor.result import Result, passed, warned
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "system.limits"
 RANK = 1

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.container import surroundings
+from torchferry.doctor.context import Asked, Patient
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Asked, Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
-from torchferry.doctor.surroundings import surroundings
 
 CODE = "tool.present"
 RANK = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchferry.core.messages import say
-from torchferry.doctor.machine import Machine
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import Patient
+from torchferry.doctor.host import Machine
 from torchferry.doctor.result import Result, skipped, unverified
 
 _SIGNS = ("docker", "kubepods", "containerd", "libpod", "lxc", "isulad")

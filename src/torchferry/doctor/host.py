@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchferry.core import running
-from torchferry.core.running import Ran
+from torchferry.core import subprocesses
+from torchferry.core.subprocesses import Ran
 
 TOOL_TIMEOUT = 10.0
 """Seconds for a tool; a management tool that takes longer hangs on its driver."""
@@ -242,9 +242,9 @@ class Machine:
 
     def run(self, command: tuple[str, ...], timeout: float = TOOL_TIMEOUT) -> Ran:
         """Run a tool, in English."""
-        return running.run(command, timeout, {**self.environment, "LC_ALL": "C"})
+        return subprocesses.run(command, timeout, {**self.environment, "LC_ALL": "C"})
 
     def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> Ran:
         """Run a program of ours in the examined interpreter, as the user's programs run, from the user's folder."""
         environment = {**self.environment, **variables}
-        return running.run((self.python, str(program), argument), timeout, environment, self.cwd)
+        return subprocesses.run((self.python, str(program), argument), timeout, environment, self.cwd)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from torchferry.core.running import LIMIT, run
-from torchferry.doctor.inside import live_probe
-from torchferry.doctor.machine import Machine
+from torchferry.core.subprocesses import LIMIT, run
+from torchferry.doctor.host import Machine
+from torchferry.doctor.probes import live_probe
 
 PROGRAMS = {
     "well": ("print('a'); import sys; print('b', file=sys.stderr)", 0, "", "a\n"),

@@ -18,10 +18,10 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual
-from torchferry.core.running import Ran
-from torchferry.doctor.machine import Machine
+from torchferry.core.subprocesses import Ran
+from torchferry.doctor.host import Machine
 
-INSIDE = Path(__file__).with_name("inside")
+INSIDE = Path(__file__).with_name("probes")
 
 _LOOK_TIMEOUT = 30.0
 """Seconds for looking at the Python side: a cold disk reads many metadata files."""

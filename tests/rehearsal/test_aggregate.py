@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchferry.rehearsal.account import Account, Event, collect
+from torchferry.rehearsal.aggregate import Account, Event, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.summary import document, lines, verdict
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchferry.rehearsal.kinds import FAILS_ON_CARD
+from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Event:
     """Something that happened at one line, summed over all processes.
 
     Attributes:
-        kind: One of `kinds.KINDS`.
+        kind: One of `event_kinds.KINDS`.
         subject: What it is about: an operator, a dtype, an API.
         detail: More about it; may be empty.
         file: The user's file; empty where none of the user's lines was on the stack, as in backward.
