@@ -42,17 +42,10 @@ WITH_TORCH = {
         f"torchferry.shim.{name}"
         for name in (
             "auto",  # redirects when it is imported
-            "default_type",
             "device_count_guard",
-            "device_properties",
             "devices",
-            "extensions",
-            "fallback",
-            "generators",
             "install",
-            "loading",
             "nvtx",
-            "parameters",
             "patch_accelerator",
             "patch_amp",
             "patch_compile",
@@ -64,14 +57,7 @@ WITH_TORCH = {
             "patch_profiler",
             "patch_tensors",
             "patch_torch_names",
-            "private",
             "resolve",
-            "scripting",
-            "selecting",
-            "serialization",
-            "storages",
-            "streams",
-            "switches",
         )
     ),
     *(

@@ -41,7 +41,7 @@ def test_every_factory_of_the_vendors_lists_is_found() -> None:
 
     from torchferry.shim import patch_factories
 
-    found = {(owner, name) for owner, name in patch_factories.found()}
+    found = {(owner, name) for owner, name in patch_factories.factories()}
     assert {(torch, name) for name in FACTORIES.split()} - found == set()
     assert {(torch.Tensor, name) for name in METHODS.split()} - found == set()
 

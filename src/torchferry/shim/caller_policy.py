@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
+from torchferry.core.messages import Message
 
 _TRUTH = ("torch", "torchferry", "functorch", "torchgen")
 """Always see the card: they do the work."""
@@ -114,3 +116,11 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def warn_user(text: Message) -> None:
+    """Warn at the innermost line that is neither torchferry's nor torch's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in {"torchferry", "torch"}:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"torchferry: {text}", UserWarning, stacklevel=level)

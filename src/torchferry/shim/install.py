@@ -6,29 +6,18 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.target import Target
 from torchferry.shim import (
-    default_type,
-    extensions,
     failures,
-    fallback,
-    generators,
-    library_questions,
-    loading,
     patch_accelerator,
     patch_amp,
     patch_compile,
     patch_cuda_namespace,
+    patch_device_classes,
     patch_dispatcher,
     patch_distributed,
     patch_factories,
     patch_profiler,
     patch_tensors,
     patch_torch_names,
-    private,
-    scripting,
-    serialization,
-    storages,
-    streams,
-    switches,
 )
 from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.device_count_guard import Cards
@@ -47,27 +36,27 @@ def patch(patches: Patches, target: Target, sites: Sites | None) -> Devices:
     resolver = Resolver(target, devices, viewers)
     cards = Cards(target)
     cards.patch(patches)  # first: what follows keeps what it finds there
-    patch_tensors.patch(patches, devices, viewers)
-    storages.patch(patches, devices, viewers)
+    patch_tensors.patch_tensor_methods(patches, devices, viewers)
+    patch_tensors.patch_storages(patches, devices, viewers)
     patch_factories.patch(patches, devices, viewers)
-    generators.patch(patches, resolver, viewers)
+    patch_device_classes.patch_generator(patches, resolver, viewers)
     patch_distributed.patch(patches, resolver.parameters, viewers)
-    patch_torch_names.patch(patches, resolver, viewers)
-    extensions.patch(patches, resolver, viewers)
-    patch_amp.patch(patches, resolver, viewers)
+    patch_torch_names.patch_listed_names(patches, resolver, viewers)
+    patch_torch_names.patch_extensions(patches, resolver, viewers)
+    patch_amp.patch_autocast(patches, resolver, viewers)
     patch_profiler.patch(patches, resolver, viewers)
-    serialization.patch(patches, devices)
-    switches.patch(patches, resolver, viewers)
-    loading.patch(patches, resolver.parameters)
-    patch_cuda_namespace.patch(patches, resolver, viewers)
-    streams.patch(patches, resolver, viewers)
+    patch_tensors.patch_load(patches, devices)
+    patch_amp.patch_tf32(patches, resolver, viewers)
+    patch_tensors.patch_data_loader(patches, resolver.parameters)
+    patch_cuda_namespace.patch_public_names(patches, resolver, viewers)
+    patch_device_classes.patch_streams(patches, resolver, viewers)
     patch_accelerator.patch(patches, resolver, viewers, cards)
-    scripting.patch(patches, resolver)
-    patch_compile.patch(patches, resolver, viewers)
-    default_type.patch(patches, devices)
-    library_questions.patch(patches)
-    patch_dispatcher.patch(patches, devices, viewers)
-    private.patch(patches, target, viewers)
-    fallback.patch(patches, devices)
+    patch_compile.patch_torchscript(patches, resolver)
+    patch_compile.patch_compile(patches, resolver, viewers)
+    patch_tensors.patch_default_tensor_type(patches, devices)
+    patch_torch_names.patch_library_questions(patches)
+    patch_dispatcher.patch_registrations(patches, devices, viewers)
+    patch_cuda_namespace.patch_private_names(patches, target, viewers)
+    patch_dispatcher.patch_fallback(patches, devices)
     failures.patch(patches, target)
     return devices

@@ -16,7 +16,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
-from torchferry.shim.warned import warn_user
+from torchferry.shim.caller_policy import warn_user
 
 NAMESPACE = f"{cuda.NAMESPACE}.nvtx"
 

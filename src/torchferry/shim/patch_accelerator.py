@@ -11,9 +11,9 @@ import torch
 from torchferry.backends import cuda
 from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.device_count_guard import QUESTIONS, Cards
+from torchferry.shim.devices import parameter_names
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.signatures import parameters
 
 _DEVICE = ("device", "device_index")
 
@@ -85,7 +85,7 @@ def _answer(patches: Patches, resolver: Resolver, viewers: Viewers, module: Any,
 
 
 def _first(function: Any) -> str:
-    return next(iter(parameters(function)), "")
+    return next(iter(parameter_names(function)), "")
 
 
 def _shown_stream(original: Any) -> Any:

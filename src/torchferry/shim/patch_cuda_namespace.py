@@ -1,19 +1,23 @@
 """`torch.cuda`: each public name of it, and of its submodules, leads to what the card has in its place.
 
-Which names there are comes from torch itself, what each becomes from the api table of the backend.
+Which names there are comes from torch itself, what each becomes from the api table of the backend. Private names that
+only a torch built for CUDA can serve, those of `torch._C` and the functions of `torch.cuda` that call them, say what
+the program met.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NoReturn
 
 import torch
 
 from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.messages import Message, say
 from torchferry.shim.caller_policy import Viewers
 from torchferry.shim.device_properties import answered, describe
 from torchferry.shim.patches import Patches
@@ -38,7 +42,7 @@ _DESCRIPTIONS = frozenset(
 """What describes CUDA itself: torch's modules ask it to know about CUDA, not about the card."""
 
 
-def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_public_names(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect `torch.cuda`; a name that several of its modules share leads to one thing everywhere."""
     made: dict[int, Any] = {}
     listed = {row.name for row in resolver.target.backend.table("api")}
@@ -127,3 +131,50 @@ def _amp_question(resolver: Resolver) -> Callable[[], bool]:
         return not available()
 
     return amp_definitely_not_available
+
+
+_PREFIX = f"_{cuda.DEVICE_TYPE}_"
+_FINDER = "__getattr__"
+
+
+def patch_private_names(patches: Patches, target: Target, viewers: Viewers) -> None:
+    """Let a private name of CUDA's say more than that it is missing; `hasattr` says False."""
+    module = torch._C
+    if not hasattr(module, _FINDER):
+        patches.set(module, _FINDER, _finder(module, lambda name: name.startswith(_PREFIX), target))
+    private = {
+        name
+        for name, value in vars(torch.cuda).items()
+        if name.startswith("_") and isinstance(value, FunctionType) and _calls_cuda(value)
+    }
+    for name in private:
+        patches.hide(torch.cuda, name, viewers)
+    if private and not hasattr(torch.cuda, _FINDER):
+        patches.set(torch.cuda, _FINDER, _finder(torch.cuda, private.__contains__, target))
+
+
+def _calls_cuda(function: FunctionType) -> bool:
+    return any(name.startswith(_PREFIX) for name in _names(function.__code__))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _finder(module: Any, is_cudas: Callable[[str], bool], target: Target) -> Callable[[str], NoReturn]:
+    def missing(name: str) -> NoReturn:
+        text: str | Message = f"module {module.__name__!r} has no attribute {name!r}"
+        if is_cudas(name):
+            text = say(
+                "`{name}` is a private name of a torch that was built for CUDA, and {target} has none of them;"
+                " the public names of torch.cuda are redirected",
+                name=f"{module.__name__}.{name}",
+                target=target.title,
+            )
+            text = f"torchferry: {text}"
+        raise AttributeError(text, name=name, obj=module)
+
+    return missing

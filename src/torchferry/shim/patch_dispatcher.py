@@ -1,6 +1,11 @@
-"""Operators of the program's own: what it registers for CUDA is registered for the card.
+"""The dispatcher: operators that a program registers for CUDA, and calls that reach CUDA past Python.
 
-Only what the program, or a library that sees a CUDA device, registers: torch's own registrations stay where they are.
+What the program, or a library that sees a CUDA device, registers for CUDA is registered for the card; torch's own
+registrations stay where they are.
+
+An operator that is asked for a tensor on CUDA by TorchScript, C++ or a name that a program took before the redirect is
+run again for the card. On a torch without CUDA nothing else is registered there; a torch that was built with CUDA keeps
+its own operators.
 """
 
 from __future__ import annotations
@@ -11,12 +16,13 @@ from typing import Any
 
 import torch
 import torch.library
+from torch.library import Library
 
 from torchferry.backends import cuda
 from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.devices import Devices
+from torchferry.shim.devices import Devices, parameter_names
+from torchferry.shim.patch_factories import ATEN, device_selecting_operators
 from torchferry.shim.patches import Patches
-from torchferry.shim.signatures import parameters
 
 _KEY = "CUDA"
 """How the dispatch keys of CUDA end: `CUDA`, `AutogradCUDA`, `AutocastCUDA`."""
@@ -24,7 +30,7 @@ _KEY = "CUDA"
 _PARAMETERS = frozenset({"dispatch_key", "types", "device_types", "device_type"})
 
 
-def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch_registrations(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     """Redirect `torch.library`."""
     key = _dispatch_key(devices.card)
     library: Any = torch.library
@@ -49,7 +55,7 @@ def _dispatch_key(device_type: str) -> str:
 
 
 def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, viewers: Viewers) -> Callable[..., Any]:
-    names = parameters(original)
+    names = parameter_names(original)
     name = next(name for name in names if name in _PARAMETERS)
     position = names.index(name)
 
@@ -73,3 +79,37 @@ def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, view
         return original(*args, **kwargs)
 
     return call
+
+
+KEYS = ("CUDA", "SparseCUDA", "QuantizedCUDA")
+
+
+def patch_fallback(patches: Patches, devices: Devices) -> None:
+    """Register what runs them again, where torch has no CUDA of its own.
+
+    There no tensor is on CUDA, so an operator comes to it by a device that it is told; one that is made of others, by
+    what it is made of. To register for all operators at once would take longer than all other patches together.
+    """
+    if torch.backends.cuda.is_built.__module__ == "torch.backends.cuda" and torch._C._has_cuda:
+        return
+    again = {name: _again(name, devices) for name in sorted(device_selecting_operators())}
+    served = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    for key in KEYS:
+        library: Any = Library(ATEN, "IMPL", key)  # type: ignore[no-untyped-call]
+        patches.at_end(library._destroy)
+        for name, function in again.items():
+            if not served(f"{ATEN}::{name}", key):
+                library.impl(name, function)
+
+
+def _again(name: str, devices: Devices) -> Callable[..., Any]:
+    packet, _, overload = name.partition(".")
+
+    def of(value: Any) -> Any:
+        return devices.of(value) if isinstance(value, torch.device) else value
+
+    def again(*args: Any, **kwargs: Any) -> Any:
+        operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        return operator(*(of(one) for one in args), **{name: of(value) for name, value in kwargs.items()})
+
+    return again

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.parameters import Parameters
+from torchferry.shim.devices import Parameters
 from torchferry.shim.patches import Patches
 
 _FUNCTIONS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -17,10 +18,9 @@ from torch.jit import _builtins
 from torch.utils import _device
 
 from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.devices import Devices
+from torchferry.shim.devices import Devices, with_device
 from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
-from torchferry.shim.selecting import operators
 
 _NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
 """Take a device and are patched in their own way."""
@@ -29,7 +29,7 @@ _NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
 def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     """Redirect the factories of `torch`, `torch.fft` and `torch.nested`, `Tensor.new_*`, and the default device."""
     _patch_default(patches, devices, viewers)
-    for owner, name in found():
+    for owner, name in factories():
         original = getattr(owner, name)
         patched = with_device(original, devices)
         script_as(patches, patched, original)
@@ -71,10 +71,10 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
     patches.set(torch, "get_default_device", get_default_device)
 
 
-def found() -> Iterator[tuple[Any, str]]:
+def factories() -> Iterator[tuple[Any, str]]:
     """Yield owner and name of every function of torch that makes a tensor on a device."""
     constructors = _device._device_constructors()
-    selecting = {name.partition(".")[0] for name in operators()}
+    selecting = {name.partition(".")[0] for name in device_selecting_operators()}
     for owner, prefix in ((torch, ""), (torch.fft, "fft_"), (torch.nested, "nested_")):
         for name in dir(owner):
             value = getattr(owner, name)
@@ -90,20 +90,6 @@ def found() -> Iterator[tuple[Any, str]]:
             yield torch.Tensor, name
 
 
-def with_device(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
-    """Return `original` with its keyword `device` translated."""
-    of = devices.of
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        device = kwargs.get("device")
-        if device is not None:
-            kwargs["device"] = of(device)
-        return original(*args, **kwargs)
-
-    return call
-
-
 def _takes_device(operator: str) -> bool:
     schemas = torch._C._jit_get_schemas_for_operator(f"aten::{operator}")
     return any(argument.name == "device" for schema in schemas for argument in schema.arguments)
@@ -111,3 +97,18 @@ def _takes_device(operator: str) -> bool:
 
 def _is_operator(value: Any) -> bool:
     return isinstance(value, BuiltinFunctionType) or getattr(value, "__module__", "") == "torch.functional"
+
+
+ATEN = "aten"
+
+
+@lru_cache(maxsize=1)
+def device_selecting_operators() -> frozenset[str]:
+    """Return them with their overloads, such as `empty.memory_format`.
+
+    torch registers a kernel for each that selects the device. Asking for the parameters of every operator would say the
+    same, and take many times as long.
+    """
+    prefix = f"{ATEN}::"
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect")
+    return frozenset(name.removeprefix(prefix) for name in registered if name.startswith(prefix))

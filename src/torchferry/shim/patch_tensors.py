@@ -1,4 +1,8 @@
-"""Tensors: `.cuda()`, `.to()`, `.is_cuda`, `.device`, `.type()`, pinning."""
+"""Tensors and what holds them: `.cuda()`, `.to()`, `.is_cuda`, `.device`, `.type()`, pinning, storages, files.
+
+`torch.load` translates `map_location` alone: the path of a file is nobody's device. What was saved on CUDA is restored
+on the card. `torch.set_default_tensor_type` is the older way to say a default device and dtype.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,19 @@ from typing import Any
 import torch
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.rnn import PackedSequence
+from torch.storage import TypedStorage, UntypedStorage
+from torch.utils.data import DataLoader
 
 from torchferry.backends import cuda
-from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.devices import Devices
+from torchferry.core.messages import say
+from torchferry.shim.caller_policy import Viewers, warn_user
+from torchferry.shim.devices import Devices, Parameters, with_device
 from torchferry.shim.patches import Patches
 
 _LEGACY = f"{cuda.NAMESPACE}."
 
 
-def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch_tensor_methods(patches: Patches, devices: Devices, viewers: Viewers) -> None:
     """Redirect the methods of `torch.Tensor` that name a device."""
     tensor = torch.Tensor
     to = _to(tensor.to, devices)
@@ -174,3 +181,131 @@ def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable
         return original(self) if device is None else original(self, devices.of(device))
 
     return call
+
+
+def patch_storages(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+    """Redirect both kinds of storage."""
+    for kind in (UntypedStorage, TypedStorage):
+        original = kind.device
+        get = original.fget if isinstance(original, property) else original.__get__
+        patches.set(kind, "device", property(shown_device(get, devices, viewers)))
+        patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, viewers)))
+        patches.set(kind, "cuda", _storage_cuda(kind.cuda, devices))
+        if hasattr(kind, "to"):  # since torch 2.2
+            patches.set(kind, "to", _storage_to(kind.to, devices))
+    patches.set(UntypedStorage, "__new__", staticmethod(with_device(UntypedStorage.__new__, devices)))
+    patches.set(TypedStorage, "__init__", with_device(TypedStorage.__init__, devices))
+
+
+def _storage_cuda(original: Any, devices: Devices) -> Any:
+    def cuda_(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+        if not devices.to_card:
+            return original(self, device, non_blocking)
+        return move_storage(self, torch.device(devices.place(device)), non_blocking)
+
+    return cuda_
+
+
+def move_storage(storage: Any, place: torch.device, non_blocking: bool = False) -> Any:
+    """Return a storage on a device of the card; torch 2.1 has the method alone that the plugin adds."""
+    if hasattr(storage, "to"):
+        return storage.to(device=place, non_blocking=non_blocking)
+    return getattr(storage, place.type)(place.index, non_blocking)
+
+
+def _storage_to(original: Any, devices: Devices) -> Any:
+    def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
+        return original(self, device=torch.device(devices.of(device)), non_blocking=non_blocking)
+
+    return to
+
+
+_PRIORITY = 15
+"""Between torch's own CPU (10) and CUDA (20): storages saved on CUDA go to the card."""
+
+
+def patch_load(patches: Patches, devices: Devices) -> None:
+    """Redirect `torch.load`, `torch.jit.load` and the places that storages are restored to."""
+    load = _load(torch.load, devices, position=1)
+    for module in (torch, torch.serialization):
+        patches.set(module, "load", load)
+    patches.set(torch.jit, "load", _load(torch.jit.load, devices, position=1))
+    registry = torch.serialization._package_registry
+    entry = (_PRIORITY, _no_tag, _restore(devices))
+    registry.append(entry)
+    registry.sort(key=lambda one: one[0])
+    patches.at_end(lambda: registry.remove(entry))
+
+
+def _load(original: Callable[..., Any], devices: Devices, position: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > position:
+            args = (*args[:position], _map_location(args[position], devices), *args[position + 1 :])
+        elif "map_location" in kwargs:
+            kwargs["map_location"] = _map_location(kwargs["map_location"], devices)
+        return original(*args, **kwargs)
+
+    return load
+
+
+def _map_location(location: Any, devices: Devices) -> Any:
+    """Return `map_location` for the card: a device, or a table that serves files of CUDA and of the card."""
+    if isinstance(location, dict):
+        there = {key: str(devices.of(value)) for key, value in location.items()}
+        return {**{str(devices.of(key)): value for key, value in there.items()}, **there}
+    return _with_cuda_location(location, devices) if callable(location) else devices.of(location)
+
+
+def _with_cuda_location(function: Callable[[Any, str], Any], devices: Devices) -> Callable[[Any, str], Any]:
+    """Return the program's function, which asks for places on CUDA, for files that were written on the card."""
+
+    @functools.wraps(function)
+    def call(storage: Any, location: str) -> Any:
+        shown = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
+        return function(storage, shown.get(location, location))
+
+    return call
+
+
+def _no_tag(storage: Any) -> None:
+    return None
+
+
+def _restore(devices: Devices) -> Callable[[Any, str], Any]:
+    def restore(storage: Any, location: str) -> Any:
+        if not location.startswith(cuda.DEVICE_TYPE):
+            return None
+        place = devices.to_card.get(location)
+        return None if place is None else move_storage(storage, place)
+
+    return restore
+
+
+def patch_data_loader(patches: Patches, parameters: Parameters) -> None:
+    """Redirect `pin_memory_device`."""
+    patches.set(DataLoader, "__init__", parameters.translated(DataLoader.__init__))
+
+
+def patch_default_tensor_type(patches: Patches, devices: Devices) -> None:
+    """Redirect `torch.set_default_tensor_type`; torch has such types for CUDA alone."""
+    original = torch.set_default_tensor_type
+    on_card = False
+
+    @functools.wraps(original)
+    def set_default_tensor_type(t: Any) -> None:
+        nonlocal on_card
+        dtype = legacy_dtype(t) if devices.to_card else None
+        if dtype is not None and dtype.is_floating_point:
+            torch.set_default_dtype(dtype)
+            torch.set_default_device(devices.card)
+            if not on_card:
+                on_card = True
+                warn_user(say("`torch.Tensor(...)` without a device goes on to make tensors on the CPU"))
+            return
+        if on_card:
+            on_card = False
+            torch.set_default_device(None)
+        original(t)
+
+    patches.set(torch, "set_default_tensor_type", set_default_tensor_type)

@@ -1,20 +1,103 @@
-"""Names of torch outside `torch.cuda` of which the plugin has its own: profiler, extensions, distributed modules."""
+"""Names outside `torch.cuda` of which the plugin has its own: profiler, extensions, distributed modules.
+
+Extensions with CUDA sources, which no card compiles, are told what they need in place of `CUDA_HOME is not set`.
+Functions by which a library asks whether the device is a certain card of NVIDIA's answer no: such a function reads
+CUDA's capability, a number of another vendor's that a card may not have. Which these are is in the tables of CUDA's
+side.
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
-from torchferry.shim import extensions
+from torchferry.backends.target import Target
+from torchferry.core.messages import say
 from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.devices import parameter_names
+from torchferry.shim.failures import porting
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
-from torchferry.shim.signatures import parameters
+
+_CPP_EXTENSION = "torch.utils.cpp_extension"
+
+_BUILDERS = ("CUDAExtension", "load", "load_inline")
+"""Functions that are given sources."""
+
+_CUDA_SUFFIXES = (".cu", ".cuh")
+"""By which torch itself knows CUDA sources (torch/utils/cpp_extension.py, `_is_cuda_file`)."""
+
+_TOOLKIT = "_join_cuda_home"
+"""Function of torch that looks for the CUDA toolkit, for headers and for the compiler."""
+
+
+def patch_extensions(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+    """Redirect `torch.utils.cpp_extension` once it is imported."""
+
+    def step(module: ModuleType) -> None:
+        for name in _BUILDERS:
+            path, original = f"{_CPP_EXTENSION}.{name}", getattr(module, name)
+            row = resolver.target.api(path)
+            own = row.status == "missing" or (row.status in REWRITTEN and row.use not in {"", path})
+            value = resolver.counterpart(path, original) if own else original
+            patches.set_view(module, name, _checked(value, original, resolver.target), viewers)
+        if hasattr(module, _TOOLKIT):
+            patches.set(module, _TOOLKIT, _toolkit(getattr(module, _TOOLKIT), resolver.target))
+
+    patches.when_imported(_CPP_EXTENSION, step)
+
+
+def _checked(function: Callable[..., Any], original: Callable[..., Any], target: Target) -> Callable[..., Any]:
+    names = parameter_names(original)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        sources = _cuda_sources(given)
+        if sources:
+            text = say(
+                "the extension `{name}` has CUDA sources ({sources}), which {target} does not compile",
+                name=given.get("name", ""),
+                sources=", ".join(sources),
+                target=target.title,
+            )
+            raise NotImplementedError(f"torchferry: {porting(target, text)}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _cuda_sources(given: Mapping[str, Any]) -> list[str]:
+    sources = given.get("sources")
+    listed = sources if isinstance(sources, (list, tuple)) else [] if sources is None else [sources]
+    found = [str(source) for source in listed if str(source).endswith(_CUDA_SUFFIXES)]
+    if given.get("cuda_sources"):
+        found.append("cuda_sources")
+    if not found and given.get("with_cuda"):
+        found.append("with_cuda=True")
+    return found
+
+
+def _toolkit(original: Callable[..., Any], target: Target) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except OSError as error:
+            _refuse_toolkit(target, error)
+
+    return call
+
+
+def _refuse_toolkit(target: Target, error: OSError) -> NoReturn:
+    text = say("the build of an extension needs the CUDA toolkit, which {target} does not have", target=target.title)
+    raise NotImplementedError(f"torchferry: {porting(target, text)}") from error
+
 
 _OWN_FAMILY = (
     "torch.backends.",
@@ -26,7 +109,7 @@ _OWN_FAMILY = (
     "torch.set_autocast",
     "torch.is_autocast",
     "torch.accelerator.",
-    *(f"torch.utils.cpp_extension.{name}" for name in extensions.NAMES),
+    *(f"torch.utils.cpp_extension.{name}" for name in _BUILDERS),
 )
 """Patched by a family of their own, or left alone by policy (`torch.version.cuda` tells what torch was built for)."""
 
@@ -37,7 +120,7 @@ _ENABLED = "enabled"
 """Parameter of what can be made without effect, such as `emit_nvtx`."""
 
 
-def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_listed_names(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
     """Redirect the names that the backend's table has rows for; in modules not loaded yet, once they are."""
     rows: dict[str, list[Row]] = {}
     for row in resolver.target.backend.table("api"):
@@ -122,7 +205,7 @@ def _refuse(patches: Patches, original: type, refusal: Any, name: str) -> None:
 def _unless_disabled(original: Callable[..., Any], refuse: Callable[..., Any]) -> Callable[..., Any]:
     """Return what refuses, except where the caller says `enabled=False`: that does nothing on any device."""
     try:
-        names = parameters(original)
+        names = parameter_names(original)
     except (TypeError, ValueError):  # a class of C++ without a signature
         return refuse
     if _ENABLED not in names:
@@ -135,3 +218,22 @@ def _unless_disabled(original: Callable[..., Any], refuse: Callable[..., Any]) -
         return refuse(*args, **kwargs) if enabled else original(*args, **kwargs)
 
     return init
+
+
+def patch_library_questions(patches: Patches) -> None:
+    """Let each of them answer no as soon as its module is imported; one that a version lacks is left out."""
+    for path in cuda.asks_for_nvidia():
+        module, _, name = path.rpartition(".")
+        patches.when_imported(module, _answer_no(patches, name))
+
+
+def _answer_no(patches: Patches, name: str) -> Callable[[ModuleType], None]:
+    def step(module: ModuleType) -> None:
+        if hasattr(module, name):
+            patches.set(module, name, _no)
+
+    return step
+
+
+def _no(*args: Any, **kwargs: Any) -> bool:
+    return False

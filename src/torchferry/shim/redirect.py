@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,10 +20,22 @@ from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.shim import no_device
-from torchferry.shim.collection import put_off
 
 if TYPE_CHECKING:
     from torchferry.shim.call_sites import Sites
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Collect nothing inside the block: with all of torch loaded, one full collection takes longer than every patch."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 _lock = threading.RLock()
 _current: Redirect | None = None
@@ -100,7 +115,7 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
         instead_of: Module of another redirect that is being imported, and that this one stands in for.
     """
     global _current  # noqa: PLW0603 - a process has one torch
-    with _lock, put_off():
+    with _lock, gc_paused():
         wanted = choose(text)
         if wanted is not None:
             import torch  # noqa: F401 - may begin the redirect itself, where the environment asks for it

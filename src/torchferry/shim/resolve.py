@@ -12,12 +12,10 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.devices import Devices
+from torchferry.shim.caller_policy import Viewers, warn_user
+from torchferry.shim.devices import Devices, Parameters
 from torchferry.shim.nvtx import marks
-from torchferry.shim.parameters import Parameters
 from torchferry.shim.patches import ABSENT
-from torchferry.shim.warned import warn_user
 
 _LEFT_OUT = frozenset(
     f"{module}.{name}"
