@@ -66,9 +66,9 @@ def test_every_factory_of_the_vendors_lists_is_found() -> None:
     ],
 )
 def test_who_sees_the_card(target: str, module: str, sees_card: bool) -> None:
-    from torchferry.shim.caller_policy import Viewers
+    from torchferry.shim.caller_policy import CallerPolicy
 
-    assert Viewers(Target.named(target)).decide(module) is sees_card
+    assert CallerPolicy(Target.named(target)).decide(module) is sees_card
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_a_library_sees_the_card_from_the_version_that_knows_it(
     from torchferry.shim import caller_policy
 
     monkeypatch.setattr(caller_policy, "_version", lambda package: version)
-    assert caller_policy.Viewers(Target.named(target)).knows(library) is sees_card
+    assert caller_policy.CallerPolicy(Target.named(target)).knows(library) is sees_card

@@ -28,7 +28,7 @@ Row = tuple[str, int, str, int]
 """A file, its line, the name that is used there, and how often."""
 
 
-class Sites:
+class CallSites:
     """The lines that one process saw, with their counts."""
 
     def __init__(self) -> None:

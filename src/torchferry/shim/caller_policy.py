@@ -1,8 +1,10 @@
-"""Who sees what: the program sees a CUDA device; torch, libraries that know the card and CUDA's kernels see the card.
+"""The redirect answers differently by who asks: the module of the calling frame.
 
-A library that knows the card chooses it by itself; told that CUDA is available as well, it would take its CUDA path,
-and answers that contradict each other are how a redirect confuses it. So each question is answered by who asks: the
-module of the calling frame.
+The program sees a CUDA device; torch, libraries that know the card and CUDA's kernels see the card. A library that
+knows the card chooses it by itself; told that CUDA is available as well, it would take its CUDA path, and answers that
+contradict each other are how a redirect confuses it.
+
+Warnings name the program's own line for the same reason: it is the caller that can change something.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _TRACER = "torch._dynamo.variables.torch"
 """Asks for the module whose code `torch.compile` traces."""
 
 
-class Viewers:
+class CallerPolicy:
     """Which modules see the card itself."""
 
     def __init__(self, target: Target) -> None:
@@ -58,10 +60,10 @@ class Viewers:
 
     def knows(self, package: str) -> bool:
         """Whether the library `package`, in the version that is installed, knows the card."""
-        found = self._known.get(package)
-        if found is None:
-            found = self._known[package] = package in _kernels() or self._asks_for_the_card(package)
-        return found
+        sees_card = self._known.get(package)
+        if sees_card is None:
+            sees_card = self._known[package] = package in _kernels() or self._asks_for_the_card(package)
+        return sees_card
 
     def _asks_for_the_card(self, package: str) -> bool:
         row = self._target.library(package, _version(package))
@@ -75,8 +77,8 @@ class Viewers:
         self.by_module[name] = seen
         return seen
 
-    def answer(self, truth: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that answers `truth` to those who see the card and `shown` to the program."""
+    def dispatch_by_caller(self, real: Callable[..., Any], as_cuda: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls `real` for those who see the card and `as_cuda` for the program."""
         by_module, decide = self.by_module, self.decide
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -91,7 +93,7 @@ class Viewers:
             seen = by_module.get(name)
             if seen is None:
                 seen = decide(name)
-            return (truth if seen else shown)(*args, **kwargs)
+            return (real if seen else as_cuda)(*args, **kwargs)
 
         return call
 

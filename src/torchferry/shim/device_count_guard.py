@@ -25,7 +25,7 @@ QUESTIONS = ("is_available", "device_count")
 _OF_CACHES = ("cache_clear", "cache_info")
 
 
-class Cards:
+class DeviceCountGuard:
     """Whether the plugin has seen a card in this process, or in the one that it was forked from."""
 
     def __init__(self, target: Target) -> None:
@@ -48,13 +48,14 @@ class Cards:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = original(*args, **kwargs)
-            if found:
+            answer = original(*args, **kwargs)
+            if answer:
                 self._seen = True
             elif not self._seen and not hidden(self._target) and not self._forked_too_late():
-                reason = no_device.tell(TorchferryError(self._why(path, found), no_device.ask_the_doctor(self._target)))
+                why = self._why(path, answer)
+                reason = no_device.tell(TorchferryError(why, no_device.ask_the_doctor(self._target)))
                 raise RuntimeError(f"torchferry: {reason}")
-            return found
+            return answer
 
         for name in _OF_CACHES:
             if hasattr(original, name):

@@ -44,12 +44,12 @@ class Properties:
                 raise
             value = None
         if value is None and name in FIELDS:  # a plugin has fields of CUDA's that it never sets
-            there = ", ".join(sorted(field for field in dir(self._real) if self._says(field)))
+            stated_fields = ", ".join(sorted(field for field in dir(self._real) if self._says(field)))
             text = say(
                 "{target} does not say `{name}` of its device; it says {there}",
                 name=name,
                 target=self._target.title,
-                there=there,
+                there=stated_fields,
             )
             raise AttributeError(f"torchferry: {text}") from None
         return value
@@ -88,12 +88,12 @@ def answered(function: Callable[..., Any], name: str, target: Target) -> Callabl
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = function(*args, **kwargs)
-        if found is None:
+        answer = function(*args, **kwargs)
+        if answer is None:
             text = noted(
                 say("{target} answers nothing to `{name}`", target=target.title, name=name), target.api(name).remark
             )
             raise NotImplementedError(f"torchferry: {text}")
-        return found
+        return answer
 
     return call

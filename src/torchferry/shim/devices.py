@@ -18,7 +18,7 @@ from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 
 if TYPE_CHECKING:
-    from torchferry.shim.call_sites import Sites
+    from torchferry.shim.call_sites import CallSites
 
 MOST = 64
 """Devices of one machine that a device string may number."""
@@ -32,12 +32,12 @@ class Devices:
         to_card: Device of CUDA, as text or as a `torch.device`, to the card's `torch.device`. Empty once the redirect
             is over, so that what still holds a patched function gets what it asked for.
         to_cuda: The card's devices to those that the program sees.
-        sites: Where the lines are noted at which a device is translated; None for nowhere.
+        call_sites: Where the lines are noted at which a device is translated; None for nowhere.
     """
 
-    def __init__(self, backend: type[Backend], sites: Sites | None = None) -> None:
+    def __init__(self, backend: type[Backend], call_sites: CallSites | None = None) -> None:
         self.card = backend.DEVICE_TYPE
-        self.sites = sites
+        self.call_sites = call_sites
         self.to_card: dict[Any, torch.device] = {}
         self.to_cuda: dict[torch.device, torch.device] = {}
         self.numbers = backend.INTEGER_DEVICE is not True and torch._C._get_privateuse1_backend_name() != self.card
@@ -53,16 +53,16 @@ class Devices:
         """Return the card's device for one of CUDA; anything else as it is."""
         kind = device.__class__
         if kind is str or kind is torch.device:
-            found = self.to_card.get(device)
-            if found is None:
+            card_device = self.to_card.get(device)
+            if card_device is None:
                 return device
-            if self.sites is not None:
-                self.sites.note(cuda.DEVICE_TYPE)
-            return found
+            if self.call_sites is not None:
+                self.call_sites.note(cuda.DEVICE_TYPE)
+            return card_device
         if kind is int and self.numbers and self.to_card:
             return torch.device(self.card, device)
         if kind is list or kind is tuple:
-            return kind(self.of(one) for one in device)
+            return kind(self.of(part) for part in device)
         return device
 
     def place(self, device: Any) -> Any:
@@ -75,8 +75,8 @@ class Devices:
         """Return the card's device type, as text, for CUDA's; for parameters that take a type and no index."""
         if device_type != cuda.DEVICE_TYPE or not self.to_card:
             return device_type
-        if self.sites is not None:
-            self.sites.note(cuda.DEVICE_TYPE)
+        if self.call_sites is not None:
+            self.call_sites.note(cuda.DEVICE_TYPE)
         return self.card
 
     def end(self) -> None:
@@ -117,7 +117,7 @@ class Parameters:
             keywords: Old to new names of keyword arguments.
             first: Called before the first call.
         """
-        known = function if like is None else like
+        signature_of = function if like is None else like
         steps: tuple[tuple[int, str, Translate], ...] | None = None
         by_name: dict[str, Translate] = {}
         renamed = dict(keywords or {})
@@ -126,7 +126,7 @@ class Parameters:
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal first, steps
             if steps is None:  # asked for now rather than at the start: most functions are never called
-                steps = self._steps(known)
+                steps = self._steps(signature_of)
                 by_name.update((name, step) for _, name, step in steps)
             if first is not None:
                 once, first = first, None
@@ -172,15 +172,15 @@ class Parameters:
     def _numbered(self, value: Any) -> Any:
         """Translate devices and leave bare numbers, which count the card's devices already."""
         if isinstance(value, (list, tuple)):
-            return type(value)(self._numbered(one) for one in value)
+            return type(value)(self._numbered(part) for part in value)
         return value if isinstance(value, int) else self._devices.of(value)
 
     def _steps(self, function: Any) -> tuple[tuple[int, str, Translate], ...]:
         """Return position, name and translation of the parameters that are translated."""
         method = 0
         if isinstance(function, type):
-            own = "__init__" if "__init__" in vars(function) else "__new__"
-            function, method = getattr(function, own), 1
+            constructor = "__init__" if "__init__" in vars(function) else "__new__"
+            function, method = getattr(function, constructor), 1
             if isinstance(function, BuiltinFunctionType):
                 return ()  # takes what `__init__` takes, and names nothing
         try:
@@ -203,10 +203,10 @@ def parameter_names(function: Any) -> list[str]:
     Raises:
         TypeError, ValueError: what has no signature, such as some functions of C++.
     """
-    known = inspect.unwrap(function, stop=lambda one: hasattr(one, "__signature__"))
-    if type(known) is not FunctionType or hasattr(known, "__signature__"):
+    innermost = inspect.unwrap(function, stop=lambda wrapped: hasattr(wrapped, "__signature__"))
+    if type(innermost) is not FunctionType or hasattr(innermost, "__signature__"):
         return list(inspect.signature(function).parameters)
-    code = known.__code__
+    code = innermost.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     if code.co_flags & inspect.CO_VARARGS:
         names.insert(code.co_argcount, code.co_varnames[len(names)])

@@ -116,24 +116,24 @@ def _missed_extension(error: BaseException, target: Target) -> str | None:
     """Return the extension that an error leads to, and the guard; None where it leads to none."""
     if not isinstance(error, (ImportError, NameError, AttributeError, TypeError, OSError)):
         return None
-    found = _place(error)
-    if found is None:
+    place = _place(error)
+    if place is None:
         return None
-    file = shown(found.file)
+    file = shown(place.file)
     text = say(
         "{file}:{line} needs the extension `{extension}`, which this environment does not have",
         file=file,
-        line=found.line,
-        extension=found.extension,
+        line=place.line,
+        extension=place.extension,
     )
     lines: list[Message] = [text]
-    if found.guard:
-        source = " ".join(linecache.getline(found.file, found.guard).split())
+    if place.guard:
+        source = " ".join(linecache.getline(place.file, place.guard).split())
         lines.append(
             say(
                 "the guard at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
                 file=file,
-                guard=found.guard,
+                guard=place.guard,
                 source=source,
             )
         )
@@ -267,22 +267,22 @@ def _none_of_device(error: BaseException, target: Target) -> Message | None:
     program = read(frames[0].file) if frames else None
     if program is None:
         return None
-    unsaid, frame = _unsaid(target), frames[0]
+    unset_facts, frame = _unset_facts(target), frames[0]
     for node in _nodes_at(program.statement_at(frame.line), frame.line):
-        asked = _asked(program, frame, node, unsaid, _STEPS)
-        if asked:
+        fact = _unset_fact_behind(program, frame, node, unset_facts, _STEPS)
+        if fact:
             return say(
                 "{file}:{line} calculates with `{asked}`, which {target} does not say of its device, so that it is "
                 "None; decide by what the program needs, such as `torch.cuda.is_bf16_supported()`",
                 file=shown(frame.file),
                 line=frame.line,
-                asked=asked,
+                asked=fact,
                 target=target.title,
             )
     return None
 
 
-def _unsaid(target: Target) -> frozenset[str]:
+def _unset_facts(target: Target) -> frozenset[str]:
     """Return the fields and functions that say None, or nothing, of the target's cards."""
     card = default_card(target.backend)
     fields = FIELDS.difference(card.property_names) if card.property_names else frozenset()
@@ -296,23 +296,23 @@ def _nodes_at(statement: ast.stmt | None, line: int) -> list[ast.expr]:
     return [node for node in nodes if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
 
-def _asked(program: Program, frame: Frame, node: ast.AST, unsaid: frozenset[str], steps: int) -> str:
+def _unset_fact_behind(program: Program, frame: Frame, node: ast.AST, unset_facts: frozenset[str], steps: int) -> str:
     """Return the fact that an expression asks for, or that its name was given; empty for another expression."""
-    if isinstance(node, ast.Attribute) and node.attr in unsaid and _asks_for_properties(program):
+    if isinstance(node, ast.Attribute) and node.attr in unset_facts and _asks_for_properties(program):
         return node.attr
     if isinstance(node, ast.Call):
         called = path_of_call(node).rpartition(".")[2]
-        if called == _CAPABILITY and called in unsaid:
+        if called == _CAPABILITY and called in unset_facts:
             return called
         if called == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
             name = str(node.args[1].value)
-            return name if name in unsaid and _asks_for_properties(program) else ""
+            return name if name in unset_facts and _asks_for_properties(program) else ""
     if isinstance(node, (ast.Name, ast.Attribute)) and steps and _is_none(frame, node):
         for given in _given(program.tree, path_of(node)):
             for part in ast.walk(given):
-                asked = _asked(program, frame, part, unsaid, steps - 1)
-                if asked:
-                    return asked
+                fact = _unset_fact_behind(program, frame, part, unset_facts, steps - 1)
+                if fact:
+                    return fact
     return ""
 
 

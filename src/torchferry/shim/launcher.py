@@ -63,11 +63,11 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
 
 def _check_report(report: Path) -> None:
     """Try to write there before the command runs for hours, without leaving a file behind."""
-    there = report.exists()
+    existed_before = report.exists()
     try:
         with report.open("a", encoding="utf-8"):
             pass
-        if not there:
+        if not existed_before:
             report.unlink()
     except OSError as error:
         raise UsageError(

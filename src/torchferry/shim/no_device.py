@@ -27,17 +27,17 @@ _QUESTIONS = {
 }
 """Modules of torch, and what a program asks them in order to choose its device or to start it."""
 
-_told: list[str] = []
+_reasons_shown: list[str] = []
 
 
 def first() -> bool:
     """Whether this is the first process of the command to begin."""
-    return _left("")
+    return _leave_mark("")
 
 
 def refused() -> bool:
     """Whether this process was refused."""
-    return bool(_told)
+    return bool(_reasons_shown)
 
 
 def refused_somewhere(mark: str) -> bool:
@@ -70,10 +70,10 @@ def refuse(error: BaseException) -> None:
 def tell(error: TorchferryError) -> str:
     """Print a reason once in this process, leave the mark, and return the reason."""
     reason = "\n  ".join(error.lines())
-    if reason not in _told:
-        _told.append(reason)
+    if reason not in _reasons_shown:
+        _reasons_shown.append(reason)
         first()
-        _left(_SUFFIX)
+        _leave_mark(_SUFFIX)
         print(f"torchferry: {reason}", file=sys.stderr, flush=True)
     return reason
 
@@ -85,17 +85,17 @@ def ask_the_doctor(target: Target) -> Message:
 
 def in_full(error: BaseException) -> str:
     """Return an error and what caused it, each with its type, the last one first."""
-    told: list[str] = []
-    seen: set[int] = set()
+    errors: list[str] = []
+    errors_seen: set[int] = set()
     cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        told.append(f"{type(cause).__name__}: {cause}")
+    while cause is not None and id(cause) not in errors_seen:
+        errors_seen.add(id(cause))
+        errors.append(f"{type(cause).__name__}: {cause}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return "\n    <- ".join(told)
+    return "\n    <- ".join(errors)
 
 
-def _left(suffix: str) -> bool:
+def _leave_mark(suffix: str) -> bool:
     """Leave a mark beside the command's; whether there was none yet. Without a command each process is the first."""
     path = os.environ.get(MARK, "")
     if not path:

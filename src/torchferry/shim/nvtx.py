@@ -21,7 +21,7 @@ from torchferry.shim.caller_policy import warn_user
 NAMESPACE = f"{cuda.NAMESPACE}.nvtx"
 
 
-def marks(target: Target) -> dict[str, Callable[..., Any]]:
+def nvtx_functions(target: Target) -> dict[str, Callable[..., Any]]:
     """Return the functions of `torch.cuda.nvtx` by their full names, as marks in torch's profiler.
 
     Results are those of NVTX: the level of a range from 0, and -1 from a pop where nothing is open.
@@ -29,7 +29,7 @@ def marks(target: Target) -> dict[str, Callable[..., Any]]:
     ranges = Ranges(torch.autograd.profiler.record_function)
     handles = itertools.count(1)
     started: dict[int, Any] = {}
-    said = False
+    warned = False
 
     def range_start(msg: str) -> int:
         """Begin a range that may end in another thread, and return its handle."""
@@ -44,12 +44,12 @@ def marks(target: Target) -> dict[str, Callable[..., Any]]:
         if record is not None:
             record.__exit__(None, None, None)
 
-    def told(function: Callable[..., Any]) -> Callable[..., Any]:
+    def warning_once(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal said
-            if not said:
-                said = True
+            nonlocal warned
+            if not warned:
+                warned = True
                 title = target.title
                 text = say("{target} has no `{name}`: marks stand in torch.profiler", target=title, name=NAMESPACE)
                 warn_user(text)
@@ -57,6 +57,6 @@ def marks(target: Target) -> dict[str, Callable[..., Any]]:
 
         return call
 
-    own = (ranges.range_push, ranges.range_pop, ranges.mark, ranges.range)
-    functions: tuple[Callable[..., Any], ...] = (*own, range_start, range_end)
-    return {f"{NAMESPACE}.{function.__name__}": told(function) for function in functions}
+    functions_of_ranges = (ranges.range_push, ranges.range_pop, ranges.mark, ranges.range)
+    functions: tuple[Callable[..., Any], ...] = (*functions_of_ranges, range_start, range_end)
+    return {f"{NAMESPACE}.{function.__name__}": warning_once(function) for function in functions}

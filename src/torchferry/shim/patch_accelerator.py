@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
-from torchferry.shim.caller_policy import Viewers
-from torchferry.shim.device_count_guard import QUESTIONS, Cards
+from torchferry.shim.caller_policy import CallerPolicy
+from torchferry.shim.device_count_guard import QUESTIONS, DeviceCountGuard
 from torchferry.shim.devices import parameter_names
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
@@ -18,14 +18,14 @@ from torchferry.shim.resolve import Resolver
 _DEVICE = ("device", "device_index")
 
 
-def patch(patches: Patches, resolver: Resolver, viewers: Viewers, cards: Cards) -> None:
+def patch(patches: Patches, resolver: Resolver, policy: CallerPolicy, guard: DeviceCountGuard) -> None:
     """Redirect `torch.accelerator` to the card, where it does not know it."""
     module = getattr(torch, "accelerator", None)
     if module is None:
         return
     if _type_of(module) == resolver.devices.card:
-        _take_devices(patches, resolver, viewers, module)
-        _answer(patches, resolver, viewers, module, cards)
+        _take_devices(patches, resolver, policy, module)
+        _answer(patches, resolver, policy, module, guard)
         return
 
     available = resolver.counterpart("torch.cuda.is_available", torch.cuda.is_available)
@@ -34,7 +34,7 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers, cards: Cards) 
         # CUDA's, since torch has no module of the card's own name, by which a library would go on
         return torch.device(cuda.DEVICE_TYPE) if not check_available or available() else None
 
-    patches.set_view(module, "current_accelerator", current_accelerator, viewers)
+    patches.set_view(module, "current_accelerator", current_accelerator, policy)
     for name, counterpart in (
         ("is_available", "torch.cuda.is_available"),
         ("device_count", "torch.cuda.device_count"),
@@ -52,36 +52,36 @@ def patch(patches: Patches, resolver: Resolver, viewers: Viewers, cards: Cards) 
     ):
         original = getattr(module, name, None)
         if original is not None:
-            patches.set_view(module, name, resolver.counterpart(counterpart, original), viewers)
+            patches.set_view(module, name, resolver.counterpart(counterpart, original), policy)
 
 
-def _take_devices(patches: Patches, resolver: Resolver, viewers: Viewers, module: Any) -> None:
+def _take_devices(patches: Patches, resolver: Resolver, policy: CallerPolicy, module: Any) -> None:
     """Let its functions, whose device is their first argument, take one of CUDA."""
-    made: dict[Any, Any] = {}
+    patched_functions: dict[Any, Any] = {}
     for owner in (module, getattr(module, "memory", module)):
         for name, original in list(vars(owner).items()):
             if inspect.isfunction(original) and not name.startswith("_") and _first(original) in _DEVICE:
                 patched = resolver.parameters.translated(original)
                 if name == "current_stream":
-                    patched = viewers.answer(patched, _shown_stream(patched))
-                patches.set(owner, name, made.setdefault(original, patched))
+                    patched = policy.dispatch_by_caller(patched, _shown_stream(patched))
+                patches.set(owner, name, patched_functions.setdefault(original, patched))
 
 
-def _answer(patches: Patches, resolver: Resolver, viewers: Viewers, module: Any, cards: Cards) -> None:
+def _answer(patches: Patches, resolver: Resolver, policy: CallerPolicy, module: Any, guard: DeviceCountGuard) -> None:
     """Let it tell the program of CUDA, as every tensor does; a card that is missing is no reason for the CPU."""
-    watched = {name: cards.watched(getattr(module, name), f"{module.__name__}.{name}") for name in QUESTIONS}
+    watched = {name: guard.watched(getattr(module, name), f"{module.__name__}.{name}") for name in QUESTIONS}
     for name, function in watched.items():
-        patches.set_view(module, name, function, viewers)
+        patches.set_view(module, name, function, policy)
     original, to_cuda = module.current_accelerator, resolver.devices.to_cuda
 
     @functools.wraps(original)
     def current_accelerator(check_available: bool = False) -> torch.device | None:
         if check_available and not watched["is_available"]():
             return None
-        found: torch.device | None = original()
-        return None if found is None else to_cuda.get(found, found)
+        device: torch.device | None = original()
+        return None if device is None else to_cuda.get(device, device)
 
-    patches.set_view(module, "current_accelerator", current_accelerator, viewers)
+    patches.set_view(module, "current_accelerator", current_accelerator, policy)
 
 
 def _first(function: Any) -> str:
@@ -93,14 +93,14 @@ def _shown_stream(original: Any) -> Any:
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
+        stream = original(*args, **kwargs)
         return torch.Stream(
-            stream_id=found.stream_id, device_index=found.device_index, device_type=found.device_type
+            stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
         )  # fmt: skip
 
     return call
 
 
 def _type_of(module: Any) -> str:
-    found = module.current_accelerator()
-    return "" if found is None else str(found.type)
+    device = module.current_accelerator()
+    return "" if device is None else str(device.type)

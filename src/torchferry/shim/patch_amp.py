@@ -19,7 +19,7 @@ import torch.backends.cudnn
 from torchferry.backends import cuda
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim.caller_policy import Viewers, warn_user
+from torchferry.shim.caller_policy import CallerPolicy, warn_user
 from torchferry.shim.devices import Devices, parameter_names
 from torchferry.shim.patch_factories import script_as
 from torchferry.shim.patches import Patches
@@ -35,15 +35,15 @@ _HALVES = (torch.float16, torch.bfloat16)
 """What autocast computes in; torch's own, given another dtype, warns and is off."""
 
 
-def patch_autocast(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_autocast(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect mixed precision."""
     devices = resolver.devices
     autocast = torch.amp.autocast_mode.autocast
     patches.set(autocast, "__init__", _typed(autocast.__init__, devices, position=1))
     if resolver.target.backend.AUTOCAST is False:
-        own = _own_autocast(resolver, autocast)
+        plugin_autocast = _own_autocast(resolver, autocast)
         for module in (torch, torch.amp, torch.amp.autocast_mode):
-            patches.set_view(module, "autocast", own, viewers)
+            patches.set_view(module, "autocast", plugin_autocast, policy)
     if hasattr(torch.amp, "grad_scaler"):  # since torch 2.3
         scaler = torch.amp.grad_scaler.GradScaler
         patches.set(
@@ -69,9 +69,9 @@ def patch_autocast(patches: Patches, resolver: Resolver, viewers: Viewers) -> No
 
 def _patch_older(patches: Patches, devices: Devices) -> None:
     """Redirect the state functions of torch 2.1 to 2.3, which take no device type, to those of the plugin."""
-    own = getattr(torch, devices.card, None)
+    plugin_namespace = getattr(torch, devices.card, None)
     for name in ("is_autocast_enabled", "set_autocast_enabled", *OLD_STATE):
-        counterpart = getattr(own, OLD_STATE.get(name, name), None)
+        counterpart = getattr(plugin_namespace, OLD_STATE.get(name, name), None)
         if counterpart is not None:
             patches.set(torch, name, _while_redirected(getattr(torch, name), counterpart, devices))
 
@@ -134,7 +134,7 @@ def _old_state(original: Callable[..., Any], typed: Callable[..., Any], devices:
 
 def _own_autocast(resolver: Resolver, original: type) -> type:
     """Return what stands for `torch.autocast` where torch's own does not serve the card: the plugin's, for CUDA."""
-    own = resolver.counterpart("torch.cuda.amp.autocast", original)
+    plugin_autocast = resolver.counterpart("torch.cuda.amp.autocast", original)
     devices = resolver.devices
 
     class Meta(type):
@@ -157,10 +157,10 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
                 options["enabled"] = False
             if cache_enabled is not None:
                 options["cache_enabled"] = cache_enabled
-            return own(**options)
+            return plugin_autocast(**options)
 
         def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, (original, own) if isinstance(own, type) else original)
+            return isinstance(instance, (original, plugin_autocast) if isinstance(plugin_autocast, type) else original)
 
     return Meta("autocast", (), {"__doc__": original.__doc__, "__module__": original.__module__})
 
@@ -183,7 +183,7 @@ _SET_PRECISION = "_set_fp32_precision_setter"
 """Function of `torch._C` behind every spelling of `fp32_precision`."""
 
 
-def patch_tf32(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_tf32(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect the settings."""
     settings: dict[str, _Setting] = {}
     for name, (kind, attribute) in SETTINGS.items():
@@ -203,7 +203,7 @@ def patch_tf32(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
         patches.set(torch._C, _SET_PRECISION, _by_operation(settings))
     original = torch.backends.cuda.is_built
     built = resolver.counterpart("torch.backends.cuda.is_built", original)
-    patches.set(torch.backends.cuda, "is_built", viewers.answer(original, built))
+    patches.set(torch.backends.cuda, "is_built", policy.dispatch_by_caller(original, built))
 
 
 def _setter(original: Any, attribute: str, setting: _Setting) -> Any:
@@ -222,12 +222,12 @@ def _flags(original: Callable[..., Any], setting: _Setting) -> Callable[..., Any
 
     @functools.wraps(original)
     def set_flags(*args: Any, **kwargs: Any) -> Any:
-        wanted = args[position] if position < len(args) else kwargs.get("_allow_tf32")
+        allow_tf32 = args[position] if position < len(args) else kwargs.get("_allow_tf32")
         before = setting.__get__(None)
-        found = original(*args, **kwargs)
-        if wanted is not None:
-            setting.put(wanted)
-        return (*found[:position], before, *found[position + 1 :])
+        former_flags = original(*args, **kwargs)
+        if allow_tf32 is not None:
+            setting.put(allow_tf32)
+        return (*former_flags[:position], before, *former_flags[position + 1 :])
 
     return set_flags
 
@@ -247,15 +247,16 @@ def _precision(setting: _Setting) -> Callable[[str], None]:
 def _by_operation(settings: dict[str, _Setting]) -> Callable[[str, str, str], Any]:
     """Return what sets `fp32_precision`, of all operations or of one, and hands on what that changes for the card."""
     original = getattr(torch._C, _SET_PRECISION)
-    told = torch._C._get_fp32_precision_getter  # what counts for an operation, also where a wider setting says it
+    # what counts for an operation, also where a wider setting says it
+    precision_of = torch._C._get_fp32_precision_getter
 
     @functools.wraps(original)
     def set_fp32_precision(backend: str, operation: str, precision: str) -> Any:
-        before = {one: told(cuda.DEVICE_TYPE, one) for one in _BY_OPERATION}
+        before = {changed: precision_of(cuda.DEVICE_TYPE, changed) for changed in _BY_OPERATION}
         done = original(backend, operation, precision)
-        for one, name in _BY_OPERATION.items():
-            now = told(cuda.DEVICE_TYPE, one)
-            if now != before[one] and name in settings:
+        for changed, name in _BY_OPERATION.items():
+            now = precision_of(cuda.DEVICE_TYPE, changed)
+            if now != before[changed] and name in settings:
                 settings[name].turn(now == _TF32, f"{name.rpartition('.')[0]}.fp32_precision")
         return done
 

@@ -20,7 +20,7 @@ import torch
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Devices, parameter_names
 from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
@@ -38,7 +38,7 @@ _COMPILER = "torch._inductor.compile_fx"
 """Module of inductor, the default backend of `torch.compile`, and its function `compile_fx`."""
 
 
-def patch_compile(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_compile(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect each tracer, once it is imported; a torch whose tracer is built otherwise keeps its own answers."""
     devices = resolver.devices
 
@@ -47,11 +47,11 @@ def patch_compile(patches: Patches, resolver: Resolver, viewers: Viewers) -> Non
         for name in ("method_attr_device", "method_attr_is_cuda"):
             original = vars(tensor).get(name)
             if original is not None:
-                patches.set(tensor, name, _shown(original, name, module, devices, viewers))
+                patches.set(tensor, name, _shown(original, name, module, devices, policy))
 
     patches.when_imported("torch._dynamo.variables.tensor", step)
     for path, name in _OWN_DEVICE:
-        patches.when_imported(path, _show_device(patches, name, devices, viewers))
+        patches.when_imported(path, _show_device(patches, name, devices, policy))
 
     def explain(module: ModuleType) -> None:
         patches.set(module, "compile_fx", _explained(module.compile_fx, resolver.target))
@@ -100,27 +100,28 @@ def _concerns(args: tuple[Any, ...], device: str) -> bool:
     return any(isinstance(value, torch.Tensor) and value.device.type == device for value in (*values, *given))
 
 
-def _show_device(patches: Patches, name: str, devices: Devices, viewers: Viewers) -> Callable[[ModuleType], None]:
+def _show_device(patches: Patches, name: str, devices: Devices, policy: CallerPolicy) -> Callable[[ModuleType], None]:
     def step(module: ModuleType) -> None:
         kind: Any = getattr(module, name, None)
-        own = vars(kind).get("device") if isinstance(kind, type) else None
-        if isinstance(own, property) and own.fget is not None:
-            patches.set(kind, "device", property(shown_device(own.fget, devices, viewers), own.fset, own.fdel))
+        device_property = vars(kind).get("device") if isinstance(kind, type) else None
+        if isinstance(device_property, property) and device_property.fget is not None:
+            get = shown_device(device_property.fget, devices, policy)
+            patches.set(kind, "device", property(get, device_property.fset, device_property.fdel))
 
     return step
 
 
 def _shown(
-    original: Callable[..., Any], name: str, module: ModuleType, devices: Devices, viewers: Viewers
+    original: Callable[..., Any], name: str, module: ModuleType, devices: Devices, policy: CallerPolicy
 ) -> Callable[..., Any]:
     asks_device = name == "method_attr_device"
 
     @functools.wraps(original)
     def method_attr(self: Any, tx: Any) -> Any:
-        shown = devices.to_cuda.get(self.device)
-        if shown is None or viewers.decide(tx.f_globals.get("__name__", "")):
+        cuda_device = devices.to_cuda.get(self.device)
+        if cuda_device is None or policy.decide(tx.f_globals.get("__name__", "")):
             return original(self, tx)
-        return module.VariableTracker.build(tx, shown if asks_device else shown.type == cuda.DEVICE_TYPE)
+        return module.VariableTracker.build(tx, cuda_device if asks_device else cuda_device.type == cuda.DEVICE_TYPE)
 
     return method_attr
 
@@ -137,10 +138,10 @@ _FRAMES_UP = "_frames_up"
 def patch_torchscript(patches: Patches, resolver: Resolver) -> None:
     """Redirect what TorchScript makes."""
     for name in ("script", "trace", "trace_module", "load", "freeze"):
-        patches.set(torch.jit, name, _redirected(getattr(torch.jit, name), resolver))
+        patches.set(torch.jit, name, _scripted_for_card(getattr(torch.jit, name), resolver))
 
 
-def _redirected(original: Callable[..., Any], resolver: Resolver) -> Callable[..., Any]:
+def _scripted_for_card(original: Callable[..., Any], resolver: Resolver) -> Callable[..., Any]:
     devices = resolver.devices
     refused: set[str] = set()
     names = parameter_names(original)
@@ -153,10 +154,10 @@ def _redirected(original: Callable[..., Any], resolver: Resolver) -> Callable[..
                 args = (*args[:depth], args[depth] + 1, *args[depth + 1 :])
             else:
                 kwargs[_FRAMES_UP] = kwargs.get(_FRAMES_UP, 0) + 1
-        made = original(*args, **kwargs)
+        scripted = original(*args, **kwargs)
         if devices.to_card:
             attributes: set[str] = set()
-            for script, graph in _graphs(made):
+            for script, graph in _graphs(scripted):
                 if script not in refused and _autocasts(graph):
                     if script:
                         refused.add(script)  # torch keeps it, and the next script is another matter
@@ -168,18 +169,18 @@ def _redirected(original: Callable[..., Any], resolver: Resolver) -> Callable[..
                     raise NotImplementedError(f"torchferry: {text}")
                 _to_card(graph, graph, devices, attributes)
                 graph.setInsertPoint(graph.return_node())  # where it stood may be a node that is gone
-            _move_attributes(made, attributes, devices)
-        return made
+            _move_attributes(scripted, attributes, devices)
+        return scripted
 
     return call
 
 
-def _graphs(made: Any) -> Iterator[tuple[str, Any]]:
+def _graphs(scripted: Any) -> Iterator[tuple[str, Any]]:
     """Yield the graphs of a function, or of all methods of a module, and the names of those that torch keeps."""
-    if isinstance(made, torch.jit.ScriptFunction):
-        yield made.qualified_name, made.graph
-    elif isinstance(made, torch.jit.ScriptModule):
-        for module in made.modules():
+    if isinstance(scripted, torch.jit.ScriptFunction):
+        yield scripted.qualified_name, scripted.graph
+    elif isinstance(scripted, torch.jit.ScriptModule):
+        for module in scripted.modules():
             script: Any = getattr(module, "_c", None)
             for name in script._method_names() if script is not None else ():
                 yield "", script._get_method(name).graph
@@ -213,16 +214,16 @@ def _to_card(graph: Any, block: Any, devices: Devices, attributes: set[str]) -> 
         elif node.kind() == "prim::GetAttr" and node.output().type().str() == "Device":
             attributes.add(node.s("name"))
         elif node.kind() == "aten::cuda":
-            _moved(graph, node, devices)
+            _replace_cuda_call(graph, node, devices)
         elif node.kind() == "prim::is_cuda":
-            _asked(graph, node, devices)
+            _replace_is_cuda(graph, node, devices)
         elif node.kind() in {"aten::eq", "aten::ne"}:
-            _compared(graph, node, devices)
+            _replace_comparison(graph, node, devices)
 
 
-def _move_attributes(made: Any, names: set[str], devices: Devices) -> None:
+def _move_attributes(scripted: Any, names: set[str], devices: Devices) -> None:
     """Devices that a scripted module holds are read when it runs."""
-    for module in made.modules() if isinstance(made, torch.jit.ScriptModule) else ():
+    for module in scripted.modules() if isinstance(scripted, torch.jit.ScriptModule) else ():
         script: Any = getattr(module, "_c", None)
         for name in names:
             if script is not None and script.hasattr(name):
@@ -232,7 +233,7 @@ def _move_attributes(made: Any, names: set[str], devices: Devices) -> None:
                     script.setattr(name, card)
 
 
-def _asked(graph: Any, node: Any, devices: Devices) -> None:
+def _replace_is_cuda(graph: Any, node: Any, devices: Devices) -> None:
     """Put `device.type == card` in place of `is_cuda`, which asks for CUDA's tensors alone."""
     graph.setInsertPoint(node)
     device = graph.insertNode(graph.create("prim::device", [node.inputsAt(0)], 1)).output()
@@ -245,7 +246,7 @@ def _asked(graph: Any, node: Any, devices: Devices) -> None:
     node.destroy()
 
 
-def _compared(graph: Any, node: Any, devices: Devices) -> None:
+def _replace_comparison(graph: Any, node: Any, devices: Devices) -> None:
     """Compare a device's type with the card's where the program says `cuda`."""
     for i, other in ((0, 1), (1, 0)):
         constant = node.inputsAt(i).node()
@@ -256,7 +257,7 @@ def _compared(graph: Any, node: Any, devices: Devices) -> None:
             node.replaceInput(i, graph.insertConstant(devices.card))
 
 
-def _moved(graph: Any, node: Any, devices: Devices) -> None:
+def _replace_cuda_call(graph: Any, node: Any, devices: Devices) -> None:
     """Put `to(device)` in place of `cuda()`."""
     graph.setInsertPoint(node)
     no, none = graph.insertConstant(False), graph.insertConstant(None)

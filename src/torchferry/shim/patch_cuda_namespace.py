@@ -18,7 +18,7 @@ import torch
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.device_properties import answered, describe
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
@@ -42,17 +42,17 @@ _DESCRIPTIONS = frozenset(
 """What describes CUDA itself: torch's modules ask it to know about CUDA, not about the card."""
 
 
-def patch_public_names(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_public_names(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.cuda`; a name that several of its modules share leads to one thing everywhere."""
-    made: dict[int, Any] = {}
+    counterparts: dict[int, Any] = {}
     listed = {row.name for row in resolver.target.backend.table("api")}
     for module in _modules():
         for name, original in list(vars(module).items()):
             path = f"{module.__name__}.{name}"
-            if id(original) in made:
-                patches.set(module, name, made[id(original)], path)
+            if id(original) in counterparts:
+                patches.set(module, name, counterparts[id(original)], path)
             elif path in listed if name.startswith("_") else _belongs(path, module, original):
-                value = made[id(original)] = _counterpart(path, name, original, resolver, viewers)
+                value = counterparts[id(original)] = _counterpart(path, name, original, resolver, policy)
                 patches.set(module, name, value, path)
     for name in ("_exchange_device", "_maybe_exchange_device"):
         if hasattr(torch.cuda, name):
@@ -110,17 +110,17 @@ def _now(callable: Callable[[], None], **kwargs: Any) -> None:  # noqa: A002 - t
     callable()
 
 
-def _counterpart(path: str, name: str, original: Any, resolver: Resolver, viewers: Viewers) -> Any:
+def _counterpart(path: str, name: str, original: Any, resolver: Resolver, policy: CallerPolicy) -> Any:
     if name == "get_device_properties":
         shown = describe(resolver.counterpart(path, original, quiet=True), resolver.target)
-        return viewers.answer(original, shown)
+        return policy.dispatch_by_caller(original, shown)
     if name == _AMP_QUESTION:
         return _amp_question(resolver)
     value = resolver.counterpart(path, original)
     if name == "get_device_capability":
         value = answered(value, path, resolver.target)
     if (name in QUESTIONS or name in _DESCRIPTIONS) and callable(original):
-        return viewers.answer(original, value)
+        return policy.dispatch_by_caller(original, value)
     return value
 
 
@@ -137,7 +137,7 @@ _PREFIX = f"_{cuda.DEVICE_TYPE}_"
 _FINDER = "__getattr__"
 
 
-def patch_private_names(patches: Patches, target: Target, viewers: Viewers) -> None:
+def patch_private_names(patches: Patches, target: Target, policy: CallerPolicy) -> None:
     """Let a private name of CUDA's say more than that it is missing; `hasattr` says False."""
     module = torch._C
     if not hasattr(module, _FINDER):
@@ -148,7 +148,7 @@ def patch_private_names(patches: Patches, target: Target, viewers: Viewers) -> N
         if name.startswith("_") and isinstance(value, FunctionType) and _calls_cuda(value)
     }
     for name in private:
-        patches.hide(torch.cuda, name, viewers)
+        patches.hide(torch.cuda, name, policy)
     if private and not hasattr(torch.cuda, _FINDER):
         patches.set(torch.cuda, _FINDER, _finder(torch.cuda, private.__contains__, target))
 

@@ -16,28 +16,30 @@ import torch
 
 from torchferry.backends import cuda
 from torchferry.core.messages import say
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Devices
 from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
 
 
-def proxy_class(original: Any, devices: Devices, viewers: Viewers, moved: Callable[[], None] | None = None) -> type:
+def proxy_class(
+    original: Any, devices: Devices, policy: CallerPolicy, before_move: Callable[[], None] | None = None
+) -> type:
     """Return the class that stands in place of `original`.
 
     Args:
         original: The class of torch.
         devices: Those of the card.
-        viewers: Who sees what.
-        moved: Called when an object is asked for on CUDA, before it is made on the card; may raise.
+        policy: Who sees what.
+        before_move: Called when an object is asked for on CUDA, before it is made on the card; may raise.
     """
 
     def place(device: Any) -> Any:
-        found = devices.of(device)
-        if found is not device and moved is not None:
-            moved()
-        return found
+        card_device = devices.of(device)
+        if card_device is not device and before_move is not None:
+            before_move()
+        return card_device
 
     class Meta(type(original)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -46,7 +48,7 @@ def proxy_class(original: Any, devices: Devices, viewers: Viewers, moved: Callab
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, original)
 
-    class Made(original, metaclass=Meta):  # type: ignore[misc]
+    class Proxy(original, metaclass=Meta):  # type: ignore[misc]
         __doc__ = original.__doc__
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -56,10 +58,10 @@ def proxy_class(original: Any, devices: Devices, viewers: Viewers, moved: Callab
                 kwargs["device"] = place(kwargs["device"])
             return original.__new__(cls, *args, **kwargs)
 
-        device = property(shown_device(original.device.__get__, devices, viewers))
+        device = property(shown_device(original.device.__get__, devices, policy))
 
-    Made.__module__, Made.__name__, Made.__qualname__ = torch.__name__, original.__name__, original.__qualname__
-    return Made
+    Proxy.__module__, Proxy.__name__, Proxy.__qualname__ = torch.__name__, original.__name__, original.__qualname__
+    return Proxy
 
 
 _CAN_CHANGE = 1 << 9
@@ -68,7 +70,7 @@ _CAN_CHANGE = 1 << 9
 _PRIORITIES = "priority_range"
 
 
-def patch_streams(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_streams(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect the classes of torch, and what the plugin's own show of themselves."""
     for name, handle in (("Stream", "stream"), ("Event", "event")):
         _count_as(name, resolver)
@@ -76,9 +78,9 @@ def patch_streams(patches: Patches, resolver: Resolver, viewers: Viewers) -> Non
         row = resolver.target.api(f"{cuda.NAMESPACE}.{name}")
         refused = resolver.refusal(row.name, row, None) if row.status == "missing" else None
         if hasattr(original, "device"):  # since torch 2.4 a class that every device has
-            patches.set(torch, name, proxy_class(original, resolver.devices, viewers, refused))
+            patches.set(torch, name, proxy_class(original, resolver.devices, policy, refused))
         if row.use:
-            _show(patches, resolver, viewers, row.use, handle)
+            _show(patches, resolver, policy, row.use, handle)
 
 
 def _count_as(name: str, resolver: Resolver) -> None:
@@ -89,7 +91,7 @@ def _count_as(name: str, resolver: Resolver) -> None:
         abstract.register(stands)
 
 
-def _show(patches: Patches, resolver: Resolver, viewers: Viewers, use: str, handle: str) -> None:
+def _show(patches: Patches, resolver: Resolver, policy: CallerPolicy, use: str, handle: str) -> None:
     devices = resolver.devices
     try:
         kind = find(use)
@@ -99,7 +101,7 @@ def _show(patches: Patches, resolver: Resolver, viewers: Viewers, use: str, hand
         return
     get = getattr(kind, "device", None)
     if get is not None:
-        patches.set(kind, "device", property(shown_device(get.__get__, devices, viewers)))
+        patches.set(kind, "device", property(shown_device(get.__get__, devices, policy)))
     patches.set(kind, f"{cuda.DEVICE_TYPE}_{handle}", property(_handle(f"{devices.card}_{handle}")))
     if handle == "stream" and not hasattr(kind, _PRIORITIES):
         patches.set(kind, _PRIORITIES, staticmethod(_no_priorities(resolver, use)))
@@ -126,14 +128,14 @@ def _handle(name: str) -> Callable[[Any], Any]:
     return handle
 
 
-def patch_generator(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_generator(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.Generator`; what torch makes itself stays an instance of it."""
 
     def moved() -> None:
         if resolver.target.backend.DEVICE_GENERATOR is False:
             raise NotImplementedError(_no_generator(resolver))
 
-    patches.set(torch, "Generator", proxy_class(torch.Generator, resolver.devices, viewers, moved))
+    patches.set(torch, "Generator", proxy_class(torch.Generator, resolver.devices, policy, moved))
 
 
 def _no_generator(resolver: Resolver) -> str:

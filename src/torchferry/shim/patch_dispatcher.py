@@ -19,7 +19,7 @@ import torch.library
 from torch.library import Library
 
 from torchferry.backends import cuda
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Devices, parameter_names
 from torchferry.shim.patch_factories import ATEN, device_selecting_operators
 from torchferry.shim.patches import Patches
@@ -30,7 +30,7 @@ _KEY = "CUDA"
 _PARAMETERS = frozenset({"dispatch_key", "types", "device_types", "device_type"})
 
 
-def patch_registrations(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch_registrations(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
     """Redirect `torch.library`."""
     key = _dispatch_key(devices.card)
     library: Any = torch.library
@@ -44,7 +44,7 @@ def patch_registrations(patches: Patches, devices: Devices, viewers: Viewers) ->
         for name in names:
             original = vars(owner).get(name)
             if original is not None:
-                patches.set(owner, name, _for_the_card(original, key, devices, viewers))
+                patches.set(owner, name, _for_the_card(original, key, devices, policy))
 
 
 def _dispatch_key(device_type: str) -> str:
@@ -54,24 +54,24 @@ def _dispatch_key(device_type: str) -> str:
     return "PrivateUse1" if torch._C._get_privateuse1_backend_name() == device_type else device_type.upper()
 
 
-def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, viewers: Viewers) -> Callable[..., Any]:
+def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, policy: CallerPolicy) -> Callable[..., Any]:
     names = parameter_names(original)
     name = next(name for name in names if name in _PARAMETERS)
     position = names.index(name)
 
     def translated(value: Any) -> Any:
         if isinstance(value, (list, tuple, set, frozenset)):
-            return type(value)(translated(one) for one in value)
+            return type(value)(translated(part) for part in value)
         if value == cuda.DEVICE_TYPE:
             return devices.type_of(value)
         if isinstance(value, str) and value.endswith(_KEY) and devices.to_card:
-            ours = value.removesuffix(_KEY) + key
-            return ours if torch._C._parse_dispatch_key(ours) else value
+            card_key = value.removesuffix(_KEY) + key
+            return card_key if torch._C._parse_dispatch_key(card_key) else value
         return value
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not viewers.sees_card():
+        if not policy.sees_card():
             if name in kwargs:
                 kwargs[name] = translated(kwargs[name])
             elif position < len(args):
@@ -92,7 +92,7 @@ def patch_fallback(patches: Patches, devices: Devices) -> None:
     """
     if torch.backends.cuda.is_built.__module__ == "torch.backends.cuda" and torch._C._has_cuda:
         return
-    again = {name: _again(name, devices) for name in sorted(device_selecting_operators())}
+    again = {name: _run_on_card(name, devices) for name in sorted(device_selecting_operators())}
     served = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     for key in KEYS:
         library: Any = Library(ATEN, "IMPL", key)  # type: ignore[no-untyped-call]
@@ -102,7 +102,7 @@ def patch_fallback(patches: Patches, devices: Devices) -> None:
                 library.impl(name, function)
 
 
-def _again(name: str, devices: Devices) -> Callable[..., Any]:
+def _run_on_card(name: str, devices: Devices) -> Callable[..., Any]:
     packet, _, overload = name.partition(".")
 
     def of(value: Any) -> Any:
@@ -110,6 +110,6 @@ def _again(name: str, devices: Devices) -> Callable[..., Any]:
 
     def again(*args: Any, **kwargs: Any) -> Any:
         operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        return operator(*(of(one) for one in args), **{name: of(value) for name, value in kwargs.items()})
+        return operator(*(of(argument) for argument in args), **{name: of(value) for name, value in kwargs.items()})
 
     return again

@@ -14,7 +14,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Parameters
 from torchferry.shim.patches import Patches
 
@@ -31,12 +31,12 @@ _TOLD = ("get_backend", "get_default_backend_for_device")
 """Functions that return a collective backend's name."""
 
 
-def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
+def patch(patches: Patches, parameters: Parameters, policy: CallerPolicy) -> None:
     """Redirect `torch.distributed`; nothing where torch was built without it."""
     _initialiser(patches, parameters, DataParallel)
     _initialiser(patches, parameters, DistributedDataParallel)
     for name in ("device", "device_type"):
-        _show(patches, DistributedDataParallel, name, parameters, viewers)
+        _show(patches, DistributedDataParallel, name, parameters, policy)
     if not dist.is_available():
         return
     for name in _FUNCTIONS:
@@ -44,14 +44,14 @@ def patch(patches: Patches, parameters: Parameters, viewers: Viewers) -> None:
     for name in _TOLD:
         original = getattr(dist.distributed_c10d, name, None)
         if original is not None:
-            told = _told(parameters.translated(original), parameters, viewers)
+            patched = _with_program_name(parameters.translated(original), parameters, policy)
             for module in (dist.distributed_c10d, dist):
-                patches.set(module, name, told)
+                patches.set(module, name, patched)
 
     def meshes(module: ModuleType) -> None:
         _function(patches, parameters, (module, dist), "init_device_mesh")
         _initialiser(patches, parameters, module.DeviceMesh)
-        _show(patches, module.DeviceMesh, "device_type", parameters, viewers)
+        _show(patches, module.DeviceMesh, "device_type", parameters, policy)
 
     patches.when_imported("torch.distributed.device_mesh", meshes)
     patches.when_imported(
@@ -74,7 +74,7 @@ def _initialiser(patches: Patches, parameters: Parameters, kind: Any) -> None:
     patches.set(kind, "__init__", parameters.translated(kind.__init__))
 
 
-def _show(patches: Patches, kind: type, name: str, parameters: Parameters, viewers: Viewers) -> None:
+def _show(patches: Patches, kind: type, name: str, parameters: Parameters, policy: CallerPolicy) -> None:
     """Show what objects of torch say of their device: a property of the class, or what each object holds."""
     held = vars(kind).get(name)
 
@@ -85,7 +85,7 @@ def _show(patches: Patches, kind: type, name: str, parameters: Parameters, viewe
             value = vars(self)[name]
         else:
             raise AttributeError(name)
-        return value if viewers.sees_card() else parameters.shown(value)
+        return value if policy.sees_card() else parameters.shown(value)
 
     def put(self: Any, value: Any) -> None:
         vars(self)[name] = value
@@ -93,10 +93,12 @@ def _show(patches: Patches, kind: type, name: str, parameters: Parameters, viewe
     patches.set(kind, name, property(find, put))
 
 
-def _told(original: Callable[..., str], parameters: Parameters, viewers: Viewers) -> Callable[..., str]:
+def _with_program_name(
+    original: Callable[..., str], parameters: Parameters, policy: CallerPolicy
+) -> Callable[..., str]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> str:
-        found = original(*args, **kwargs)
-        return found if viewers.sees_card() else parameters.to_program(found)
+        name = original(*args, **kwargs)
+        return name if policy.sees_card() else parameters.to_program(name)
 
     return call

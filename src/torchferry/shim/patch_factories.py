@@ -17,7 +17,7 @@ import torch
 from torch.jit import _builtins
 from torch.utils import _device
 
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Devices, with_device
 from torchferry.shim.patch_tensors import shown_device
 from torchferry.shim.patches import Patches
@@ -26,9 +26,9 @@ _NOT_FACTORIES = frozenset({"Generator", "to", "pin_memory", "is_pinned"})
 """Take a device and are patched in their own way."""
 
 
-def patch(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
     """Redirect the factories of `torch`, `torch.fft` and `torch.nested`, `Tensor.new_*`, and the default device."""
-    _patch_default(patches, devices, viewers)
+    _patch_default(patches, devices, policy)
     for owner, name in factories():
         original = getattr(owner, name)
         patched = with_device(original, devices)
@@ -44,7 +44,7 @@ def script_as(patches: Patches, patched: Callable[..., Any], original: Callable[
         patches.set_item(table, id(patched), builtin)
 
 
-def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def _patch_default(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
     """`with torch.device(...)` and `torch.set_default_device` hold a device that torch gives to every factory."""
     context = _device.DeviceContext
     enter = context.__init__
@@ -54,18 +54,18 @@ def _patch_default(patches: Patches, devices: Devices, viewers: Viewers) -> None
         enter(self, devices.of(device))
 
     patches.set(context, "__init__", init)
-    asked: Callable[[], torch.device] | None = getattr(torch, "get_default_device", None)
-    if asked is None:  # since torch 2.3
+    real_default: Callable[[], torch.device] | None = getattr(torch, "get_default_device", None)
+    if real_default is None:  # since torch 2.3
         return
 
     def itself(device: torch.device) -> torch.device:
         return device
 
-    shown = shown_device(itself, devices, viewers, depth=2)
+    shown = shown_device(itself, devices, policy, depth=2)
 
-    @functools.wraps(asked)
+    @functools.wraps(real_default)
     def get_default_device() -> torch.device:
-        device: torch.device = shown(asked())
+        device: torch.device = shown(real_default())
         return device
 
     patches.set(torch, "get_default_device", get_default_device)

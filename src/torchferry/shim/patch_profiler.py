@@ -12,27 +12,27 @@ from torch.autograd import profiler as autograd_profiler
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import noted, say
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
 
 
-def patch(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.profiler` and `torch.autograd.profiler`."""
     activity = _activity(resolver)
     if activity is not None:
         row = resolver.target.api("torch.profiler.profile")
         if row.status in REWRITTEN and row.use not in {"", "torch.profiler.profile"}:
-            own = find(row.use)
-            if isinstance(own, type) and not hasattr(own, "__getattr__"):
-                patches.set(own, "__getattr__", _lacking(row, resolver.target))
+            plugin_profiler = find(row.use)
+            if isinstance(plugin_profiler, type) and not hasattr(plugin_profiler, "__getattr__"):
+                patches.set(plugin_profiler, "__getattr__", _lacking(row, resolver.target))
             # a view: the plugin's own profiler is built on torch's
-            patches.set_view(torch.profiler, "profile", _with_activities(own, activity), viewers)
+            patches.set_view(torch.profiler, "profile", _with_activities(plugin_profiler, activity), policy)
         else:
             for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
                 patches.set(kind, "__init__", _with_activities(kind.__init__, activity))
         supported = _supported(torch.profiler.supported_activities, activity)
-        patches.set_view(torch.profiler, "supported_activities", supported, viewers)
+        patches.set_view(torch.profiler, "supported_activities", supported, policy)
     older = autograd_profiler.profile
     patches.set(older, "__init__", _with_device(older.__init__, resolver.devices.card))
 
@@ -66,9 +66,9 @@ def _supported(original: Callable[[], Any], activity: Any) -> Callable[[], Any]:
 
     @functools.wraps(original)
     def supported_activities() -> Any:
-        found = set(original())
-        ours = activity in found or type(activity) is not torch.profiler.ProfilerActivity
-        return found | {torch.profiler.ProfilerActivity.CUDA} if ours else found
+        activities = set(original())
+        records_card = activity in activities or type(activity) is not torch.profiler.ProfilerActivity
+        return activities | {torch.profiler.ProfilerActivity.CUDA} if records_card else activities
 
     return supported_activities
 
@@ -77,10 +77,10 @@ def _translated(activities: Any, activity: Any) -> Any:
     if activities is None:
         return None
     kind = type(activity)
-    theirs = {torch.profiler.ProfilerActivity.CUDA: activity}
+    counterparts = {torch.profiler.ProfilerActivity.CUDA: activity}
     if kind is not torch.profiler.ProfilerActivity:
-        theirs[torch.profiler.ProfilerActivity.CPU] = kind.CPU
-    return [theirs.get(one, one) for one in activities]
+        counterparts[torch.profiler.ProfilerActivity.CPU] = kind.CPU
+    return [counterparts.get(wanted, wanted) for wanted in activities]
 
 
 def _with_activities(original: Callable[..., Any], activity: Any) -> Callable[..., Any]:

@@ -19,26 +19,26 @@ from torch.utils.data import DataLoader
 
 from torchferry.backends import cuda
 from torchferry.core.messages import say
-from torchferry.shim.caller_policy import Viewers, warn_user
+from torchferry.shim.caller_policy import CallerPolicy, warn_user
 from torchferry.shim.devices import Devices, Parameters, with_device
 from torchferry.shim.patches import Patches
 
 _LEGACY = f"{cuda.NAMESPACE}."
 
 
-def patch_tensor_methods(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch_tensor_methods(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
     """Redirect the methods of `torch.Tensor` that name a device."""
     tensor = torch.Tensor
     to = _to(tensor.to, devices)
     patches.set(tensor, "to", to)
     patches.set(tensor, "cuda", _cuda(to, devices))
-    patches.set(tensor, "type", _type(tensor.type, to, devices, viewers))
-    patches.set(tensor, "device", property(shown_device(tensor.device.__get__, devices, viewers)))
-    patches.set(tensor, "is_cuda", property(_is_cuda(tensor.device.__get__, devices, viewers)))
+    patches.set(tensor, "type", _type(tensor.type, to, devices, policy))
+    patches.set(tensor, "device", property(shown_device(tensor.device.__get__, devices, policy)))
+    patches.set(tensor, "is_cuda", property(_is_cuda(tensor.device.__get__, devices, policy)))
     if devices.numbers:
         patches.set(torch.nn.Module, "to", _to(torch.nn.Module.to, devices))
     packed = PackedSequence
-    patches.set(packed, "is_cuda", property(shown_is_cuda(_packed_device, devices, viewers)))
+    patches.set(packed, "is_cuda", property(shown_is_cuda(_packed_device, devices, policy)))
     patches.set(packed, "cuda", _packed_cuda(packed.cuda, devices))
     lazy: Any = UninitializedParameter.__mro__[1]  # the mixin of parameters and buffers, which has no public name
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to, tensor.cuda])
@@ -67,8 +67,8 @@ def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
     def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not devices.to_card:
             return original(self, device, *args, **kwargs)
-        if devices.sites is not None:
-            devices.sites.note("torch.Tensor.cuda")
+        if devices.call_sites is not None:
+            devices.call_sites.note("torch.Tensor.cuda")
         if args:
             kwargs["non_blocking"] = args[0]
         return to(self, devices.place(device), **kwargs)
@@ -76,18 +76,18 @@ def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
     return cuda_
 
 
-def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices, viewers: Viewers) -> Any:
-    mine = f"torch.{devices.card}."
+def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices, policy: CallerPolicy) -> Any:
+    card_prefix = f"torch.{devices.card}."
 
     @functools.wraps(original)
     def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         legacy = legacy_dtype(dtype) if devices.to_card else None
         if legacy is not None:
             return to(self, torch.device(devices.card), legacy, non_blocking=non_blocking)
-        found = original(self, dtype, non_blocking, **kwargs)
-        if dtype is None and found.startswith(mine) and devices.to_card and not viewers.sees_card():
-            return _LEGACY + found.removeprefix(mine)
-        return found
+        type_name = original(self, dtype, non_blocking, **kwargs)
+        if dtype is None and type_name.startswith(card_prefix) and devices.to_card and not policy.sees_card():
+            return _LEGACY + type_name.removeprefix(card_prefix)
+        return type_name
 
     return type_
 
@@ -97,62 +97,62 @@ def legacy_dtype(kind: Any) -> torch.dtype | None:
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
     name = name.rpartition(".")[2]
     if isinstance(kind, str):
-        ours = kind == _LEGACY + name
+        is_cuda_type = kind == _LEGACY + name
     else:
-        ours = name.endswith("Tensor") and vars(torch.cuda).get(name) is kind
-    dtype = getattr(getattr(torch, name, None), "dtype", None) if ours else None
+        is_cuda_type = name.endswith("Tensor") and vars(torch.cuda).get(name) is kind
+    dtype = getattr(getattr(torch, name, None), "dtype", None) if is_cuda_type else None
     return dtype if isinstance(dtype, torch.dtype) else None
 
 
 def shown_device(
-    get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers, depth: int = 1
+    get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy, depth: int = 1
 ) -> Callable[[Any], Any]:
     """Return a getter of `.device` that shows the card to those who see it and a CUDA device to the program.
 
     Args:
         get: The device as it is.
         devices: Those of the card.
-        viewers: Who sees what.
+        policy: Who sees what.
         depth: How many frames up the one is who asks.
     """
-    to_cuda, by_module, decide = devices.to_cuda, viewers.by_module, viewers.decide
+    to_cuda, by_module, decide = devices.to_cuda, policy.by_module, policy.decide
 
     def device(self: Any) -> torch.device:
         real = get(self)
-        shown = to_cuda.get(real)
-        if shown is None:
+        cuda_device = to_cuda.get(real)
+        if cuda_device is None:
             return real
         name = sys._getframe(depth).f_globals.get("__name__", "")
-        seen = by_module.get(name)
-        if seen is None:
-            seen = decide(name)
-        return real if seen else shown
+        sees_card = by_module.get(name)
+        if sees_card is None:
+            sees_card = decide(name)
+        return real if sees_card else cuda_device
 
     return device
 
 
-def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
+def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy) -> Callable[[Any], bool]:
     to_cuda = devices.to_cuda
 
     def is_cuda(self: Any) -> bool:
         real = get(self)
         if real not in to_cuda:
             return real.type == cuda.DEVICE_TYPE
-        if viewers.sees_card():
+        if policy.sees_card():
             return False
-        if devices.sites is not None:
-            devices.sites.note("torch.Tensor.is_cuda")
+        if devices.call_sites is not None:
+            devices.call_sites.note("torch.Tensor.is_cuda")
         return True
 
     return is_cuda
 
 
-def shown_is_cuda(get: Callable[[Any], torch.device], devices: Devices, viewers: Viewers) -> Callable[[Any], bool]:
+def shown_is_cuda(get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy) -> Callable[[Any], bool]:
     """Return a getter of `.is_cuda` of what has a device, answered for the one who asks."""
 
     def is_cuda(self: Any) -> bool:
         real = get(self)
-        return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not viewers.sees_card())
+        return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not policy.sees_card())
 
     return is_cuda
 
@@ -183,13 +183,13 @@ def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable
     return call
 
 
-def patch_storages(patches: Patches, devices: Devices, viewers: Viewers) -> None:
+def patch_storages(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
     """Redirect both kinds of storage."""
     for kind in (UntypedStorage, TypedStorage):
         original = kind.device
         get = original.fget if isinstance(original, property) else original.__get__
-        patches.set(kind, "device", property(shown_device(get, devices, viewers)))
-        patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, viewers)))
+        patches.set(kind, "device", property(shown_device(get, devices, policy)))
+        patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, policy)))
         patches.set(kind, "cuda", _storage_cuda(kind.cuda, devices))
         if hasattr(kind, "to"):  # since torch 2.2
             patches.set(kind, "to", _storage_to(kind.to, devices))
@@ -233,7 +233,7 @@ def patch_load(patches: Patches, devices: Devices) -> None:
     registry = torch.serialization._package_registry
     entry = (_PRIORITY, _no_tag, _restore(devices))
     registry.append(entry)
-    registry.sort(key=lambda one: one[0])
+    registry.sort(key=lambda restorer: restorer[0])
     patches.at_end(lambda: registry.remove(entry))
 
 
@@ -252,8 +252,8 @@ def _load(original: Callable[..., Any], devices: Devices, position: int) -> Call
 def _map_location(location: Any, devices: Devices) -> Any:
     """Return `map_location` for the card: a device, or a table that serves files of CUDA and of the card."""
     if isinstance(location, dict):
-        there = {key: str(devices.of(value)) for key, value in location.items()}
-        return {**{str(devices.of(key)): value for key, value in there.items()}, **there}
+        locations = {key: str(devices.of(value)) for key, value in location.items()}
+        return {**{str(devices.of(key)): value for key, value in locations.items()}, **locations}
     return _with_cuda_location(location, devices) if callable(location) else devices.of(location)
 
 
@@ -262,8 +262,8 @@ def _with_cuda_location(function: Callable[[Any, str], Any], devices: Devices) -
 
     @functools.wraps(function)
     def call(storage: Any, location: str) -> Any:
-        shown = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
-        return function(storage, shown.get(location, location))
+        cuda_names = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
+        return function(storage, cuda_names.get(location, location))
 
     return call
 

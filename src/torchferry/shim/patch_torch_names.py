@@ -18,7 +18,7 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
-from torchferry.shim.caller_policy import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import parameter_names
 from torchferry.shim.failures import porting
 from torchferry.shim.patches import Patches
@@ -36,16 +36,16 @@ _TOOLKIT = "_join_cuda_home"
 """Function of torch that looks for the CUDA toolkit, for headers and for the compiler."""
 
 
-def patch_extensions(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_extensions(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.utils.cpp_extension` once it is imported."""
 
     def step(module: ModuleType) -> None:
         for name in _BUILDERS:
             path, original = f"{_CPP_EXTENSION}.{name}", getattr(module, name)
             row = resolver.target.api(path)
-            own = row.status == "missing" or (row.status in REWRITTEN and row.use not in {"", path})
-            value = resolver.counterpart(path, original) if own else original
-            patches.set_view(module, name, _checked(value, original, resolver.target), viewers)
+            plugin_has_its_own = row.status == "missing" or (row.status in REWRITTEN and row.use not in {"", path})
+            value = resolver.counterpart(path, original) if plugin_has_its_own else original
+            patches.set_view(module, name, _checked(value, original, resolver.target), policy)
         if hasattr(module, _TOOLKIT):
             patches.set(module, _TOOLKIT, _toolkit(getattr(module, _TOOLKIT), resolver.target))
 
@@ -75,12 +75,12 @@ def _checked(function: Callable[..., Any], original: Callable[..., Any], target:
 def _cuda_sources(given: Mapping[str, Any]) -> list[str]:
     sources = given.get("sources")
     listed = sources if isinstance(sources, (list, tuple)) else [] if sources is None else [sources]
-    found = [str(source) for source in listed if str(source).endswith(_CUDA_SUFFIXES)]
+    cuda_sources = [str(source) for source in listed if str(source).endswith(_CUDA_SUFFIXES)]
     if given.get("cuda_sources"):
-        found.append("cuda_sources")
-    if not found and given.get("with_cuda"):
-        found.append("with_cuda=True")
-    return found
+        cuda_sources.append("cuda_sources")
+    if not cuda_sources and given.get("with_cuda"):
+        cuda_sources.append("with_cuda=True")
+    return cuda_sources
 
 
 def _toolkit(original: Callable[..., Any], target: Target) -> Callable[..., Any]:
@@ -120,7 +120,7 @@ _ENABLED = "enabled"
 """Parameter of what can be made without effect, such as `emit_nvtx`."""
 
 
-def patch_listed_names(patches: Patches, resolver: Resolver, viewers: Viewers) -> None:
+def patch_listed_names(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect the names that the backend's table has rows for; in modules not loaded yet, once they are."""
     rows: dict[str, list[Row]] = {}
     for row in resolver.target.backend.table("api"):
@@ -130,17 +130,17 @@ def patch_listed_names(patches: Patches, resolver: Resolver, viewers: Viewers) -
             continue
         rows.setdefault(row.name.rpartition(".")[0], []).append(row)
     for path, listed in rows.items():
-        step, owner = _step(patches, resolver, viewers, listed), _loaded(path)
+        step, owner = _step(patches, resolver, policy, listed), _loaded(path)
         if owner is None:
             patches.when_imported(path, step)
         else:
             step(owner)
 
 
-def _step(patches: Patches, resolver: Resolver, viewers: Viewers, rows: list[Row]) -> Callable[[Any], None]:
+def _step(patches: Patches, resolver: Resolver, policy: CallerPolicy, rows: list[Row]) -> Callable[[Any], None]:
     def step(owner: Any) -> None:
         for row in rows:
-            _redirect(patches, resolver, viewers, owner, row)
+            _redirect(patches, resolver, policy, owner, row)
         if isinstance(owner, ModuleType):
             _explain(patches, resolver, owner, rows)
 
@@ -171,13 +171,13 @@ def _explain(patches: Patches, resolver: Resolver, module: ModuleType, rows: lis
 
 def _loaded(path: str) -> Any:
     """Return the module or class at a dotted path, if it is there without importing anything."""
-    found: Any = sys.modules.get("torch")
+    value: Any = sys.modules.get("torch")
     for part in path.split(".")[1:]:
-        found = vars(found).get(part) if found is not None else None
-    return found
+        value = vars(value).get(part) if value is not None else None
+    return value
 
 
-def _redirect(patches: Patches, resolver: Resolver, viewers: Viewers, owner: Any, row: Row) -> None:
+def _redirect(patches: Patches, resolver: Resolver, policy: CallerPolicy, owner: Any, row: Row) -> None:
     """Redirect one name; torch itself goes on to use what it has."""
     last = row.name.rpartition(".")[2]
     original = vars(owner).get(last)
@@ -191,7 +191,7 @@ def _redirect(patches: Patches, resolver: Resolver, viewers: Viewers, owner: Any
     else:
         return
     if isinstance(owner, ModuleType):
-        patches.set_view(owner, last, value, viewers)
+        patches.set_view(owner, last, value, policy)
     else:
         patches.set(owner, last, value, row.name)
 

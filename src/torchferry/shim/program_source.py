@@ -122,11 +122,11 @@ class Program:
 
     def statement_at(self, line: int) -> ast.stmt | None:
         """Return the innermost statement that stands at `line`."""
-        found = None
+        innermost = None
         for node in ast.walk(self.tree):  # outer ones come first
             if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-                found = node
-        return found
+                innermost = node
+        return innermost
 
     def _asks(self, test: ast.expr, depth: int = 2) -> bool:
         """Whether a condition asks for CUDA, by itself or by a name that was given such a question."""
@@ -159,7 +159,7 @@ def _before(parent: ast.AST | None, node: ast.AST) -> Iterator[ast.stmt]:
     """Yield the statements before `node` in its block."""
     for _, block in ast.iter_fields(parent) if parent is not None else ():
         if isinstance(block, list) and node in block:
-            yield from (one for one in block[: block.index(node)] if isinstance(one, ast.stmt))
+            yield from (statement for statement in block[: block.index(node)] if isinstance(statement, ast.stmt))
 
 
 def _leaves(guard: ast.If) -> bool:
@@ -172,7 +172,9 @@ def _loaded(node: ast.AST) -> str | None:
     if not isinstance(node, ast.Call) or path_of_call(node).rpartition(".")[2] not in _LOADERS:
         return None
     given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
-    names = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    names = [
+        argument.value for argument in given if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
     return names[0] if names else ""
 
 

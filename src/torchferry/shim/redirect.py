@@ -22,7 +22,7 @@ from torchferry.core.messages import Message, say
 from torchferry.shim import no_device
 
 if TYPE_CHECKING:
-    from torchferry.shim.call_sites import Sites
+    from torchferry.shim.call_sites import CallSites
 
 
 @contextmanager
@@ -116,15 +116,15 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
     """
     global _current  # noqa: PLW0603 - a process has one torch
     with _lock, gc_paused():
-        wanted = choose(text)
-        if wanted is not None:
+        wanted_target = choose(text)
+        if wanted_target is not None:
             import torch  # noqa: F401 - may begin the redirect itself, where the environment asks for it
         if _current is not None:
-            return _again(_current, wanted, text)
-        redirect = Redirect(wanted)
-        if wanted is not None:
+            return _again(_current, wanted_target, text)
+        redirect = Redirect(wanted_target)
+        if wanted_target is not None:
             try:
-                _begin(redirect, wanted, instead_of)
+                _begin(redirect, wanted_target, instead_of)
             except BaseException:
                 redirect._end()
                 raise
@@ -142,13 +142,13 @@ def choose(text: str) -> Target | None:
         return None
     if text != "auto":
         return Target.named(text)
-    found = installed()
-    if len(found) == 1:
-        return Target(found[0])
-    if found:
+    plugins = installed()
+    if len(plugins) == 1:
+        return Target(plugins[0])
+    if plugins:
         raise UsageError(
-            say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in found)),
-            say("name the target: {names}", names=", ".join(backend.NAME for backend in found)),
+            say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in plugins)),
+            say("name the target: {names}", names=", ".join(backend.NAME for backend in plugins)),
         )
     if _has_cuda():
         return None
@@ -195,16 +195,16 @@ def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     from torchferry.shim import install
 
     folder = env.sites_folder()
-    sites = None if folder is None else _sites()
-    redirect._devices = install.patch(redirect._patches, target, sites)
-    if sites is not None and folder is not None:
-        sites.write_into(folder)
+    call_sites = None if folder is None else _call_sites()
+    redirect._devices = install.patch(redirect._patches, target, call_sites)
+    if call_sites is not None and folder is not None:
+        call_sites.write_into(folder)
 
 
-def _sites() -> Sites:
-    from torchferry.shim.call_sites import Sites  # imported late: few programs are asked for their lines
+def _call_sites() -> CallSites:
+    from torchferry.shim.call_sites import CallSites  # imported late: few programs are asked for their lines
 
-    return Sites()
+    return CallSites()
 
 
 def _refuse_others(target: Target, instead_of: str) -> None:
@@ -278,13 +278,13 @@ def _advice(target: Target, error: BaseException) -> Message:
     from torchferry.backends.machine import facts  # imported late: few plugins fail
 
     text = "".join(traceback.format_exception(error))
-    for known in facts(target.backend).failures:
-        if known.match.search(text):
+    for failure in facts(target.backend).failures:
+        if failure.match.search(text):
             return say(
                 "{cause}; `torchferry doctor --target {name}` looks at all of it; what mends this:{commands}",
-                cause=known.cause,
+                cause=failure.cause,
                 name=target.name,
-                commands="".join(f"\n    {command}" for command in known.commands),
+                commands="".join(f"\n    {command}" for command in failure.commands),
             )
     return no_device.ask_the_doctor(target)
 
@@ -310,5 +310,5 @@ def _check_device(target: Target) -> None:
 
 
 def _home(module: str) -> str:
-    found = sys.modules[module]
-    return str(getattr(found, "__file__", None) or list(getattr(found, "__path__", [])))
+    loaded = sys.modules[module]
+    return str(getattr(loaded, "__file__", None) or list(getattr(loaded, "__path__", [])))

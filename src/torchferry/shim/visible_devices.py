@@ -33,16 +33,16 @@ def patch(patches: Patches, target: Target) -> None:
     """
     if target.backend.VISIBLE_DEVICES == VARIABLE:
         return
-    handed_on = _HandedOn(target)
-    patches.at_end(handed_on.end)
-    handed_on.begin()
+    cards_own_list = _CardsOwnList(target)
+    patches.at_end(cards_own_list.end)
+    cards_own_list.begin()
     putenv, unsetenv = os.putenv, os.unsetenv
 
     # What `os.environ` calls for each of its changes; the variable itself is set as the program wants it.
     def put(name: Any, value: Any, /) -> None:
         if os.fsdecode(name) == VARIABLE:
             try:
-                handed_on.follow(os.fsdecode(value))
+                cards_own_list.follow(os.fsdecode(value))
             except UsageError as error:
                 raise ValueError(f"torchferry: {error}") from None
         putenv(name, value)
@@ -50,7 +50,7 @@ def patch(patches: Patches, target: Target) -> None:
     def unset(name: Any, /) -> None:
         unsetenv(name)
         if os.fsdecode(name) == VARIABLE:
-            handed_on.end()
+            cards_own_list.end()
 
     patches.set(os, "putenv", put)
     patches.set(os, "unsetenv", unset)
@@ -65,7 +65,7 @@ def hidden(target: Target) -> bool:
     return not first.isdecimal() and not any(letter.isalpha() for letter in first)  # some have identities
 
 
-class _HandedOn:
+class _CardsOwnList:
     """The card's own list while ours stands in it."""
 
     def __init__(self, target: Target) -> None:
@@ -83,16 +83,16 @@ class _HandedOn:
         wanted = os.environ.get(VARIABLE)
         if wanted is None:
             return
-        own = os.environ.get(self._row.use) if self._row.use else None
-        if own is None or own == os.environ.get(MARK):
+        set_already = os.environ.get(self._row.use) if self._row.use else None
+        if set_already is None or set_already == os.environ.get(MARK):
             self.follow(wanted)
-        elif own != self._listed(wanted):
+        elif set_already != self._listed(wanted):
             text = say(
                 "`{variable}={value}` is not used, since `{use}={own}` is set as well",
                 variable=VARIABLE,
                 value=wanted,
                 use=self._row.use,
-                own=own,
+                own=set_already,
             )
             print(f"torchferry: {text}", file=sys.stderr)
 
