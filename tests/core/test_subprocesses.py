@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from torchferry.core.subprocesses import LIMIT, run
-from torchferry.doctor.host import Machine
+from torchferry.doctor.host import Host
 from torchferry.doctor.probes import live_probe
 
 PROGRAMS = {
@@ -77,7 +77,7 @@ def test_a_tool_that_is_not_there_or_may_not_be_run(tmp_path: Path) -> None:
 
 
 def test_who_has_a_file_open(tmp_path: Path) -> None:
-    machine, path = Machine(), str(tmp_path / "card")
+    machine, path = Host(), str(tmp_path / "card")
     Path(path).write_text("")
     assert machine.openers([path]) == []
     with Path(path).open():

@@ -16,7 +16,7 @@ LIMIT = 1 << 20
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProcessResult:
     """How a command ended.
 
     Attributes:
@@ -32,7 +32,7 @@ class Ran:
     problem: str = ""
 
     @property
-    def well(self) -> bool:
+    def ok(self) -> bool:
         """Whether it ended with 0."""
         return self.status == 0
 
@@ -42,7 +42,9 @@ class Ran:
         return tuple(line[:200] for line in lines[:count])
 
 
-def run(command: tuple[str, ...], timeout: float, environment: Mapping[str, str], cwd: str | None = None) -> Ran:
+def run(
+    command: tuple[str, ...], timeout: float, environment: Mapping[str, str], cwd: str | None = None
+) -> ProcessResult:
     """Run a command for at most `timeout` seconds; then it and all that it started are killed."""
     try:
         process = subprocess.Popen(
@@ -55,9 +57,9 @@ def run(command: tuple[str, ...], timeout: float, environment: Mapping[str, str]
             start_new_session=True,
         )
     except FileNotFoundError:
-        return Ran(None, problem="missing")
+        return ProcessResult(None, problem="missing")
     except (PermissionError, OSError) as error:
-        return Ran(None, err=str(error), problem="denied")
+        return ProcessResult(None, err=str(error), problem="denied")
     taken: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
     try:
         problem = _read(process, taken, time.monotonic() + timeout)
@@ -69,7 +71,7 @@ def run(command: tuple[str, ...], timeout: float, environment: Mapping[str, str]
             assert stream is not None
             stream.close()
     texts = {name: data.decode("utf-8", "replace") for name, data in taken.items()}
-    return Ran(None if problem else status, texts["out"], texts["err"], problem)
+    return ProcessResult(None if problem else status, texts["out"], texts["err"], problem)
 
 
 def _read(process: subprocess.Popen[bytes], taken: dict[str, bytearray], end: float) -> str:

@@ -11,15 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends import machine as needs
-from torchferry.backends import smi
+from torchferry.backends import smi as smi_output
 from torchferry.backends.cards import Card, find_card
+from torchferry.backends.machine import Failure, VersionFile, common_failures
+from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual
-from torchferry.core.subprocesses import Ran
-from torchferry.doctor.host import Machine
+from torchferry.core.subprocesses import ProcessResult
+from torchferry.doctor.host import Host
 
 INSIDE = Path(__file__).with_name("probes")
 
@@ -33,20 +34,20 @@ _CUDA_PACKAGES = ("nvidia-", "cupy", "flash-attn", "xformers", "apex", "bitsandb
 
 
 @dataclass(frozen=True)
-class Asked:
+class SmiQuery:
     """The management tool's answer: where it is, what was run, how it ended, what it says."""
 
     path: str | None
     command: tuple[str, ...] = ()
-    ran: Ran | None = None
-    reading: smi.Reading = field(default_factory=smi.Reading)
+    process: ProcessResult | None = None
+    reading: smi_output.Reading = field(default_factory=smi_output.Reading)
 
 
 @dataclass(frozen=True)
 class PythonSide:
-    """What the examined interpreter has; `ran` is kept for when it could not be asked."""
+    """What the examined interpreter has; `process` is kept for when it could not be asked."""
 
-    ran: Ran
+    process: ProcessResult
     version: str = ""
     executable: str = ""
     bits: int = 64
@@ -75,7 +76,7 @@ class Imported:
     tried: bool = False
     error: str = ""
     version: str = ""
-    ran: Ran | None = None
+    process: ProcessResult | None = None
     numpy: str = ""
 
 
@@ -97,34 +98,34 @@ class LibraryFile:
     on_path: bool
 
 
-class Patient:
+class CheckContext:
     """One machine that is examined for one target.
 
     Attributes:
-        machine: The machine.
+        host: The machine.
         target: The target.
-        needs: What the target's machine must have.
+        requirements: What the target's machine must have.
         tool: The target's management tool.
         rehearsed: Whether this is a rehearsal, where there is no card and no driver.
         probe: What the live probe found; None when it was not asked for.
     """
 
     def __init__(
-        self, machine: Machine, target: Target, *, rehearsed: bool = False, probe: Mapping[str, Any] | None = None
+        self, host: Host, target: Target, *, rehearsed: bool = False, probe: Mapping[str, Any] | None = None
     ) -> None:
-        self.machine = machine
+        self.host = host
         self.target = target
-        self.needs = needs.facts(target.backend)
-        self.tool = smi.tool(target.backend)
+        self.requirements = host_requirements(target.backend)
+        self.tool = smi_output.tool(target.backend)
         self.rehearsed = rehearsed
         self.probe = probe
 
-    def ask(self) -> None:
+    def prefetch(self) -> None:
         """Ask tool and interpreter at the same time: both wait for others most of the time."""
         with ThreadPoolExecutor(2) as pool:
-            imported, asked = pool.submit(lambda: self.imported), pool.submit(lambda: self.asked)
+            imported, shown = pool.submit(lambda: self.imported), pool.submit(lambda: self.smi)
             imported.result()
-            asked.result()
+            shown.result()
 
     # --- the management tool ---
 
@@ -134,25 +135,25 @@ class Patient:
         return self.target.backend.SMI
 
     @cached_property
-    def asked(self) -> Asked:
+    def smi(self) -> SmiQuery:
         """The tool's answer; a further command is tried where the former's format is unknown."""
         if isinstance(self.tool_name, Unknown) or self.rehearsed:
-            return Asked(None)
-        path = self.machine.which(self.tool_name, self.tool.places)
+            return SmiQuery(None)
+        path = self.host.which(self.tool_name, self.tool.places)
         if path is None:
-            return Asked(None)
-        last = Asked(path)
+            return SmiQuery(None)
+        last = SmiQuery(path)
         for command in self.tool.commands or ((self.tool_name,),):
-            ran = self.machine.run((path, *command[1:]))
-            last = Asked(path, command, ran, smi.read(self.tool, ran.out))
-            if last.reading.cards or ran.problem:
+            process = self.host.run((path, *command[1:]))
+            last = SmiQuery(path, command, process, smi_output.read(self.tool, process.out))
+            if last.reading.cards or process.problem:
                 break
         return last
 
     @property
-    def cards(self) -> tuple[smi.Card, ...]:
+    def cards(self) -> tuple[smi_output.Card, ...]:
         """The cards that the tool shows."""
-        return self.asked.reading.cards
+        return self.smi.reading.cards
 
     def model(self, shown: str) -> Card | None:
         """Return the model that the tool's name for a card means; None where no table knows it."""
@@ -164,10 +165,10 @@ class Patient:
     @property
     def card_nodes(self) -> list[str]:
         """The device nodes of cards."""
-        patterns = [node.pattern for node in self.needs.nodes if node.kind == "card"]
-        return [path for pattern in patterns for path in self.machine.find(pattern)]
+        patterns = [node.pattern for node in self.requirements.nodes if node.kind == "card"]
+        return [path for pattern in patterns for path in self.host.find(pattern)]
 
-    def devices_per_card(self, card: smi.Card) -> int | Unknown:
+    def devices_per_card(self, card: smi_output.Card) -> int | Unknown:
         """Return how many torch devices a card shows up as: as its model does, else as every card of the plugin."""
         model = self.model(card.name)
         return self.target.backend.DEVICES_PER_CARD if model is None else model.devices_per_card
@@ -177,24 +178,24 @@ class Patient:
     @cached_property
     def plugin_modules(self) -> tuple[str, ...]:
         """The modules that the plugin consists of."""
-        return (self.target.backend.PLUGIN, *self.needs.python.modules)
+        return (self.target.backend.PLUGIN, *self.requirements.python.modules)
 
     @cached_property
     def python(self) -> PythonSide:
         """What the interpreter has."""
         names = sorted({files[0].path.rpartition("/")[2] for files in self.library_files.values() if files})
         question = {
-            "modules": ["torch", *self.plugin_modules, *self.needs.sdk.modules],
+            "modules": ["torch", *self.plugin_modules, *self.requirements.sdk.modules],
             "import": "",
             "libraries": names,
             "rehearsed": self.rehearsed,
         }
-        ran = self.machine.run_python(INSIDE / "python_side.py", json.dumps(question), _LOOK_TIMEOUT)
-        answer = _answer(ran)
+        process = self.host.run_python(INSIDE / "python_side.py", json.dumps(question), _LOOK_TIMEOUT)
+        answer = _answer(process)
         if answer is None:
-            return PythonSide(ran)
+            return PythonSide(process)
         return PythonSide(
-            ran,
+            process,
             answer["version"],
             answer["executable"],
             answer["bits"],
@@ -212,12 +213,17 @@ class Patient:
         if not (self.python.has("torch") and self.python.has(plugin)):
             return Imported()
         question = {"modules": [], "import": plugin, "libraries": [], "rehearsed": self.rehearsed}
-        ran = self.machine.run_python(INSIDE / "python_side.py", json.dumps(question), _IMPORT_TIMEOUT)
-        answer = _answer(ran)
+        process = self.host.run_python(INSIDE / "python_side.py", json.dumps(question), _IMPORT_TIMEOUT)
+        answer = _answer(process)
         if answer is None:
-            return Imported(True, "\n".join(ran.first_lines(20)) or ran.problem or f"exit status {ran.status}", "", ran)
-        told = answer["import"]
-        return Imported(True, told["error"], told["version"], ran, told.get("numpy", ""))
+            return Imported(
+                True,
+                "\n".join(process.first_lines(20)) or process.problem or f"exit status {process.status}",
+                "",
+                process,
+            )
+        outcome = answer["import"]
+        return Imported(True, outcome["error"], outcome["version"], process, outcome.get("numpy", ""))
 
     @property
     def torch(self) -> str:
@@ -238,17 +244,17 @@ class Patient:
 
     # --- known failures ---
 
-    def explained(self, text: str, *others: needs.Failure) -> Explained | None:
+    def explained(self, text: str, *others: Failure) -> Explained | None:
         """Return what is known of a failure by the text that was printed: the target's own first, then anybody's."""
-        for failure in (*others, *self.needs.failures, *needs.common_failures()):
+        for failure in (*others, *self.requirements.failures, *common_failures()):
             match = failure.match.search(text)
             if match is None:
                 continue
-            found = {"python": self.machine.python, **{name: value or "?" for name, value in match.groupdict().items()}}
+            values = {"python": self.host.python, **{name: value or "?" for name, value in match.groupdict().items()}}
             return Explained(
-                Bilingual(*(_filled(cause, found) for cause in failure.cause)),
+                Bilingual(*(_filled(cause, values) for cause in failure.cause)),
                 tuple(
-                    _filled(line, {name: shlex.quote(value) for name, value in found.items()})
+                    _filled(line, {name: shlex.quote(value) for name, value in values.items()})
                     for line in failure.commands
                 ),
                 failure.source,
@@ -260,48 +266,48 @@ class Patient:
     @cached_property
     def search_path(self) -> list[str]:
         """Folders in which the loader looks, in order: LD_LIBRARY_PATH, its configuration, its defaults."""
-        folders = [part for part in self.machine.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
-        for path in ["/etc/ld.so.conf", *self.machine.find("/etc/ld.so.conf.d/*.conf")]:
-            lines = map(str.strip, (self.machine.read(path) or "").splitlines())
+        folders = [part for part in self.host.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
+        for path in ["/etc/ld.so.conf", *self.host.find("/etc/ld.so.conf.d/*.conf")]:
+            lines = map(str.strip, (self.host.read(path) or "").splitlines())
             folders += [line for line in lines if line.startswith("/")]
-        triple = f"{self.machine.architecture}-linux-gnu"
+        triple = f"{self.host.architecture}-linux-gnu"
         folders += [f"{base}/{triple}" for base in ("/lib", "/usr/lib")]
         return list(dict.fromkeys([*folders, "/lib64", "/usr/lib64", "/lib", "/usr/lib"]))
 
     @cached_property
     def library_files(self) -> dict[str, list[LibraryFile]]:
         """For each library that the target needs, the files of it, in the order in which the loader sees them."""
-        found: dict[str, list[LibraryFile]] = {}
-        beyond = [folder for folder in self.needs.sdk.folders if folder not in self.search_path]
-        for library in self.needs.libraries:
-            files = found[library.name] = []
+        files_by_library: dict[str, list[LibraryFile]] = {}
+        beyond = [folder for folder in self.requirements.sdk.folders if folder not in self.search_path]
+        for library in self.requirements.libraries:
+            files = files_by_library[library.name] = []
             for folder in [*self.search_path, *beyond]:
-                paths = [f"{folder}/{library.name}", *self.machine.find(f"{folder}/{library.name}.[0-9]*")]
-                entry = next(filter(None, (self.machine.entry(path) for path in paths)), None)
+                paths = [f"{folder}/{library.name}", *self.host.find(f"{folder}/{library.name}.[0-9]*")]
+                entry = next(filter(None, (self.host.entry(path) for path in paths)), None)
                 if entry is not None:
                     files.append(LibraryFile(entry.path, entry.size, folder in self.search_path))
-        return found
+        return files_by_library
 
     # --- the toolkit ---
 
     @cached_property
     def sdk_version(self) -> tuple[str, str]:
         """Version of the toolkit and the file that says so; both empty when none does."""
-        return self.stated(self.needs.sdk.versions)
+        return self.stated(self.requirements.sdk.versions)
 
     @cached_property
     def driver_version(self) -> tuple[str, str]:
         """Version of the driver and who says so: a file, or the tool."""
-        version, path = self.stated(self.needs.driver.versions)
+        version, path = self.stated(self.requirements.driver.versions)
         if version:
             return version, path
-        return self.asked.reading.driver, str(self.tool_name) if self.asked.reading.driver else ""
+        return self.smi.reading.driver, str(self.tool_name) if self.smi.reading.driver else ""
 
-    def stated(self, files: tuple[needs.VersionFile, ...]) -> tuple[str, str]:
+    def stated(self, files: tuple[VersionFile, ...]) -> tuple[str, str]:
         """Return the first version that one of the files states, and the file."""
         for file in files:
-            for path in self.machine.find(file.path):
-                match = file.pattern.search(self.machine.read(path) or "")
+            for path in self.host.find(file.path):
+                match = file.pattern.search(self.host.read(path) or "")
                 if match:
                     return match[1], path
         return "", ""
@@ -309,7 +315,7 @@ class Patient:
     @cached_property
     def modules_loaded(self) -> set[str]:
         """Kernel modules that are loaded."""
-        lines = (self.machine.read("/proc/modules") or "").splitlines()
+        lines = (self.host.read("/proc/modules") or "").splitlines()
         return {line.split()[0] for line in lines if line.split()}
 
     @cached_property
@@ -318,13 +324,13 @@ class Patient:
         name = self.target.backend.DRIVER_MODULE
         if isinstance(name, Unknown):
             return []
-        found = set()
-        for folder in self.machine.find("/lib/modules/*"):
-            listed = f"/{name}.ko" in (self.machine.read(f"{folder}/modules.dep") or "")
+        kernels = set()
+        for folder in self.host.find("/lib/modules/*"):
+            listed = f"/{name}.ko" in (self.host.read(f"{folder}/modules.dep") or "")
             depths = ("", "*/", "*/*/", "*/*/*/")
-            if listed or any(self.machine.find(f"{folder}/{depth}{name}.ko*") for depth in depths):
-                found.add(folder.rpartition("/")[2])
-        return sorted(found)
+            if listed or any(self.host.find(f"{folder}/{depth}{name}.ko*") for depth in depths):
+                kernels.add(folder.rpartition("/")[2])
+        return sorted(kernels)
 
     @cached_property
     def driver_loaded(self) -> bool | None:
@@ -332,7 +338,7 @@ class Patient:
         name = self.target.backend.DRIVER_MODULE
         if isinstance(name, Unknown):
             return None
-        return name in self.modules_loaded or self.machine.entry(f"/sys/module/{name}") is not None
+        return name in self.modules_loaded or self.host.entry(f"/sys/module/{name}") is not None
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
@@ -342,10 +348,10 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _answer(ran: Ran) -> dict[str, Any] | None:
+def _answer(process: ProcessResult) -> dict[str, Any] | None:
     """Return the JSON that a program of ours printed last; None when there is none."""
-    lines = ran.out.strip().splitlines()
-    if not ran.well or not lines:
+    lines = process.out.strip().splitlines()
+    if not process.ok or not lines:
         return None
     try:
         answer = json.loads(lines[-1])

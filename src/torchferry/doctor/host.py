@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchferry.core import subprocesses
-from torchferry.core.subprocesses import Ran
+from torchferry.core.subprocesses import ProcessResult
 
 TOOL_TIMEOUT = 10.0
 """Seconds for a tool; a management tool that takes longer hangs on its driver."""
@@ -79,7 +79,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Host:
     """This machine, or one over another root.
 
     Attributes:
@@ -115,9 +115,9 @@ class Machine:
     def find(self, pattern: str) -> list[str]:
         """Return the paths that fit a pattern, sorted."""
         inside = self.spelled(pattern).lstrip("/")
-        found = glob.glob(os.path.join(glob.escape(str(self.root)), inside))
+        paths = glob.glob(os.path.join(glob.escape(str(self.root)), inside))
         prefix = "" if self.root == Path("/") else str(self.root)
-        return sorted(path[len(prefix) :] for path in found)
+        return sorted(path[len(prefix) :] for path in paths)
 
     def package_folders(self) -> list[str]:
         """Return patterns of the folders in which the interpreter's packages lie, by where it lies itself.
@@ -125,8 +125,8 @@ class Machine:
         Debian's Python has them in `dist-packages`, and what pip adds below /usr/local; others use lib64 beside lib.
         """
         program = self.python if "/" in self.python else self.which(self.python) or ""
-        prefix, found, _ = program.rpartition("/bin/")
-        if not found:
+        prefix, bin_folder, _ = program.rpartition("/bin/")
+        if not bin_folder:
             return []
         prefixes = [prefix, "/usr/local"] if prefix in ("", "/usr") else [prefix]
         return [
@@ -184,7 +184,7 @@ class Machine:
         return platform.release()
 
     @property
-    def host(self) -> str:
+    def hostname(self) -> str:
         """The host's name."""
         return socket.gethostname()
 
@@ -214,13 +214,13 @@ class Machine:
 
     def openers(self, paths: Iterable[str]) -> list[Opener]:
         """Return the processes that have one of the files open, as far as this user may see what they have open."""
-        wanted, found = set(paths), []
+        paths_wanted, openers = set(paths), []
         for folder in self.find("/proc/[0-9]*"):
-            opened = {self.link(path) for path in self.find(f"{folder}/fd/*")} & wanted
+            opened = {self.link(path) for path in self.find(f"{folder}/fd/*")} & paths_wanted
             if opened:
                 name = (self.read(f"{folder}/comm") or "?").strip()
-                found.append(Opener(int(folder.rpartition("/")[2]), name, tuple(sorted(filter(None, opened)))))
-        return sorted(found, key=lambda opener: opener.pid)
+                openers.append(Opener(int(folder.rpartition("/")[2]), name, tuple(sorted(filter(None, opened)))))
+        return sorted(openers, key=lambda opener: opener.pid)
 
     def limits(self) -> dict[str, tuple[int, int]]:
         """Return the soft and hard limits by their name in `ulimit`; -1 is unlimited."""
@@ -237,14 +237,14 @@ class Machine:
 
     def which(self, name: str, places: tuple[str, ...] = ()) -> str | None:
         """Return where a program lies: on PATH, else in one of `places`."""
-        found = shutil.which(name, path=self.environment.get("PATH", os.defpath))
-        return found or next((place for place in places if os.access(self.place(place), os.X_OK)), None)
+        on_path = shutil.which(name, path=self.environment.get("PATH", os.defpath))
+        return on_path or next((place for place in places if os.access(self.place(place), os.X_OK)), None)
 
-    def run(self, command: tuple[str, ...], timeout: float = TOOL_TIMEOUT) -> Ran:
+    def run(self, command: tuple[str, ...], timeout: float = TOOL_TIMEOUT) -> ProcessResult:
         """Run a tool, in English."""
         return subprocesses.run(command, timeout, {**self.environment, "LC_ALL": "C"})
 
-    def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> Ran:
+    def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> ProcessResult:
         """Run a program of ours in the examined interpreter, as the user's programs run, from the user's folder."""
         environment = {**self.environment, **variables}
         return subprocesses.run((self.python, str(program), argument), timeout, environment, self.cwd)

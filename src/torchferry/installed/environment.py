@@ -215,7 +215,7 @@ def _asked(named: Path, python: Path) -> Environment:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     ran = run((str(python), "-I", "-S", "-c", _ASK), _TIME, environment)
     answer = _answer(ran.out)
-    if not ran.well or answer is None:
+    if not ran.ok or answer is None:
         first = next(iter(ran.first_lines(1)), ran.problem or str(ran.status))
         raise UsageError(
             say("{path} does not say where its packages lie: {error}", path=named, error=first),

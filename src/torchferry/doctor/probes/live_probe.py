@@ -285,8 +285,8 @@ def collective(count: Any) -> None:
                 out, err = process.communicate(timeout=1.0)
             except subprocess.TimeoutExpired:  # what it started holds its streams open
                 out = err = b""
-        told = [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
-        wrong = next((one["error"] for one in told if one.get("error")), "")
+        answers = [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
+        wrong = next((one["error"] for one in answers if one.get("error")), "")
         if wrong or (process.returncode and not stopped):
             problems.append(f"rank {index}: {wrong or f'exit status {process.returncode}'}")
             lines += err.decode("utf-8", "replace").splitlines()[-3:]

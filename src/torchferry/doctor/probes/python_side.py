@@ -21,7 +21,7 @@ from typing import Any
 
 def main() -> None:
     """Look, and print."""
-    asked = json.loads(sys.argv[1])
+    question = json.loads(sys.argv[1])
     sys.path.pop(0)  # the folder of this file; the user's programs have theirs there
     stream = os.dup(1)
     os.dup2(2, 1)  # a banner of the plugin's must not stand in our answer
@@ -31,15 +31,15 @@ def main() -> None:
         "prefix": sys.prefix,
         "virtual": sys.prefix != sys.base_prefix,
         "bits": 64 if sys.maxsize > 2**32 else 32,
-        "modules": {name: where(name) for name in asked["modules"]},
+        "modules": {name: where(name) for name in question["modules"]},
         "distributions": distributions(),
         "entry_points": entry_points(),
         "torch": torch_version(),
-        "libraries": {name: load(name) for name in asked["libraries"]},
-        "import": attempt(asked["import"]) if asked["import"] else None,
+        "libraries": {name: load(name) for name in question["libraries"]},
+        "import": attempt(question["import"]) if question["import"] else None,
     }
     os.write(stream, json.dumps(answer).encode() + b"\n")
-    if not asked["rehearsed"]:
+    if not question["rehearsed"]:
         os._exit(0)  # a plugin's end may hang or crash, and nothing of ours is left to do
 
 
