@@ -64,22 +64,18 @@ WITH_TORCH = {
         f"torchferry.rehearsal.{name}"
         for name in (
             "autocast",
-            "branches",
-            "collectives",
             "cuda_leftovers",
-            "data_parallel",
             "device_module",
+            "distributed",
             "extension_build",
             "facade_support",
-            "identity",
             "native",
+            "observers",
             "operator_modes",
-            "output",
             "plugin_namespace",
             "session",
             "sharing",
             "vendor_package",
-            "work",
         )
     ),
 }

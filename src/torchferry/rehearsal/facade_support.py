@@ -1,19 +1,24 @@
-"""What the packages under `facades` share: how they start the rehearsal, and how they say what it does not cover."""
+"""What the vendors' simulated packages share: how they start the rehearsal, and how they say what it does not cover."""
 
 from __future__ import annotations
 
+import builtins
+import functools
+import importlib
 import sys
 from collections.abc import Callable, Iterable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from pathlib import Path
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import torch
 
 from torchferry.backends.contents import Presence, contents
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.rehearsal import events, plugin_import
+from torchferry.core.userlines import NOWHERE
+from torchferry.rehearsal import events
 from torchferry.rehearsal.plugin_namespace import (
     Namespace,
     Plugin,
@@ -35,13 +40,13 @@ def start(package: str, *, known: bool = True) -> Plugin:
         package: The package that is imported.
         known: Whether the modules of the package are public, so that others are known to be missing.
     """
-    from torchferry.rehearsal import process  # imported late: the session builds the surface that this module reads
+    from torchferry.rehearsal import bootstrap  # imported late: the session builds the surface that this module reads
 
-    process.load_device()
+    bootstrap.load_device()
     plugin = current()
     backend = plugin.target.backend
     if plugin.target.autoloads() is UNKNOWN:
-        plugin_import.watch(backend.PLUGIN, plugin.native.operators_used)
+        _watch_import(backend.PLUGIN, plugin.native.operators_used)
     homes = {package: package}
     if backend.NAMESPACE:
         homes |= {backend.NAMESPACE: backend.NAMESPACE, backend.IMPORT_NAMESPACE: backend.NAMESPACE}
@@ -174,3 +179,49 @@ class Switches:
         if isinstance(values.get(name), bool) and not isinstance(value, bool):
             raise TypeError(f"{name} must be a bool, but got {type(value).__name__}")
         values[name] = value
+
+
+_OWN_FOLDER = str(Path(__file__).parent)
+_PLUGIN_LOADER = "_import_device_backends"
+"""The function of torch that loads plugins."""
+
+
+def _watch_import(package: str, used: Callable[[], object]) -> None:
+    """Begin to look for an import of `package`; without one, an event says so at the end if the device was `used`."""
+    if not _is_loaded_by_torch():
+        return
+    imported = False
+
+    def note(name: object) -> None:
+        nonlocal imported
+        caller = sys._getframe(2).f_code.co_filename
+        if str(name).partition(".")[0] == package and not caller.startswith((_OWN_FOLDER, "<frozen")):
+            imported = True
+
+    builtins.__import__ = _noting(builtins.__import__, note)
+    importlib.import_module = _noting(importlib.import_module, note)
+
+    def report() -> dict[str, object]:
+        if not imported and used():
+            events.recorder.add("autoload", f"import {package}", place=NOWHERE)
+        return {}
+
+    events.recorder.at_end(report)
+
+
+def _is_loaded_by_torch() -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == _PLUGIN_LOADER:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _noting(original: Any, note: Callable[[object], None]) -> Any:
+    @functools.wraps(original)
+    def import_(name: Any, *args: Any, **kwargs: Any) -> Any:
+        note(name)
+        return original(name, *args, **kwargs)
+
+    return import_

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -18,20 +17,16 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal import (
     autocast,
-    branches,
     build,
-    collectives,
     cuda_leftovers,
-    data_parallel,
+    distributed,
     events,
     faults,
-    identity,
-    output,
+    observers,
     plugin_namespace,
     sharing,
-    work,
 )
-from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
+from torchferry.rehearsal.config import Rehearsal, read, session_folder
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
@@ -74,7 +69,7 @@ def current() -> Session | None:
 
 def observe() -> Rehearsal:
     """Begin to note events of this process; the device comes with the plugin. Can be called again."""
-    folder = _folder()
+    folder = session_folder()
     rehearsal = read(folder)
     events.recorder.write_into(folder)
     cuda_leftovers.watch(rehearsal.resolved(), folder)
@@ -93,16 +88,6 @@ def start() -> Session:
     return _session
 
 
-def _folder() -> Path:
-    folder = os.environ.get(VARIABLE, "")
-    if not folder:
-        raise TorchferryError(
-            say("this is the simulated plugin of torchferry, and no rehearsal is under way"),
-            say("start the program with `torchferry rehearse`, or install the vendor's plugin on the card's machine"),
-        )
-    return Path(folder)
-
-
 def _start(rehearsal: Rehearsal) -> Session:
     target = rehearsal.resolved()
     backend, profile = target.backend, rehearsal.profile
@@ -116,9 +101,9 @@ def _start(rehearsal: Rehearsal) -> Session:
     if target.api(_FORMAT).use not in ("", _FORMAT):
         native.refuse_memory_formats()
     autocast.register(native)
-    native.set_sink(work.receive)
-    output.watch()
-    branches.watch(backend.DEVICE_TYPE)
+    native.set_sink(observers.receive_native_event)
+    observers.watch_output()
+    observers.watch_cuda_questions(backend.DEVICE_TYPE)
     namespace = plugin_namespace.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
@@ -126,12 +111,12 @@ def _start(rehearsal: Rehearsal) -> Session:
         generate_methods_for_privateuse1_backend(
             for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
         )
-    collectives.register(backend, profile.devices, native)
+    distributed.register_collectives(backend, profile.devices, native)
     if named_by_us:
-        data_parallel.register(target)
+        distributed.register_data_parallel(target)
     sharing.register(target, native, namespace)
     if not profile.keeps_parameter_identity:
-        identity.watch()
+        observers.watch_parameters()
     faults.install(list(rehearsal.faults), native)
     session = Session(rehearsal, backend, native, namespace, found)
     events.recorder.at_end(lambda: _account(session))

@@ -22,6 +22,7 @@ from torch.multiprocessing import reductions
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.rehearsal import events
+from torchferry.rehearsal.config import read, session_folder
 from torchferry.rehearsal.native import Native
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -75,9 +76,7 @@ _sharing: _Sharing | None = None
 def _current() -> _Sharing:
     """Return how this process shares; one that receives before it has used the device loads the plugin first."""
     if _sharing is None:
-        from torchferry.rehearsal import session
-
-        importlib.import_module(session.observe().resolved().backend.PLUGIN)
+        importlib.import_module(read(session_folder()).resolved().backend.PLUGIN)  # which begins the session
     assert _sharing is not None
     return _sharing
 
