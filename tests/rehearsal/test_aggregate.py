@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchferry.rehearsal.aggregate import Account, Event, collect
+from torchferry.rehearsal.aggregate import Aggregate, Event, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.summary import document, lines, verdict
 
@@ -43,38 +43,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_sums_over_processes(folder: Path) -> None:
-    account = collect(folder)
-    assert (account.processes, account.on_device, account.crashed) == (4, 3, 1)
-    assert account.peaks == (100, 80)
-    assert account.operators == {"aten::mm": 7, "aten::add": 1}
-    assert account.unverified == ("aten::new",)
-    assert account.events == (
+    aggregate = collect(folder)
+    assert (aggregate.processes, aggregate.on_device, aggregate.crashed) == (4, 3, 1)
+    assert aggregate.peaks == (100, 80)
+    assert aggregate.operators == {"aten::mm": 7, "aten::add": 1}
+    assert aggregate.unverified == ("aten::new",)
+    assert aggregate.events == (
         Event("missing-api", "s", "", "train.py", 7, 1, 1),
         Event("out-of-memory", "s", "", "train.py", 8, 1, 1),
         Event("synchronisation", "s", "", "train.py", 4, 7, 2),
         Event("to-device", "s", "", "train.py", 9, 1, 64),
     )
-    assert [event.line for event in account.failures] == [7, 8]
+    assert [event.line for event in aggregate.failures] == [7, 8]
 
 
 def rehearsal() -> Rehearsal:
     return prepare("npu", "", 2, None, ())
 
 
-NOTHING = Account(0, 0, 0, (), {}, (), ())
-CLEAN = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), ())
+NOTHING = Aggregate(0, 0, 0, (), {}, (), ())
+CLEAN = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), ())
 LEFT = Event("host-work", "model `Net`", "", "a.py", 12, 30, 3_000_000)
-HALF_LEFT = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 3_000_000)
-MOSTLY_LEFT = Account(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 1_000_000)
-CRASHED = Account(1, 1, 1, (2**20,), {"aten::mm": 1}, (), (LEFT,), 0)
-BAD = Account(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
+HALF_LEFT = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 3_000_000)
+MOSTLY_LEFT = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 1_000_000)
+CRASHED = Aggregate(1, 1, 1, (2**20,), {"aten::mm": 1}, (), (LEFT,), 0)
+BAD = Aggregate(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
 
 
 @pytest.mark.parametrize(
     ("account", "code", "wanted"),
     [
         (NOTHING, 0, "NOTHING WAS REHEARSED"),
-        (Account(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),
+        (Aggregate(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),
         (CLEAN, 0, "nothing was seen"),
         (CLEAN, 3, "THE COMMAND FAILED with exit code 3"),
         (HALF_LEFT, 0, "nothing was seen"),
@@ -84,9 +84,9 @@ BAD = Account(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py"
         (BAD, 1, "WOULD FAIL on the card; findings: 1, places: 1"),
     ],
 )
-def test_the_verdict_comes_first(account: Account, code: int, wanted: str) -> None:
-    assert verdict(rehearsal(), account, code).render("en").startswith(wanted)
-    assert next(lines(rehearsal(), account, "en", code)).startswith(wanted)
+def test_the_verdict_comes_first(aggregate: Aggregate, code: int, wanted: str) -> None:
+    assert verdict(rehearsal(), aggregate, code).render("en").startswith(wanted)
+    assert next(lines(rehearsal(), aggregate, "en", code)).startswith(wanted)
 
 
 def test_the_verdict_of_a_tool_is_no_failure_of_the_program() -> None:
@@ -123,10 +123,10 @@ def test_work_on_the_cpu_is_said_with_its_share_and_its_line() -> None:
 
 def test_many_places_are_cut_in_the_text_and_whole_in_json() -> None:
     events = tuple(Event("synchronisation", "s", "", "a.py", n, 1, 1) for n in range(1, 31))
-    account = Account(1, 1, 0, (), {}, (), events)
-    text = "\n".join(lines(rehearsal(), account, "en"))
+    aggregate = Aggregate(1, 1, 0, (), {}, (), events)
+    text = "\n".join(lines(rehearsal(), aggregate, "en"))
     assert "and 18 more places" in text
-    parsed = json.loads(document(rehearsal(), account, 0, ["python", "a.py"]))
+    parsed = json.loads(document(rehearsal(), aggregate, 0, ["python", "a.py"]))
     assert len(parsed["events"]) == 30
     assert parsed["rehearsal"] is True
     assert parsed["command"] == ["python", "a.py"]

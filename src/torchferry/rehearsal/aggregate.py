@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Account:
+class Aggregate:
     """What a rehearsal saw.
 
     Attributes:
@@ -92,7 +92,7 @@ class Account:
         return [event for event in self.events if event.fails]
 
 
-def collect(folder: Path) -> Account:
+def collect(folder: Path) -> Aggregate:
     """Put together what the processes left in a session's folder."""
     documents = {path.stem.partition("-")[2]: _load(path) for path in folder.glob("process-*.json")}
     firsts = {path.stem.partition("-")[2]: path for path in folder.glob("first-*.jsonl")}
@@ -115,7 +115,7 @@ def collect(folder: Path) -> Account:
         unverified.update(document.get("unverified_operators", ()))
         for index, stats in enumerate(document.get("memory", ())):
             peaks[index] = max(peaks[index], stats["peak_allocated"])
-    return Account(
+    return Aggregate(
         processes=len(documents) + len(lost),
         on_device=sum("device" in document for document in documents.values()) + lost_on_device,
         crashed=len(lost),

@@ -221,8 +221,8 @@ def _line_of_main(word: str) -> Place:
         lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines() if file else []
     except OSError:
         return NOWHERE
-    found = next((number for number, line in enumerate(lines, 1) if word in line), 0)
-    return Place(str(file), found) if found else NOWHERE
+    line_number = next((number for number, line in enumerate(lines, 1) if word in line), 0)
+    return Place(str(file), line_number) if line_number else NOWHERE
 
 
 class _BuildModule(ModuleType):

@@ -49,9 +49,9 @@ def register_collectives(backend: type[Backend], devices: int, native: Native) -
         gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
         group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
         torch.ops.torchferry_rehearsal.add_collectives(group.boxed(), name)
-        made = group._get_backend(torch.device(device))
-        _kept.append(group)  # the backend borrows the group's gloo
-        return made
+        card_backend = group._get_backend(torch.device(device))
+        _groups_kept_alive.append(group)  # the backend borrows the group's gloo
+        return card_backend
 
     # Collectives of a device of torch's own type run through the kernels of a plugin's device.
     devices_served = [device] if device == torch._C._get_privateuse1_backend_name() else [device, _PLUGIN_DEVICE]
@@ -61,7 +61,7 @@ def register_collectives(backend: type[Backend], devices: int, native: Native) -
 _PLUGIN_DEVICE = "privateuseone"
 """Torch's name for the device of a plugin that has not named it."""
 
-_kept: list[Any] = []
+_groups_kept_alive: list[Any] = []
 
 
 def _ranks_here(size: int) -> int:
@@ -91,8 +91,8 @@ def register_data_parallel(target: Target) -> None:
 
     def on_cards(tensors: Sequence[torch.Tensor], what: str) -> None:
         for index, tensor in enumerate(tensors):
-            here = tensor.device.type == device
-            _require(here, f"{what} at index {index} is on {tensor.device}, and must be on {device}")
+            on_card = tensor.device.type == device
+            _require(on_card, f"{what} at index {index} is on {tensor.device}, and must be on {device}")
 
     def scatter(
         tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: list[int] | None, dim: int, streams: object
@@ -141,8 +141,8 @@ def register_data_parallel(target: Target) -> None:
         tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
     ) -> list[list[torch.Tensor]]:
         cards(devices)
-        there = all(tensor.get_device() == devices[0] for tensor in tensors)
-        _require(there, f"All tensors must be on devices[0]: {devices[0]}")
+        all_on_first = all(tensor.get_device() == devices[0] for tensor in tensors)
+        _require(all_on_first, f"All tensors must be on devices[0]: {devices[0]}")
         return [[tensor.to(place(index)) for tensor in tensors] for index in devices]
 
     functions: tuple[Callable[..., Any], ...] = (

@@ -68,12 +68,12 @@ class _MissingModules(MetaPathFinder):
         for home, shown in self._homes:
             if fullname.startswith(home + "."):
                 name = shown + fullname[len(home) :]
-                found = presence(current().target, name)
-                if found is Presence.MODULE:
+                in_plugin = presence(current().target, name)
+                if in_plugin is Presence.MODULE:
                     return ModuleSpec(
                         fullname, _NotRehearsedModules(name), is_package=has_modules(current().target, name)
                     )
-                unknown = found is Presence.UNKNOWN and contents(current().target.backend) is not None
+                unknown = in_plugin is Presence.UNKNOWN and contents(current().target.backend) is not None
                 events.record("unverified-api" if unknown else self._kind, name)
                 return None
         return None

@@ -69,11 +69,11 @@ def _watch_type(device_type: str) -> None:
         if name == device_type:
             frame = sys._getframe(1)
             file = frame.f_code.co_filename
-            found = comparisons.get(file)
-            if found is None:
-                found = comparisons[file] = {} if in_library(file) else dict(_comparisons(file))
-            if found and frame.f_lineno in found:
-                events.recorder.add(_BRANCH, found[frame.f_lineno])
+            comparisons_of_file = comparisons.get(file)
+            if comparisons_of_file is None:
+                comparisons_of_file = comparisons[file] = {} if in_library(file) else dict(_comparisons(file))
+            if comparisons_of_file and frame.f_lineno in comparisons_of_file:
+                events.recorder.add(_BRANCH, comparisons_of_file[frame.f_lineno])
         return name
 
     attributes["type"] = property(type_)
@@ -199,9 +199,9 @@ def receive_native_event(kind: int, subject: bytes, detail: bytes, amount: int) 
     if NATIVE.get(kind) != _HOST_WORK:
         events.receive(kind, subject, detail, amount)
         return
-    found = owner_of_work(sys._getframe(1), events.recorder.lines, phase=subject.decode())
-    if found is not None:
-        events.recorder.add(_HOST_WORK, found[0], "", amount, found[1])
+    owner = owner_of_work(sys._getframe(1), events.recorder.lines, phase=subject.decode())
+    if owner is not None:
+        events.recorder.add(_HOST_WORK, owner[0], "", amount, owner[1])
 
 
 _OF_GRADIENTS = {"forward": "tensors that need gradients", "backward": "backward"}
@@ -216,14 +216,14 @@ def owner_of_work(frame: FrameType | None, lines: UserLines, *, phase: str) -> t
         phase: `forward` where tensors need gradients, `backward` where gradients are computed; empty without any.
     """
     inner = frame
-    found: tuple[str, FrameType] | None = None
+    model_call: tuple[str, FrameType] | None = None
     while frame is not None:
         if frame.f_code is _MODULE_CALL:
             name = _on_host(frame.f_locals.get("self"))
-            found = (name, frame) if name else found
+            model_call = (name, frame) if name else model_call
         frame = frame.f_back
-    if found is not None:
-        return f"model `{found[0]}`", lines.of(found[1])
+    if model_call is not None:
+        return f"model `{model_call[0]}`", lines.of(model_call[1])
     return (_OF_GRADIENTS[phase], lines.of(inner)) if phase in _OF_GRADIENTS else None
 
 

@@ -93,11 +93,13 @@ def _start(rehearsal: Rehearsal) -> Session:
     backend, profile = target.backend, rehearsal.profile
     _refuse_other_plugin(backend)
     native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
-    found = modes(profile)
+    operator_modes = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
-    native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.left_out)
-    _imitate(native, profile, found, backend)
+    native.start(
+        backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
+    )
+    _imitate(native, profile, operator_modes, backend)
     if target.api(_FORMAT).use not in ("", _FORMAT):
         native.refuse_memory_formats()
     autocast.register(native)
@@ -118,8 +120,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     if not profile.keeps_parameter_identity:
         observers.watch_parameters()
     faults.install(list(rehearsal.faults), native)
-    session = Session(rehearsal, backend, native, namespace, found)
-    events.recorder.at_end(lambda: _account(session))
+    session = Session(rehearsal, backend, native, namespace, operator_modes)
+    events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()
     return session
 
@@ -133,7 +135,7 @@ def _refuse_other_plugin(backend: type[Backend]) -> None:
         )
 
 
-def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backend]) -> None:
+def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: type[Backend]) -> None:
     rules: dict[str, list[str]] = {"missing": [], "narrowed": [], "emulated": [], "limited": []}
     for dtype, rule in profile.dtypes.items():
         if dtype in DTYPE_CODES:
@@ -144,10 +146,10 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
     native.set_rounding(matmul=bits, convolution=bits)
     native.set_fallback_warns(profile.fallback != "silent")
     native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
-    for name in found.missing:
-        native.set_mode(name, "missing", every_layout=name in found.taken)
+    for name in operator_modes.missing:
+        native.set_mode(name, "missing", every_layout=name in operator_modes.taken)
     lacking = "missing" if _fallback_is_off(backend) else "fallback"
-    for name in found.fallback:
+    for name in operator_modes.fallback:
         native.set_mode(name, lacking)
 
 
@@ -163,7 +165,7 @@ def _worth_noting(dtypes: list[str]) -> list[str]:
     return [dtype for dtype in dtypes if dtype not in {"float32", "int64"}]
 
 
-def _account(session: Session) -> dict[str, object]:
+def _device_report(session: Session) -> dict[str, object]:
     """What the device did in this process, for the summary."""
     native = session.native
     if native.in_bad_fork():
@@ -184,5 +186,5 @@ def _account(session: Session) -> dict[str, object]:
 
 def _imported() -> list[str]:
     """What this process imported: first names, and the whole ones of modules outside of torch."""
-    found = {name.partition(".")[0] for name in sys.modules}
-    return sorted(found.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))
+    names = {name.partition(".")[0] for name in sys.modules}
+    return sorted(names.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))
