@@ -71,7 +71,7 @@ BAD = Aggregate(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.p
 
 
 @pytest.mark.parametrize(
-    ("account", "code", "wanted"),
+    ("aggregate", "code", "wanted"),
     [
         (NOTHING, 0, "NOTHING WAS REHEARSED"),
         (Aggregate(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),

@@ -197,4 +197,4 @@ def test_each_explanation_of_a_command_is_told_once(tmp_path: Path, monkeypatch:
     monkeypatch.setenv(no_device.MARK, str(mark))
     for text in ("one", "two", "one"):
         failures._tell(text)
-    assert sorted(failures.told(str(mark))) == ["one", "two"]
+    assert sorted(failures.explanations_left(str(mark))) == ["one", "two"]

@@ -88,12 +88,12 @@ def _watch_functions(target: Target) -> None:
         original = getattr(torch.cuda, name, None)
         if name.startswith("_") or not callable(original) or isinstance(original, type):
             continue
-        setattr(torch.cuda, name, _noted(name, original))
+        setattr(torch.cuda, name, _noting_use(name, original))
     for kind in (torch.cuda.Stream, torch.cuda.Event):  # they stay classes: programs ask `isinstance`
-        kind.__new__ = staticmethod(_noted(kind.__name__, kind.__new__))  # type: ignore[method-assign]
+        kind.__new__ = staticmethod(_noting_use(kind.__name__, kind.__new__))  # type: ignore[method-assign]
 
 
-def _noted(name: str, original: Any) -> Any:
+def _noting_use(name: str, original: Any) -> Any:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if events.recorder.called_by_user():

@@ -149,7 +149,7 @@ def register_data_parallel(target: Target) -> None:
         scatter, scatter_out, gather, gather_out, broadcast, broadcast_out, broadcast_coalesced,
     )  # fmt: skip
     for function in functions:
-        setattr(torch._C, f"_{function.__name__}", _noted(function, kind) if kind else function)
+        setattr(torch._C, f"_{function.__name__}", _noting_use(function, kind) if kind else function)
 
 
 def _require(holds: bool, said: str) -> None:
@@ -165,7 +165,7 @@ def _alike(tensors: Sequence[torch.Tensor], dim: int) -> None:
         _require(fits, f"shapes must be the same except for dim {dim}: {list(tensor.shape)} at index {index}")
 
 
-def _noted(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+def _noting_use(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         events.record(kind, _DATA_PARALLEL)
         return function(*args, **kwargs)

@@ -46,7 +46,7 @@ class CallSites:
             with contextlib.suppress(OSError), (self._folder / f"seen-{os.getpid()}.jsonl").open("a") as file:
                 file.write(json.dumps([place.file, place.line, name]) + "\n")
 
-    def noted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def counting_calls(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that counts its calls."""
 
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -83,7 +83,7 @@ def describe(function: Callable[..., Any], target: Target) -> Callable[..., Any]
     return get_device_properties
 
 
-def answered(function: Callable[..., Any], name: str, target: Target) -> Callable[..., Any]:
+def refusing_none(function: Callable[..., Any], name: str, target: Target) -> Callable[..., Any]:
     """Return a function that raises where the card's answers None, which no CUDA program expects."""
 
     @functools.wraps(function)

@@ -159,7 +159,7 @@ class Parameters:
         """Return a collective backend's name as the program has it."""
         return cuda.COLLECTIVE if backend == self._collective and self._devices.to_card else backend
 
-    def shown(self, value: Any) -> Any:
+    def as_cuda(self, value: Any) -> Any:
         """Return a device or a device type as the program has it."""
         if value == self._devices.card and self._devices.to_card:
             return cuda.DEVICE_TYPE

@@ -161,7 +161,7 @@ def porting(target: Target, text: Message) -> Message:
     return text
 
 
-def told(mark: str) -> list[str]:
+def explanations_left(mark: str) -> list[str]:
     """Return the explanations that the processes of a command left, each once."""
     texts: list[str] = []
     path = Path(mark)
@@ -308,7 +308,7 @@ def _unset_fact_behind(program: Program, frame: Frame, node: ast.AST, unset_fact
             name = str(node.args[1].value)
             return name if name in unset_facts and _asks_for_properties(program) else ""
     if isinstance(node, (ast.Name, ast.Attribute)) and steps and _is_none(frame, node):
-        for given in _given(program.tree, path_of(node)):
+        for given in _assigned_values(program.tree, path_of(node)):
             for part in ast.walk(given):
                 fact = _unset_fact_behind(program, frame, part, unset_facts, steps - 1)
                 if fact:
@@ -332,7 +332,7 @@ def _is_none(frame: Frame, node: ast.Name | ast.Attribute) -> bool:
     return getattr(owner, "__dict__", {}).get(node.attr, frame) is None
 
 
-def _given(tree: ast.Module, path: str) -> list[ast.expr]:
+def _assigned_values(tree: ast.Module, path: str) -> list[ast.expr]:
     """Return what is assigned to a name or an attribute anywhere in the file."""
     return [
         node.value

@@ -52,7 +52,7 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
             print(
                 f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
             )
-        for reason in failures.told(str(mark)):
+        for reason in failures.explanations_left(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
             text = say("a process of the command had no card, and the command ended well all the same: exit code 2")

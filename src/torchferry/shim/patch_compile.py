@@ -47,7 +47,7 @@ def patch_compile(patches: Patches, resolver: Resolver, policy: CallerPolicy) ->
         for name in ("method_attr_device", "method_attr_is_cuda"):
             original = vars(tensor).get(name)
             if original is not None:
-                patches.set(tensor, name, _shown(original, name, module, devices, policy))
+                patches.set(tensor, name, _shown_to_tracer(original, name, module, devices, policy))
 
     patches.when_imported("torch._dynamo.variables.tensor", step)
     for path, name in _OWN_DEVICE:
@@ -111,7 +111,7 @@ def _show_device(patches: Patches, name: str, devices: Devices, policy: CallerPo
     return step
 
 
-def _shown(
+def _shown_to_tracer(
     original: Callable[..., Any], name: str, module: ModuleType, devices: Devices, policy: CallerPolicy
 ) -> Callable[..., Any]:
     asks_device = name == "method_attr_device"

@@ -19,7 +19,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.shim.caller_policy import CallerPolicy
-from torchferry.shim.device_properties import answered, describe
+from torchferry.shim.device_properties import describe, refusing_none
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 
@@ -118,7 +118,7 @@ def _counterpart(path: str, name: str, original: Any, resolver: Resolver, policy
         return _amp_question(resolver)
     value = resolver.counterpart(path, original)
     if name == "get_device_capability":
-        value = answered(value, path, resolver.target)
+        value = refusing_none(value, path, resolver.target)
     if (name in QUESTIONS or name in _DESCRIPTIONS) and callable(original):
         return policy.dispatch_by_caller(original, value)
     return value

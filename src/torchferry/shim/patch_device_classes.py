@@ -131,11 +131,11 @@ def _handle(name: str) -> Callable[[Any], Any]:
 def patch_generator(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.Generator`; what torch makes itself stays an instance of it."""
 
-    def moved() -> None:
+    def refuse_without_generator() -> None:
         if resolver.target.backend.DEVICE_GENERATOR is False:
             raise NotImplementedError(_no_generator(resolver))
 
-    patches.set(torch, "Generator", proxy_class(torch.Generator, resolver.devices, policy, moved))
+    patches.set(torch, "Generator", proxy_class(torch.Generator, resolver.devices, policy, refuse_without_generator))
 
 
 def _no_generator(resolver: Resolver) -> str:

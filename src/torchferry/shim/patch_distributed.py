@@ -85,7 +85,7 @@ def _show(patches: Patches, kind: type, name: str, parameters: Parameters, polic
             value = vars(self)[name]
         else:
             raise AttributeError(name)
-        return value if policy.sees_card() else parameters.shown(value)
+        return value if policy.sees_card() else parameters.as_cuda(value)
 
     def put(self: Any, value: Any) -> None:
         vars(self)[name] = value

@@ -142,11 +142,11 @@ class Program:
             ):
                 return True
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            if name and (cuda.DEVICE_TYPE in name.lower() or (depth and self._given(name, depth - 1))):
+            if name and (cuda.DEVICE_TYPE in name.lower() or (depth and self._given_a_question(name, depth - 1))):
                 return True
         return False
 
-    def _given(self, name: str, depth: int) -> bool:
+    def _given_a_question(self, name: str, depth: int) -> bool:
         return any(
             isinstance(node, ast.Assign)
             and any(path_of(target).rpartition(".")[2] == name for target in node.targets)

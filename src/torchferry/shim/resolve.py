@@ -121,7 +121,7 @@ class Resolver:
             return self._class(row.name, value, original, keywords)
         if callable(value):
             if self.devices.call_sites is not None:
-                value = self.devices.call_sites.noted(row.name, value)
+                value = self.devices.call_sites.counting_calls(row.name, value)
             first = None if quiet or row.status != "partial" else lambda: say_once(row, self.target)
             return self.parameters.translated(value, original, keywords=keywords, first=first)
         return value
@@ -136,7 +136,7 @@ class Resolver:
             return value
         make = self.parameters.translated(value, like, keywords=keywords)
         if self.devices.call_sites is not None:
-            make = self.devices.call_sites.noted(name, make)
+            make = self.devices.call_sites.counting_calls(name, make)
 
         class Meta(type(value)):  # type: ignore[misc]
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -175,7 +175,7 @@ class Resolver:
         instead = self._nvtx_functions.get(name)
         if instead is None:
             return self.refusal(name, row, original, absent=absent)
-        return instead if self.devices.call_sites is None else self.devices.call_sites.noted(name, instead)
+        return instead if self.devices.call_sites is None else self.devices.call_sites.counting_calls(name, instead)
 
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         """Return what raises when the program uses a name that the card does not have.

@@ -104,7 +104,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
         )
         return
     numbers = [int(number) for number in value.split(",")]
-    count, named = _there(context)
+    count, named = _devices_present(context)
     beyond = [number for number in numbers if number >= count]
     if count and any(number not in named for number in beyond):
         worst = max(number for number in beyond if number not in named)
@@ -131,7 +131,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
         )
 
 
-def _there(context: CheckContext) -> tuple[int, set[int]]:
+def _devices_present(context: CheckContext) -> tuple[int, set[int]]:
     """Return how many devices are here, and the numbers by which the tool or the nodes call them.
 
     The tool counts devices. Where it shows none, the nodes tell the cards; without them nothing is known, and it is 0.
