@@ -24,7 +24,7 @@ from torchferry.core.userlines import Place, UserLines
 
 SCHEMA = "1.0"
 
-Row = tuple[str, int, str, int]
+CountedUse = tuple[str, int, str, int]
 """A file, its line, the name that is used there, and how often."""
 
 
@@ -112,18 +112,18 @@ def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n", broken_off
 
 
-def _counted(path: Path) -> list[Row] | None:
+def _counted(path: Path) -> list[CountedUse] | None:
     """Return what a process wrote as it ended; None where it did not come to that, or not to the end of it."""
     try:
-        rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+        rows: list[CountedUse] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return rows
 
 
-def _first_seen(path: Path) -> list[Row]:
+def _first_seen(path: Path) -> list[CountedUse]:
     """Return the places that a process wrote as it saw them, the last of which may be cut off."""
-    rows: list[Row] = []
+    rows: list[CountedUse] = []
     for text in path.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ValueError):
             file, line, name = json.loads(text)

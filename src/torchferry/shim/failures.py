@@ -55,7 +55,7 @@ _OF_NONE = "'NoneType' object"
 _BUILT = re.compile(r"cuda|kernel|(?:^|[._])(?:_?c|_?ext|_?ops)(?:$|[._])|_ext|_ops", re.IGNORECASE)
 
 
-class _Place(NamedTuple):
+class _MissedExtension(NamedTuple):
     """An extension, where it was needed, and the guard that led there."""
 
     extension: str
@@ -109,31 +109,31 @@ def _reporting(original: Callable[..., Any], report: Callable[[BaseException], N
 def explain(error: BaseException, target: Target) -> str | None:
     """Return why an error ended a program that asked for CUDA; None where nothing is known of it."""
     calculated = _none_of_device(error, target)
-    return str(calculated) if calculated is not None else _missed_extension(error, target)
+    return str(calculated) if calculated is not None else _explain_missed_extension(error, target)
 
 
-def _missed_extension(error: BaseException, target: Target) -> str | None:
+def _explain_missed_extension(error: BaseException, target: Target) -> str | None:
     """Return the extension that an error leads to, and the guard; None where it leads to none."""
     if not isinstance(error, (ImportError, NameError, AttributeError, TypeError, OSError)):
         return None
-    place = _place(error)
-    if place is None:
+    missed = _find_missed_extension(error)
+    if missed is None:
         return None
-    file = shown(place.file)
+    file = shown(missed.file)
     text = say(
         "{file}:{line} needs the extension `{extension}`, which this environment does not have",
         file=file,
-        line=place.line,
-        extension=place.extension,
+        line=missed.line,
+        extension=missed.extension,
     )
     lines: list[Message] = [text]
-    if place.guard:
-        source = " ".join(linecache.getline(place.file, place.guard).split())
+    if missed.guard:
+        source = " ".join(linecache.getline(missed.file, missed.guard).split())
         lines.append(
             say(
                 "the guard at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
                 file=file,
-                guard=place.guard,
+                guard=missed.guard,
                 source=source,
             )
         )
@@ -185,7 +185,7 @@ def _tell(text: str) -> None:
     print(f"torchferry: {text}", file=sys.stderr, flush=True)
 
 
-def _place(error: BaseException) -> _Place | None:
+def _find_missed_extension(error: BaseException) -> _MissedExtension | None:
     frames = frames_of_program(error)
     if not frames:
         return None
@@ -199,14 +199,14 @@ def _place(error: BaseException) -> _Place | None:
         if extension and not guard:
             guarded = _import_guard(frames) if isinstance(error, ImportError) else None
             if guarded is not None:
-                return _Place(extension, *guarded)
+                return _MissedExtension(extension, *guarded)
         if extension and (guard or _OF_CUDA.search(str(error))):
-            return _Place(extension, file, line, guard)
+            return _MissedExtension(extension, file, line, guard)
         return None
     operator = _OPERATOR.search(str(error))
     if operator is not None:
         guard = program.guard_of(line, leaving=True)
-        return _Place(f"torch.ops.{operator[1]}.{operator[2]}", file, line, guard) if guard else None
+        return _MissedExtension(f"torch.ops.{operator[1]}.{operator[2]}", file, line, guard) if guard else None
     for name in _names_in_question(error, program, frames[0]):
         bound = program.extension_of(name)
         if bound is not None:
@@ -214,7 +214,7 @@ def _place(error: BaseException) -> _Place | None:
             leaving = _looks_built(extension) or _looks_built(name)
             guard = program.guard_of(line, leaving) or program.guard_of(at, leaving)
             if guard:
-                return _Place(extension, file, line, guard)
+                return _MissedExtension(extension, file, line, guard)
     return None
 
 
