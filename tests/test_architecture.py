@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -41,58 +42,41 @@ WITH_TORCH = {
     *(
         f"torchferry.shim.{name}"
         for name in (
-            "accelerator",
-            "amp",
             "auto",  # redirects when it is imported
-            "cards",
-            "collectives",
-            "compiling",
-            "default_type",
+            "device_count_guard",
             "devices",
-            "elsewhere",
-            "extensions",
-            "factories",
-            "fallback",
-            "families",
-            "generators",
-            "loading",
-            "made",
-            "marks",
-            "namespace",
-            "parameters",
-            "private",
-            "profiling",
-            "properties",
-            "registrations",
+            "install",
+            "nvtx",
+            "patch_accelerator",
+            "patch_amp",
+            "patch_compile",
+            "patch_cuda_namespace",
+            "patch_device_classes",
+            "patch_dispatcher",
+            "patch_distributed",
+            "patch_factories",
+            "patch_profiler",
+            "patch_tensors",
+            "patch_torch_names",
             "resolve",
-            "scripting",
-            "selecting",
-            "serialization",
-            "storages",
-            "streams",
-            "switches",
-            "tensors",
         )
     ),
     *(
         f"torchferry.rehearsal.{name}"
         for name in (
             "autocast",
-            "branches",
-            "collectives",
-            "data_parallel",
-            "extension_build",
+            "cuda_leftovers",
             "device_module",
-            "identity",
+            "distributed",
+            "extension_build",
+            "facade_support",
             "native",
+            "observers",
             "operator_modes",
-            "output",
-            "remnants",
+            "plugin_namespace",
             "session",
             "sharing",
-            "surface",
             "vendor_package",
-            "work",
         )
     ),
 }
@@ -148,6 +132,33 @@ def test_rooms_import_in_one_direction(room: str) -> None:
     for path in sorted((SOURCE / room).rglob("*.py")):
         for other, line in imported_rooms(path):
             assert other == room or other in MAY_IMPORT[room], f"{path.relative_to(SOURCE)}:{line} imports {other}"
+
+
+@pytest.mark.parametrize("room", ["doctor", "rehearsal", "shim"])
+def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    paths = {module_name(path): path for path in (SOURCE / room).rglob("*.py") if "facades" not in path.parts}
+    TopologicalSorter({name: set(imported_modules(path, paths)) for name, path in paths.items()}).prepare()
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(path: Path, known: Collection[str]) -> Iterator[str]:
+    """Yield the modules of `known` that a file imports, at the top or inside of a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names = (f"{node.module}.{alias.name}", node.module or "")
+                yield from [name for name in names if name in known][:1]
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "docs/zh/architecture.md"])
+def test_the_plan_names_every_family_of_patches(document: str) -> None:
+    text = (SOURCE.parent.parent / document).read_text(encoding="utf-8")
+    assert [path.name for path in (SOURCE / "shim").glob("patch_*.py") if f"`{path.name}`" not in text] == []
 
 
 def test_every_room_is_known() -> None:

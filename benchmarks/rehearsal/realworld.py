@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch
 
 from benchmarks.rehearsal.cases.table import ANOTHER_WAY, PORTABLE, REFUSED, Case, Edit, cases
-from torchferry.rehearsal.kinds import FAILS_ON_CARD
+from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
 CASES = Path(__file__).with_name("cases")
 RECORD = CASES / "record.py"

@@ -188,13 +188,13 @@ def ask() -> dict[str, list[str]]:
     """Answer every question in this process."""
     import torch  # noqa: F401 - which begins the redirect
 
+    from torchferry.shim.caller_policy import CallerPolicy
     from torchferry.shim.redirect import current
-    from torchferry.shim.viewers import Viewers
 
     redirect = current()
     if redirect is None or redirect.target is None:
         raise SystemExit("nothing is redirected here")
-    viewers = Viewers(redirect.target)
+    policy = CallerPolicy(redirect.target)
     answers = {}
     for library, text, question in QUESTIONS:
         try:
@@ -208,7 +208,7 @@ def ask() -> dict[str, list[str]]:
         except Exception as error:
             lines = str(error).strip().splitlines()
             answer = f"{type(error).__name__}: {lines[0][:160] if lines else ''}"
-        seen = "the program" if library == "torch" else "card" if viewers.knows(library) else "CUDA"
+        seen = "the program" if library == "torch" else "card" if policy.knows(library) else "CUDA"
         answers[text] = [
             f"{library} {version.partition('+')[0]}",
             f"{seen}: {answer}" if library != "torch" else answer,

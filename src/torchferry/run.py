@@ -51,12 +51,12 @@ def _redirect() -> None:
     """Begin the redirect here; with torch's own loading of plugins it has begun already, and this changes nothing."""
     import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
 
-    from torchferry.shim import entry, refusing
+    from torchferry.shim import entry, no_device
     from torchferry.shim.redirect import current
 
     if current() is None:
         entry.autoload()
-    if refusing.refused():
+    if no_device.refused():
         raise SystemExit(exitcodes.ERROR)
 
 

@@ -10,7 +10,7 @@ from tests.backends.test_operators import TARGETS, acme
 from torchferry.backends import registry
 from torchferry.backends.collectives import DTYPES, OPERATIONS, refusals
 from torchferry.backends.unknown import UNKNOWN, Unknown
-from torchferry.rehearsal.kinds import DTYPES as NAMED
+from torchferry.rehearsal.event_kinds import DTYPES as NAMED
 
 GOOD = """
     [sources]

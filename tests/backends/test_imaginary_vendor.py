@@ -92,9 +92,9 @@ def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path
             def _autoload(): pass
 
             import torch
-            from torchferry.rehearsal import vendor_package
-            vendor_package.start(__name__)
-            __version__ = vendor_package.stated_version()
+            from torchferry.rehearsal import facade_support
+            facade_support.start(__name__)
+            __version__ = facade_support.stated_version()
             """
         ),
         encoding="utf-8",

@@ -186,8 +186,8 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = folder / "facade" / "torch_acme"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
-        "def _autoload(): pass\n\nimport torch\nfrom torchferry.rehearsal import vendor_package\n"
-        "vendor_package.start(__name__)\n__version__ = vendor_package.stated_version()\n",
+        "def _autoload(): pass\n\nimport torch\nfrom torchferry.rehearsal import facade_support\n"
+        "facade_support.start(__name__)\n__version__ = facade_support.stated_version()\n",
         encoding="utf-8",
     )
     (folder / "device_utils.py").unlink(missing_ok=True)

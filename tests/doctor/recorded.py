@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
-from torchferry.core.running import Ran
+from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor import registry
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.engine import examine
-from torchferry.doctor.machine import Entry, Machine, Space, User
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.host import Entry, Host, Space, User
 from torchferry.doctor.result import Result
 
 KERNEL = "5.15.0-105-generic"
@@ -34,7 +34,7 @@ PYTHON: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Recorded(Machine):
+class Recorded(Host):
     """A recorded machine.
 
     Attributes:
@@ -48,9 +48,9 @@ class Recorded(Machine):
         rooms: Room by path.
     """
 
-    outputs: Mapping[str, str | Ran] = field(default_factory=dict)
-    answer: Mapping[str, Any] | Ran = field(default_factory=lambda: PYTHON)
-    imported: Mapping[str, Any] | Ran = field(default_factory=lambda: {"error": "", "version": "1"})
+    outputs: Mapping[str, str | ProcessResult] = field(default_factory=dict)
+    answer: Mapping[str, Any] | ProcessResult = field(default_factory=lambda: PYTHON)
+    imported: Mapping[str, Any] | ProcessResult = field(default_factory=lambda: {"error": "", "version": "1"})
     nodes: Mapping[str, Entry] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     who: User = field(default_factory=lambda: User(1000, "mia", (1000,)))
@@ -66,7 +66,7 @@ class Recorded(Machine):
         return KERNEL
 
     @property
-    def host(self) -> str:
+    def hostname(self) -> str:
         return "node1"
 
     @property
@@ -97,17 +97,25 @@ class Recorded(Machine):
         known = {command.split()[0] for command in self.outputs}
         return name if name in known else next((place for place in places if place in known), None)
 
-    def run(self, command: tuple[str, ...], timeout: float = 0) -> Ran:
+    def run(self, command: tuple[str, ...], timeout: float = 0) -> ProcessResult:
         found = self.outputs.get(" ".join(command))
         if found is None:
-            return Ran(None, problem="missing")
-        return found if isinstance(found, Ran) else Ran(0, found)
+            return ProcessResult(None, problem="missing")
+        return found if isinstance(found, ProcessResult) else ProcessResult(0, found)
 
-    def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> Ran:
-        asked = json.loads(argument)
-        if asked["import"]:
-            return self.imported if isinstance(self.imported, Ran) else Ran(0, json.dumps({"import": self.imported}))
-        return self.answer if isinstance(self.answer, Ran) else Ran(0, json.dumps({**PYTHON, **self.answer}))
+    def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> ProcessResult:
+        smi = json.loads(argument)
+        if smi["import"]:
+            return (
+                self.imported
+                if isinstance(self.imported, ProcessResult)
+                else ProcessResult(0, json.dumps({"import": self.imported}))
+            )
+        return (
+            self.answer
+            if isinstance(self.answer, ProcessResult)
+            else ProcessResult(0, json.dumps({**PYTHON, **self.answer}))
+        )
 
 
 @dataclass(frozen=True)
@@ -141,7 +149,7 @@ def node(path: str, *, gid: int = 0, mode: int = 0o660, usable: bool = True) -> 
     return Entry(path, True, mode, 0, gid, 0, usable)
 
 
-def patient_of(case: Case, root: Path) -> Patient:
+def context_of(case: Case, root: Path) -> CheckContext:
     """Build the machine of a case below `root`."""
     for path, text in {"/proc/modules": "loop 40960 0\n", **case.files}.items():
         place = root / path.lstrip("/")
@@ -151,7 +159,7 @@ def patient_of(case: Case, root: Path) -> Patient:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
     machine = Recorded(root=root, environment={"PATH": "/usr/bin"}, python="/venv/bin/python", cwd="/work")
-    return Patient(
+    return CheckContext(
         replace(machine, **case.machine), Target.named(case.target), rehearsed=case.rehearsed, probe=case.probe
     )
 
@@ -159,7 +167,7 @@ def patient_of(case: Case, root: Path) -> Patient:
 def results_of(case: Case, root: Path) -> list[Result]:
     """Run the check of a case."""
     checks = [check for check in registry.all_checks() if check.code == case.check]
-    return list(examine(patient_of(case, root), checks).results)
+    return list(examine(context_of(case, root), checks).results)
 
 
 def failures(results: list[Result]) -> Iterator[Result]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -31,14 +33,14 @@ from tests.doctor.outputs import (
     T20,
     TBE_MISSING,
 )
-from tests.doctor.recorded import KERNEL, PYTHON, Case, node, patient_of, results_of
+from tests.doctor.recorded import KERNEL, PYTHON, Case, context_of, node, results_of
 from torchferry.backends import registry
 from torchferry.backends.machine import facts
-from torchferry.core.running import Ran
+from torchferry.core.subprocesses import ProcessResult
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.engine import examine
-from torchferry.doctor.machine import Space, User
-from torchferry.doctor.patient import Patient
-from torchferry.doctor.registry import all_checks
+from torchferry.doctor.host import Space, User
+from torchferry.doctor.registry import _check_of, all_checks
 from torchferry.doctor.result import Result
 
 ROOMY = Space(1 << 40, 1 << 39, True, True)
@@ -148,7 +150,7 @@ def musa_sdk(version: str) -> dict[str, str]:
     return {"/usr/local/musa/version.json": f'{{\n  "musa_toolkits": {{\n    "version": "{version}"\n  }}\n}}\n'}
 
 
-def tool(name: str, output: str | Ran, **more: str | Ran) -> dict[str, object]:
+def tool(name: str, output: str | ProcessResult, **more: str | ProcessResult) -> dict[str, object]:
     """Return a machine's fields with these outputs."""
     return {"outputs": {name: output, **{key.replace("__", " -t ecc -i "): value for key, value in more.items()}}}
 
@@ -254,9 +256,21 @@ CASES = [
     ),
     Case("tool.present", "ptex", (("ok", "1.20.0 shows 2 devices"),), machine=tool("efsmi", T20)),
     Case("tool.present", "npu", (("failure", "is not on PATH"),)),
-    Case("tool.present", "npu", (("failure", "npu-smi fails"),), machine=tool("npu-smi info", Ran(255, NPU_DENIED))),
-    Case("tool.present", "musa", (("failure", "fails"),), machine=tool("mthreads-gmi", Ran(1, "", MUSA_DENIED))),
-    Case("tool.present", "sdaa", (("failure", "was stopped"),), machine=tool("teco-smi", Ran(None, problem="timeout"))),
+    Case(
+        "tool.present",
+        "npu",
+        (("failure", "npu-smi fails"),),
+        machine=tool("npu-smi info", ProcessResult(255, NPU_DENIED)),
+    ),
+    Case(
+        "tool.present", "musa", (("failure", "fails"),), machine=tool("mthreads-gmi", ProcessResult(1, "", MUSA_DENIED))
+    ),
+    Case(
+        "tool.present",
+        "sdaa",
+        (("failure", "was stopped"),),
+        machine=tool("teco-smi", ProcessResult(None, problem="timeout")),
+    ),
     Case("tool.present", "sdaa", (("unknown", "cannot read"),), machine=tool("teco-smi", "SMI 9 {new form}\n")),
     Case(
         "tool.present",
@@ -264,7 +278,7 @@ CASES = [
         (("failure", "does not find libdrvdsmi_host.so"),),
         machine=tool(
             "npu-smi info",
-            Ran(127, "", "npu-smi: error while loading shared libraries: libdrvdsmi_host.so: cannot open\n"),
+            ProcessResult(127, "", "npu-smi: error while loading shared libraries: libdrvdsmi_host.so: cannot open\n"),
         ),
     ),
     Case(
@@ -686,7 +700,10 @@ CASES = [
     # --- Python ---
     Case("python.interpreter", "npu", (("ok", "Python 3.10.12"),)),
     Case(
-        "python.interpreter", "npu", (("failure", "cannot be asked"),), machine={"answer": Ran(None, problem="missing")}
+        "python.interpreter",
+        "npu",
+        (("failure", "cannot be asked"),),
+        machine={"answer": ProcessResult(None, problem="missing")},
     ),
     Case("python.torch", "npu", (("ok", "torch 2.9.0+cpu"),), machine=npu()),
     Case("python.torch", "npu", (("failure", "not installed"),)),
@@ -710,7 +727,7 @@ CASES = [
             "imported": {"error": MUDNN_GONE, "version": ""},
         },
     ),
-    Case("python.import", "npu", (("failure", "fails"),), machine={**npu(), "imported": Ran(-11)}),
+    Case("python.import", "npu", (("failure", "fails"),), machine={**npu(), "imported": ProcessResult(-11)}),
     Case("python.versions", "npu", (("ok", "belong together"),), machine=npu()),
     Case("python.versions", "npu", (("ok", "belong together"),), machine=npu("2.9.0+cpu", "2.9.0.post6")),
     Case("python.versions", "npu", (("failure", "is for torch 2.9.0"),), machine=npu("2.8.0+cpu", "2.9.0")),
@@ -972,6 +989,13 @@ def test_what_is_not_well_has_a_cause_and_a_command(case: Case, tmp_path: Path) 
             assert "{" not in re.sub(r"'\{\{.*?\}\}'|\$\{\w+\}|%\{\w+\}", "", command), command
 
 
+def test_a_module_that_makes_no_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "torchferry.doctor.checks.empty"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with pytest.raises(TypeError, match="has 0 checks"):
+        _check_of("empty")
+
+
 @pytest.mark.parametrize("check", all_checks(), ids=lambda check: check.code)
 def test_every_check_has_rows_of_both_kinds(check: object) -> None:
     code = check.code  # type: ignore[attr-defined]
@@ -1141,9 +1165,9 @@ def test_a_known_failure_is_explained_wherever_it_is_printed(name: str, tmp_path
     library = {"/usr/lib64/libascend_hal.so": "x"}
     cases = [
         Case("python.import", "npu", (), machine={**npu(), "imported": {"error": text, "version": ""}}),
-        Case("tool.present", "npu", (), machine=tool("npu-smi info", Ran(1, "", text))),
+        Case("tool.present", "npu", (), machine=tool("npu-smi info", ProcessResult(1, "", text))),
         Case("library.found", "npu", (), library, machine=python(libraries={"libascend_hal.so": text})),
-        Case("python.interpreter", "npu", (), machine={"answer": Ran(1, "", text)}),
+        Case("python.interpreter", "npu", (), machine={"answer": ProcessResult(1, "", text)}),
         Case("probe.start", "npu", (), probe=steps(stopped="exit status 1", lines=text.splitlines())),
         Case("probe.allocate", "npu", (), probe=steps({"step": "allocate", "part": "npu:0", "error": text})),
     ]
@@ -1165,12 +1189,12 @@ def test_what_a_library_is_called_is_never_run(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
-    def broken(patient: Patient) -> Iterator[Result]:
+    def broken(context: CheckContext) -> Iterator[Result]:
         raise ValueError("no such line")
 
-    patient = patient_of(Case("system.clock", "npu", ()), tmp_path)
+    context = context_of(Case("system.clock", "npu", ()), tmp_path)
     checks = [replace(all_checks()[0], run=broken), all_checks()[0]]
-    first, *rest = examine(patient, checks).results
+    first, *rest = examine(context, checks).results
     assert first.status.value == "unknown"
     assert "ValueError: no such line" in first.what.render("en")
     assert rest

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.doctor.recorded import Case, node, patient_of
+from tests.doctor.recorded import Case, context_of, node
 from torchferry.doctor.detection import decide, detect
 
 MACHINES: dict[str, tuple[dict[str, str], dict[str, Any], str | None, list[str]]] = {
@@ -51,6 +51,6 @@ MACHINES: dict[str, tuple[dict[str, str], dict[str, Any], str | None, list[str]]
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_is_there_decides(name: str, tmp_path: Path) -> None:
     files, machine, wanted, seen = MACHINES[name]
-    found = detect(patient_of(Case("", "npu", (), files, machine=machine), tmp_path).machine)
+    found = detect(context_of(Case("", "npu", (), files, machine=machine), tmp_path).host)
     assert sorted(found) == seen
     assert decide(found) == wanted

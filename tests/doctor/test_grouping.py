@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.recorded import Case, patient_of
+from tests.doctor.recorded import Case, context_of
 from tests.doctor.test_checks import CANN, ENV_SCRIPT, INSIDE, NPU_LIBRARIES, OTHER_PCI, npu, python
 from torchferry.doctor import report
 from torchferry.doctor.engine import Diagnosis, choose, examine
@@ -43,7 +43,7 @@ CASES = {
 
 
 def diagnosis(case: Case, root: Path) -> Diagnosis:
-    return examine(patient_of(case, root), choose(()))
+    return examine(context_of(case, root), choose(()))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -80,6 +80,6 @@ def test_a_command_of_a_group_is_printed_once(name: str, lang: str, tmp_path: Pa
 
 def test_a_failure_by_itself_is_in_no_group(tmp_path: Path) -> None:
     case = Case("", "npu", (), STACK, machine={**npu(modules={"torch": "/t"}), "environment": SET_UP})
-    found = examine(patient_of(case, tmp_path), choose(("python",)))
+    found = examine(context_of(case, tmp_path), choose(("python",)))
     assert grouped(found) == ()
     assert "causes" not in report.summary(found).render("en")

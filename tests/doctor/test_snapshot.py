@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doctor.outputs import NPU_910B, NPU_SICK
-from tests.doctor.recorded import Case, patient_of
+from tests.doctor.recorded import Case, context_of
 from torchferry.core.errors import UsageError
 from torchferry.doctor.engine import examine
 from torchferry.doctor.registry import all_checks
@@ -27,7 +27,7 @@ ENVIRONMENT = {
 
 def taken(root: Path, output: str = NPU_910B) -> dict[str, Any]:
     case = Case("", "npu", (), machine={"outputs": {"npu-smi info": output}, "environment": ENVIRONMENT})
-    return snapshot(examine(patient_of(case, root), all_checks()), "en")
+    return snapshot(examine(context_of(case, root), all_checks()), "en")
 
 
 def test_a_snapshot_holds_the_state_and_no_secret(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_an_issue_block_names_no_user_host_or_address(tmp_path: Path) -> None:
     case = Case(
         "", "npu", (), files, machine={"environment": ENVIRONMENT, "outputs": {"npu-smi info": "\x1b[2Jfoo ```"}}
     )
-    patient = patient_of(case, tmp_path)
-    diagnosis = examine(patient, all_checks())
+    context = context_of(case, tmp_path)
+    diagnosis = examine(context, all_checks())
     text = "\n".join(issue_lines(diagnosis, "en"))
     for hidden in ("secret", "mia", "node1", "10.9.8.7", "\x1b"):
         assert hidden not in text, hidden
@@ -99,7 +99,7 @@ def test_an_issue_block_names_no_user_host_or_address(tmp_path: Path) -> None:
 
 def test_output_of_a_tool_cannot_steer_the_terminal(tmp_path: Path) -> None:
     case = Case("", "npu", (), machine={"outputs": {"npu-smi info": "\x1b]0;title\x07 what\n"}})
-    diagnosis = examine(patient_of(case, tmp_path), all_checks())
+    diagnosis = examine(context_of(case, tmp_path), all_checks())
     text = "\n".join(text_lines(diagnosis, "en", lambda line, kind: line, Detail.FULL))
     assert "\x1b" not in text
     assert "\\x1b]0;title" in text
@@ -107,7 +107,7 @@ def test_output_of_a_tool_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 def test_a_report_in_chinese_has_no_english_template(tmp_path: Path) -> None:
     case = Case("", "musa", (), {"/.dockerenv": ""}, machine={"rooms": {}})
-    diagnosis = examine(patient_of(case, tmp_path), all_checks())
+    diagnosis = examine(context_of(case, tmp_path), all_checks())
     english = list(text_lines(diagnosis, "en", lambda line, kind: line, Detail.FULL))
     chinese = list(text_lines(replace(diagnosis), "zh", lambda line, kind: line, Detail.FULL))
     assert len(english) == len(chinese)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Aggregate, Event
 from torchferry.rehearsal.ending import End, end_of
 
 TREE = Path("/tree")
@@ -18,8 +18,8 @@ def event(kind: str, subject: str, line: int, file: str = "/tree/train.py") -> E
     return Event(kind, subject, "", file, line, 1, 1)
 
 
-def account(*events: Event) -> Account:
-    return Account(1, 1, 0, (4,), {"aten::add": 1}, (), events)
+def aggregate(*events: Event) -> Aggregate:
+    return Aggregate(1, 1, 0, (4,), {"aten::add": 1}, (), events)
 
 
 def trace(error: str, *frames: tuple[str, int]) -> str:
@@ -62,21 +62,21 @@ FAILED = trace("NotImplementedError: aten::foo", MAIN)
 def test_why(
     events: list[Event], code: int | None, printed: str, why: str, subject: str, place: tuple[str, int]
 ) -> None:
-    found = end_of(account(*events), code, printed, TREE)
+    found = end_of(aggregate(*events), code, printed, TREE)
     assert (found.why, found.subject, (found.file, found.line)) == (why, subject, place)
 
 
 def test_the_package_in_which_it_failed() -> None:
     torch = ("/env/lib/python3.11/site-packages/torch/nn/modules/module.py", 1)
-    assert end_of(account(), 1, trace("ValueError: a", MAIN, INSIDE, torch), TREE).package == "lib"
-    assert end_of(account(), 1, trace("ValueError: a", INSIDE, MAIN, torch), TREE).package == ""
+    assert end_of(aggregate(), 1, trace("ValueError: a", MAIN, INSIDE, torch), TREE).package == "lib"
+    assert end_of(aggregate(), 1, trace("ValueError: a", INSIDE, MAIN, torch), TREE).package == ""
 
 
 def test_an_operator_says_more_than_a_remnant() -> None:
     events = event("cuda-remnant", "cuda", 9), OPERATOR
-    assert end_of(account(*events), 1, FAILED, TREE).kind == "missing-operator"
+    assert end_of(aggregate(*events), 1, FAILED, TREE).kind == "missing-operator"
 
 
 @given(st.text(alphabet='Traceback (most recent call last):\n  File "/tree/a.py", line 1\nError: []', max_size=300))
 def test_any_output_is_read(printed: str) -> None:
-    assert isinstance(end_of(account(), 1, printed, TREE), End)
+    assert isinstance(end_of(aggregate(), 1, printed, TREE), End)

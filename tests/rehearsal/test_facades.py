@@ -276,7 +276,7 @@ NOTED = {
 ROWS = """
 import importlib, re
 from torchferry.backends import registry
-from torchferry.rehearsal.surface import current
+from torchferry.rehearsal.plugin_namespace import current
 
 target = current().target
 namespace = target.backend.NAMESPACE

@@ -15,7 +15,7 @@ import torch
 from torchferry.backends import cuda, registry
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.rehearsal import events, surface
+from torchferry.rehearsal import events, plugin_namespace
 from torchferry.rehearsal.device_module import implementations
 from torchferry.rehearsal.native import MemoryStats, Native
 from torchferry.rehearsal.profile import Profile, make_profile
@@ -84,7 +84,7 @@ def built(name: str, device: StandIn | None = None) -> tuple[ModuleType, Target]
     choice = registry.choose(name)
     target = Target(choice.backend, choice.version)
     native = cast("Native", device or StandIn(target.backend.DEVICE_TYPE))
-    return surface.build(target, native, make_profile(target), publish=False), target
+    return plugin_namespace.build(target, native, make_profile(target), publish=False), target
 
 
 def find(module: ModuleType, name: str) -> object:
@@ -146,7 +146,7 @@ def test_every_row_is_obeyed(name: str) -> None:
 def test_nothing_else_is_public(name: str) -> None:
     module, target = built(name)
     namespace = target.backend.NAMESPACE
-    allowed = set(surface.NEEDED_BY_TORCH)
+    allowed = set(plugin_namespace.NEEDED_BY_TORCH)
     for row in rows(target):
         if row.status != "missing":
             path = row.use or namespace + row.name[len("torch.cuda") :]
@@ -297,12 +297,14 @@ def test_functions_have_their_own_names() -> None:
 
 
 def test_a_plugin_without_a_namespace_has_its_names_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surface, "_current", None)  # another test may rehearse in this process
+    monkeypatch.setattr(plugin_namespace, "_current", None)  # another test may rehearse in this process
     choice = registry.choose("ptex")
     target = Target(choice.backend, choice.version)
-    module = surface.build(target, cast("Native", StandIn("xla")), make_profile(target))
-    assert not [name for name in dir(module) if not name.startswith("_") and name not in surface.NEEDED_BY_TORCH]
-    elsewhere = surface.current().elsewhere
+    module = plugin_namespace.build(target, cast("Native", StandIn("xla")), make_profile(target))
+    assert not [
+        name for name in dir(module) if not name.startswith("_") and name not in plugin_namespace.NEEDED_BY_TORCH
+    ]
+    elsewhere = plugin_namespace.current().elsewhere
     assert {"ptex.device_count", "ptex.tops.manual_seed_all", "torch_gcu.amp.autocast"} <= elsewhere.keys()
     assert elsewhere["ptex.device_count"]() == 2  # type: ignore[operator]
 
@@ -416,7 +418,7 @@ def test_a_field_whose_value_nobody_published_says_so() -> None:
     choice = registry.choose("musa")
     target = Target(choice.backend, choice.version)
     profile = Profile("musa", "2.7.1", "X", property_names=("name", "is_integrated"), capability_known=False)
-    module = surface.build(target, cast("Native", StandIn("musa")), profile, publish=False)
+    module = plugin_namespace.build(target, cast("Native", StandIn("musa")), profile, publish=False)
     properties = module.get_device_properties(0)
     assert properties.name == "X"
     with pytest.raises(NotImplementedError, match="is_integrated"):
@@ -435,7 +437,7 @@ def test_bfloat16_is_what_the_card_says(state: str, expected: bool, without_emul
     choice = registry.choose("gcu")
     target = Target(choice.backend, choice.version)
     profile = Profile("gcu", "2.10.0", "X", dtypes={"bfloat16": state} if state else {})
-    module = surface.build(target, cast("Native", StandIn("gcu")), profile, publish=False)
+    module = plugin_namespace.build(target, cast("Native", StandIn("gcu")), profile, publish=False)
     assert module.is_bf16_supported() is expected
     assert module.is_bf16_supported(including_emulation=False) is without_emulation
     assert (torch.bfloat16 in module.get_amp_supported_dtype()) is expected

@@ -33,11 +33,11 @@ def test_another_word_is_an_error_that_names_those_that_are_taken(value: str, mo
 
 _BEGIN = """
 import torch
-from torchferry.shim import entry, launched
+from torchferry.shim import entry, launcher
 class Broken(BaseException): ...
 def begin():
     raise RAISED
-launched.begin = begin
+launcher.begin = begin
 try:
     entry.autoload()
 except BaseException as error:

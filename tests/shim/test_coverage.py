@@ -39,9 +39,9 @@ def test_each_row_of_the_comparison_is_a_test(language: str) -> None:
 def test_every_factory_of_the_vendors_lists_is_found() -> None:
     import torch
 
-    from torchferry.shim import factories
+    from torchferry.shim import patch_factories
 
-    found = {(owner, name) for owner, name in factories.found()}
+    found = {(owner, name) for owner, name in patch_factories.factories()}
     assert {(torch, name) for name in FACTORIES.split()} - found == set()
     assert {(torch.Tensor, name) for name in METHODS.split()} - found == set()
 
@@ -66,9 +66,9 @@ def test_every_factory_of_the_vendors_lists_is_found() -> None:
     ],
 )
 def test_who_sees_the_card(target: str, module: str, sees_card: bool) -> None:
-    from torchferry.shim.viewers import Viewers
+    from torchferry.shim.caller_policy import CallerPolicy
 
-    assert Viewers(Target.named(target)).decide(module) is sees_card
+    assert CallerPolicy(Target.named(target)).decide(module) is sees_card
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_who_sees_the_card(target: str, module: str, sees_card: bool) -> None:
 def test_a_library_sees_the_card_from_the_version_that_knows_it(
     target: str, library: str, version: str, sees_card: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torchferry.shim import viewers
+    from torchferry.shim import caller_policy
 
-    monkeypatch.setattr(viewers, "_version", lambda package: version)
-    assert viewers.Viewers(Target.named(target)).knows(library) is sees_card
+    monkeypatch.setattr(caller_policy, "_version", lambda package: version)
+    assert caller_policy.CallerPolicy(Target.named(target)).knows(library) is sees_card

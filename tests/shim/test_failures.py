@@ -191,10 +191,10 @@ def test_the_guard_of_an_import_that_fails_further_down_is_found(
 
 
 def test_each_explanation_of_a_command_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.shim import failures, refusing
+    from torchferry.shim import failures, no_device
 
     mark = tmp_path / "begun"
-    monkeypatch.setenv(refusing.MARK, str(mark))
+    monkeypatch.setenv(no_device.MARK, str(mark))
     for text in ("one", "two", "one"):
         failures._tell(text)
-    assert sorted(failures.told(str(mark))) == ["one", "two"]
+    assert sorted(failures.explanations_left(str(mark))) == ["one", "two"]

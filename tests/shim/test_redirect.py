@@ -28,7 +28,7 @@ def test_disabling_puts_back_every_name_of_torch(target: str) -> None:
         """
         import sys
         import torch.distributed.device_mesh, torch.distributed.fsdp, torch.utils._device, torch.utils.cpp_extension
-        from torchferry.shim import families
+        from torchferry.shim import install
         namespace = session.namespace.__name__
         owners = [m for n, m in sys.modules.items() if n.partition(".")[0] == "torch" and not n.startswith(namespace)]
         owners += [torch.Tensor, torch.UntypedStorage, torch.TypedStorage, torch.amp.autocast_mode.autocast]
@@ -345,11 +345,11 @@ def test_a_torch_that_is_not_tested_is_said_once() -> None:
         PLUGIN
         + textwrap.dedent("""
         import warnings
-        from torchferry.shim import launched, redirect
+        from torchferry.shim import launcher, redirect
         for version in (torch.__version__, "2.12.1", "2.14.0a0+git1"):
             torch.__version__ = version
             with warnings.catch_warnings(record=True) as seen, enable() as begun:
-                launched.announce(begun)
+                launcher.announce(begun)
             print([(str(w.message), w.filename) for w in seen])
         """),
         "npu",

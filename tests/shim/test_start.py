@@ -13,8 +13,8 @@ from tests.shim.test_redirect import redirected
 
 torch = pytest.importorskip("torch")
 
-from torchferry.shim import factories  # noqa: E402 - torch may be missing
-from torchferry.shim.signatures import parameters  # noqa: E402
+from torchferry.shim import patch_factories  # noqa: E402 - torch may be missing
+from torchferry.shim.devices import parameter_names  # noqa: E402
 
 PRIVATE = {"_assert_tensor_metadata", "_nested_tensor_from_tensor_list", "_pin_memory", "_resize_output_"}
 """Take a device and are no factories."""
@@ -34,8 +34,8 @@ def names(owner: Any, prefix: str) -> set[str]:
 
 @pytest.mark.parametrize(("owner", "prefix"), [(torch, ""), (torch.fft, "fft_"), (torch.nested, "nested_")])
 def test_no_function_that_takes_a_device_is_missed(owner: Any, prefix: str) -> None:
-    redirected = {name for place, name in factories.found() if place is owner}
-    assert names(owner, prefix) - redirected - factories._NOT_FACTORIES <= PRIVATE
+    redirected = {name for place, name in patch_factories.factories() if place is owner}
+    assert names(owner, prefix) - redirected - patch_factories._NOT_FACTORIES <= PRIVATE
     assert not redirected & PRIVATE
 
 
@@ -60,12 +60,12 @@ replaced.__signature__ = inspect.Signature([inspect.Parameter("device", inspect.
 def test_parameters_are_those_that_python_tells(function: Any) -> None:
     told = inspect.signature(function).parameters.values()
     named = [one.name for one in told if one.kind is not one.VAR_KEYWORD]
-    assert parameters(function)[: len(named)] == named
+    assert parameter_names(function)[: len(named)] == named
 
 
 def test_a_builtin_that_tells_no_parameters_is_an_error() -> None:
     with pytest.raises(ValueError, match="no signature"):
-        parameters(torch.zeros)
+        parameter_names(torch.zeros)
 
 
 def test_tables_of_libraries_and_packages_are_read_when_somebody_asks() -> None:

@@ -18,9 +18,10 @@ from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
-from torchferry.doctor.machine import Machine
-from torchferry.doctor.patient import Patient
-from torchferry.doctor.registry import SIDES, all_checks
+from torchferry.doctor.check import SIDES
+from torchferry.doctor.context import CheckContext
+from torchferry.doctor.host import Host
+from torchferry.doctor.registry import all_checks
 from torchferry.rehearsal.config import VARIABLE, read
 
 _AUTO = "auto"
@@ -134,7 +135,7 @@ def command(
             click.echo(line, color=colour)
     if fix:
         _fix(diagnosis, env_file, dry_run, choices.lang)
-    sys.exit(exitcodes.CLEAN if diagnosis.well else exitcodes.FINDINGS)
+    sys.exit(exitcodes.CLEAN if diagnosis.ok else exitcodes.FINDINGS)
 
 
 @command.command("snapshot")
@@ -176,20 +177,20 @@ def _tell(item: snapshot.Difference) -> None:
 
 def _diagnose(choices: _Choices, probe_timeout: int | None) -> engine.Diagnosis:
     checks = engine.choose(choices.select)
-    machine = Machine(python=choices.python or sys.executable)
+    host = Host(python=choices.python or sys.executable)
     rehearsal = os.environ.get(VARIABLE, "")
-    target = _target(machine, choices, rehearsal)
-    if rehearsal and machine.python == sys.executable:
+    target = _target(host, choices, rehearsal)
+    if rehearsal and host.python == sys.executable:
         from torchferry.rehearsal.build import library  # needs a system that the other commands do not
 
         library()  # built once, before any clock of ours runs
     found = None
     if probe_timeout is not None:
-        found = probe.run_probe(machine, target, probe_timeout, bool(rehearsal))
-    return engine.examine(Patient(machine, target, rehearsed=bool(rehearsal), probe=found), checks)
+        found = probe.run_probe(host, target, probe_timeout, bool(rehearsal))
+    return engine.examine(CheckContext(host, target, rehearsed=bool(rehearsal), probe=found), checks)
 
 
-def _target(machine: Machine, choices: _Choices, rehearsal: str) -> Target:
+def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
     """Return the target: as named, as rehearsed, as in the settings file, or as found.
 
     Raises:
@@ -207,7 +208,7 @@ def _target(machine: Machine, choices: _Choices, rehearsal: str) -> Target:
         wanted = load_config(Path()).target
     if wanted:
         return Target.named(wanted)
-    found = detection.detect(machine)
+    found = detection.detect(host)
     decided = detection.decide(found)
     names = ", ".join(registry.names())
     if decided is None and found:
@@ -231,7 +232,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     named = choices.target not in ("", _AUTO) or os.environ.get(VARIABLE)
     if named or (not choices.target and load_config(Path()).target):
         return False
-    if detection.detect(Machine(python=choices.python or sys.executable)):
+    if detection.detect(Host(python=choices.python or sys.executable)):
         return False
     sought = {name: detection.sought(name) for name in registry.names()}
     if form == "json":
@@ -244,8 +245,8 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
         f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(what)}" for name, what in sought.items()
     ]
     if form == "issue":
-        machine = Machine(python=choices.python or sys.executable)
-        click.echo("\n".join(report.issue_block(machine, _NOTHING.render(lang), [], looked)))
+        host = Host(python=choices.python or sys.executable)
+        click.echo("\n".join(report.issue_block(host, _NOTHING.render(lang), [], looked)))
         return True
     click.echo("\n".join(looked))
     click.echo(
@@ -265,7 +266,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
 
 def _fix(diagnosis: engine.Diagnosis, file: Path | None, dry_run: bool, lang: str) -> None:
     """Print each fix with what takes it back, then apply it."""
-    steps, waiting = fixing.plan(diagnosis.results, diagnosis.patient.machine, file)
+    steps, waiting = fixing.plan(diagnosis.results, diagnosis.context.host, file)
     for step in steps:
         click.echo(say("fix: {command}", command=step.do).render(lang), err=True)
         click.echo(say("undo: {command}", command=step.undo).render(lang), err=True)

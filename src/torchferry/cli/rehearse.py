@@ -15,9 +15,9 @@ from torchferry.core import env, exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.rehearsal.account import collect
+from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
-from torchferry.rehearsal.launch import run
+from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
 
@@ -76,12 +76,12 @@ def command(
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         code = run(list(command), rehearsal, folder)
-        account = collect(folder)
+        aggregate = collect(folder)
         found_by = verdicts(folder)
-    click.echo("torchferry: " + "\n".join(lines(rehearsal, account, lang, code, found_by)), err=True)
+    click.echo("torchferry: " + "\n".join(lines(rehearsal, aggregate, lang, code, found_by)), err=True)
     if summary_file is not None:
-        write(document(rehearsal, account, code, list(command), found_by), summary_file)
-    nothing = not account.on_device or not account.used
-    if code == 0 and strict and (account.failures or nothing or account.mostly_on_host):
+        write(document(rehearsal, aggregate, code, list(command), found_by), summary_file)
+    nothing = not aggregate.on_device or not aggregate.used
+    if code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
         code = exitcodes.FINDINGS
     sys.exit(code)

@@ -14,7 +14,7 @@ from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.shim.launched import run
+from torchferry.shim.launcher import run
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -25,10 +25,10 @@ from torchferry.migration.transaction import Write
 from torchferry.programs.model import Ending, Judged, Seen, Start
 from torchferry.programs.settled import settled
 from torchferry.rehearsal import ending
-from torchferry.rehearsal.account import Account, collect
+from torchferry.rehearsal.aggregate import Aggregate, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.ending import End, end_of
-from torchferry.rehearsal.launch import run_aside
+from torchferry.rehearsal.launcher import run_aside
 from torchferry.rehearsal.summary import document
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.engine import Engine
@@ -265,10 +265,10 @@ class _Copy:
             except UsageError as error:  # no such command
                 seen = Seen(asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False)
                 return Run(settled(static, seen), "", "")
-            account = collect(session)
-        end = end_of(account, code, printed, self.folder)
-        seen = self._seen(asked, end, account, code, seconds, static, rehearsal)
-        summary = document(rehearsal, account, -1 if code is None else code, list(asked.words))
+            aggregate = collect(session)
+        end = end_of(aggregate, code, printed, self.folder)
+        seen = self._seen(asked, end, aggregate, code, seconds, static, rehearsal)
+        summary = document(rehearsal, aggregate, -1 if code is None else code, list(asked.words))
         return Run(settled(static, seen), summary, printed)
 
     def _migrated(self, asked: Asked) -> tuple[dict[str, str], list[str]]:
@@ -310,7 +310,7 @@ class _Copy:
         self,
         asked: Asked,
         end: End,
-        account: Account,
+        aggregate: Aggregate,
         code: int | None,
         seconds: float,
         static: Judged,
@@ -320,7 +320,7 @@ class _Copy:
         ends = Ending.NOTHING
         if end.why == ending.WELL:
             ends = Ending.WELL
-            count = sum(account.operators.values())
+            count = sum(aggregate.operators.values())
             card = rehearsal.profile.card or rehearsal.resolved().title
             message = say("it ended well, and nothing of it ran on the card")
             if count:
@@ -355,15 +355,15 @@ class _Copy:
             place,
             end.package,
             code,
-            bool(account.on_device and account.used),
-            account.imported,
-            tuple(self._notes(end, account)),
+            bool(aggregate.on_device and aggregate.used),
+            aggregate.imported,
+            tuple(self._notes(end, aggregate)),
         )
 
-    def _notes(self, end: End, account: Account) -> Iterator[Message]:
+    def _notes(self, end: End, aggregate: Aggregate) -> Iterator[Message]:
         for event in dict.fromkeys((event.subject, self.place(event.file, event.line)) for event in end.caught[:5]):
             yield say("it went on behind a failure that it caught: {what} at {place}", what=event[0], place=event[1])
-        if account.mostly_on_host:
+        if aggregate.mostly_on_host:
             yield say("the larger part ran on the CPU")
 
     def place(self, file: str, line: int) -> str:

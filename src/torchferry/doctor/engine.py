@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.doctor.patient import Patient
-from torchferry.doctor.registry import Check, all_checks
+from torchferry.doctor.check import Check
+from torchferry.doctor.context import CheckContext
+from torchferry.doctor.registry import all_checks
 from torchferry.doctor.result import Result, Status, skipped, unknown
 
 
@@ -18,11 +19,11 @@ class Diagnosis:
     """What was found on a machine.
 
     Attributes:
-        patient: The machine and the target.
+        context: The machine and the target.
         results: In the order of the checks.
     """
 
-    patient: Patient
+    context: CheckContext
     results: tuple[Result, ...]
 
     def count(self, status: Status) -> int:
@@ -30,7 +31,7 @@ class Diagnosis:
         return sum(result.status is status for result in self.results)
 
     @property
-    def well(self) -> bool:
+    def ok(self) -> bool:
         """Whether nothing failed."""
         return self.count(Status.FAILURE) == 0
 
@@ -64,21 +65,21 @@ def _named(check: Check, name: str) -> bool:
     return name in (check.code, check.side) or check.code.startswith(f"{name}.")
 
 
-def examine(patient: Patient, checks: Iterable[Check]) -> Diagnosis:
+def examine(context: CheckContext, checks: Iterable[Check]) -> Diagnosis:
     """Run the checks. A check that breaks is reported as unknown, and the others go on."""
-    patient.ask()
+    context.prefetch()
     results: list[Result] = []
     for check in checks:
-        if check.side == "probe" and patient.probe is None:
+        if check.side == "probe" and context.probe is None:
             continue
-        results += [replace(result, code=check.code) for result in _results(patient, check)]
-    return Diagnosis(patient, tuple(results))
+        results += [replace(result, code=check.code) for result in _results(context, check)]
+    return Diagnosis(context, tuple(results))
 
 
-def _results(patient: Patient, check: Check) -> list[Result]:
-    if check.card and patient.rehearsed:
+def _results(context: CheckContext, check: Check) -> list[Result]:
+    if check.needs_card and context.rehearsed:
         return [skipped(say("a rehearsal has no card and no driver"))]
     try:
-        return list(check.run(patient))
+        return list(check.run(context))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return [unknown(say("this check could not be made: {error}", error=f"{type(error).__name__}: {error}"))]

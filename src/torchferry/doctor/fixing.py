@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Host
 from torchferry.doctor.result import Remedy, Result
 
 MARK = "# torchferry doctor"
@@ -40,14 +40,14 @@ class Step:
     undo: str
 
 
-def plan(results: Iterable[Result], machine: Machine, file: Path | None) -> tuple[list[Step], list[Remedy]]:
+def plan(results: Iterable[Result], host: Host, file: Path | None) -> tuple[list[Step], list[Remedy]]:
     """Return the fixes that can be applied, and those that wait for a file to be named (`--env-file`)."""
     steps: list[Step] = []
     waiting: list[Remedy] = []
     added: list[str] = []
     for remedy in dict.fromkeys(result.remedy for result in results if result.remedy is not None):
         if remedy.kind == "folder":
-            steps.append(_folder(remedy, machine))
+            steps.append(_folder(remedy, host))
         elif file is None:
             waiting.append(remedy)
         elif not any(f"{remedy.text}  {mark}" in _lines(file) for mark in (MARK, OPEN_MARK)):
@@ -56,14 +56,14 @@ def plan(results: Iterable[Result], machine: Machine, file: Path | None) -> tupl
     return steps, waiting
 
 
-def _folder(remedy: Remedy, machine: Machine) -> Step:
-    path = machine.place(remedy.text)
-    made = path
-    while not made.parent.exists():
-        made = made.parent
+def _folder(remedy: Remedy, host: Host) -> Step:
+    path = host.place(remedy.text)
+    missing = path
+    while not missing.parent.exists():
+        missing = missing.parent
     undo = f"rmdir {shlex.quote(str(path))}"
-    if made != path:
-        undo = f"cd {shlex.quote(str(made.parent))} && rmdir -p {shlex.quote(str(path.relative_to(made.parent)))}"
+    if missing != path:
+        undo = f"cd {shlex.quote(str(missing.parent))} && rmdir -p {shlex.quote(str(path.relative_to(missing.parent)))}"
     return Step(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo)
 
 
@@ -75,8 +75,8 @@ def _line(remedy: Remedy, file: Path, *, first: bool) -> Step:
     line = f"{remedy.text}  {OPEN_MARK if open_end else MARK}"
     undo = f"sed -i '/{MARK}$/d' {quoted}"
     if open_end or OPEN_MARK in text:
-        ours = f"\\n[^\\n]*{OPEN_MARK}(\\n[^\\n]*{MARK})*\\n$"
-        undo = f"sed -i -z -E 's/{ours}//' {quoted} && sed -i -E '/({MARK}|{OPEN_MARK})$/d' {quoted}"
+        our_lines = f"\\n[^\\n]*{OPEN_MARK}(\\n[^\\n]*{MARK})*\\n$"
+        undo = f"sed -i -z -E 's/{our_lines}//' {quoted} && sed -i -E '/({MARK}|{OPEN_MARK})$/d' {quoted}"
     elif not file.exists():
         undo = f"{undo} && {{ [ -s {quoted} ] || rm {quoted}; }}"
     do = f"printf '\\n%s\\n' {shlex.quote(line)} >> {quoted}" if open_end else f"echo {shlex.quote(line)} >> {quoted}"

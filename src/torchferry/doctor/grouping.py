@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.doctor import detection
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.engine import Diagnosis
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, Status
-from torchferry.doctor.surroundings import surroundings
 
 _SPEAKERS = ("node.present", "driver.pci", "driver.module", "sdk.installed", "python.torch", "python.plugin")
 """Checks that say best why something is missing; on a host the bus comes before the nodes."""
@@ -47,43 +47,43 @@ class Group:
 
 def grouped(diagnosis: Diagnosis) -> tuple[Group, ...]:
     """Return the groups of failures, in the order of the report; what fails by itself is in none."""
-    patient = diagnosis.patient
+    context = diagnosis.context
     kinds: dict[Missing, list[Result]] = {}
     for result in diagnosis.results:
         if result.missing is not None and result.status in (Status.FAILURE, Status.WARNING):
             kinds.setdefault(result.missing, []).append(result)
-    title = patient.target.title
-    if kinds and _nothing_of_it(patient):
-        everything = [result for result in diagnosis.results if any(result in found for found in kinds.values())]
+    title = context.target.title
+    if kinds and _nothing_of_it(context):
+        everything = [result for result in diagnosis.results if any(result in members for members in kinds.values())]
         what = say("nothing of {title} is here: no card, driver, toolkit or plugin", title=title)
-        return tuple(_group(patient, what, everything, advice=say("`-v` shows the commands of each check")))
+        return tuple(_group(context, what, everything, advice=say("`-v` shows the commands of each check")))
     if Missing.CARD in kinds:  # without a card nobody needs its driver
         kinds[Missing.CARD] += kinds.pop(Missing.DRIVER, [])
     texts = {
         Missing.CARD: say("no card of {title} is seen here", title=title),
         Missing.DRIVER: say("the driver of {title} is not here", title=title),
-        Missing.TOOLKIT: say("{sdk} is not here", sdk=patient.needs.sdk.name or "SDK"),
+        Missing.TOOLKIT: say("{sdk} is not here", sdk=context.requirements.sdk.name or "SDK"),
         Missing.PLUGIN: say("torch or the plugin is not here"),
     }
-    return tuple(group for kind in Missing if kind in kinds for group in _group(patient, texts[kind], kinds[kind]))
+    return tuple(group for kind in Missing if kind in kinds for group in _group(context, texts[kind], kinds[kind]))
 
 
 def _group(
-    patient: Patient, what: Message, members: Iterable[Result], advice: Message | None = None
+    context: CheckContext, what: Message, members: Iterable[Result], advice: Message | None = None
 ) -> Iterable[Group]:
     """Yield the group of several results; one result speaks for itself."""
     results = tuple(members)
     if len(results) < 2:
         return
-    order = _SPEAKERS if surroundings(patient.machine).sign else _HOST_SPEAKERS
+    order = _SPEAKERS if container_info(context.host).evidence else _HOST_SPEAKERS
     speaker = min(results, key=lambda result: order.index(result.code) if result.code in order else len(order))
     status = Status.FAILURE if any(result.status is Status.FAILURE for result in results) else Status.WARNING
     yield Group(status, what, speaker.cause, speaker.commands, advice or speaker.advice, speaker.source, results)
 
 
-def _nothing_of_it(patient: Patient) -> bool:
+def _nothing_of_it(context: CheckContext) -> bool:
     """Whether nothing on the machine speaks for the target."""
-    plugin = patient.python.has(patient.target.backend.PLUGIN)
-    if patient.rehearsed or patient.cards or patient.sdk_version[0] or plugin:
+    plugin = context.python.has(context.target.backend.PLUGIN)
+    if context.rehearsed or context.cards or context.sdk_version[0] or plugin:
         return False
-    return not detection.signs(patient.machine, patient.target.name)
+    return not detection.signs(context.host, context.target.name)

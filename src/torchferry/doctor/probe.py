@@ -9,9 +9,9 @@ from typing import Any
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.context import INSIDE, CheckContext
+from torchferry.doctor.host import Host
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import INSIDE, Patient
 from torchferry.doctor.result import Result, failed
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64")
@@ -20,7 +20,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16",
 _NAMES = ("device_count", "set_device", "synchronize", "get_device_name")
 
 
-def run_probe(machine: Machine, target: Target, timeout: float, rehearsed: bool) -> dict[str, Any]:
+def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> dict[str, Any]:
     """Use the device, for at most `timeout` seconds; what was done until a crash is kept."""
     backend = target.backend
     calls = {name: target.api(f"torch.cuda.{name}") for name in _NAMES}
@@ -36,56 +36,56 @@ def run_probe(machine: Machine, target: Target, timeout: float, rehearsed: bool)
         "timeout": timeout,
     }
     # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
-    more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and machine.entry("/sys/class/net/lo") else {}
-    ran = machine.run_python(INSIDE / "live_probe.py", json.dumps(question), timeout, **more)
+    more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and host.entry("/sys/class/net/lo") else {}
+    process = host.run_python(INSIDE / "live_probe.py", json.dumps(question), timeout, **more)
     probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": "", "timeout": timeout}
-    for line in ran.out.splitlines():
+    for line in process.out.splitlines():
         try:
-            said = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue
-        if "doing" in said:
-            probe["doing"] = said["doing"]
+        if "doing" in entry:
+            probe["doing"] = entry["doing"]
         else:
-            probe["steps"].append(said)
-    if not any(one.get("step") == "end" for one in probe["steps"]):
-        probe["stopped"] = ran.problem or f"exit status {ran.status}"
-        probe["lines"] = [masked(line) for line in (ran.err.splitlines() or list(ran.first_lines()))[-6:]]
+            probe["steps"].append(entry)
+    if not any(entry.get("step") == "end" for entry in probe["steps"]):
+        probe["stopped"] = process.problem or f"exit status {process.status}"
+        probe["lines"] = [masked(line) for line in (process.err.splitlines() or list(process.first_lines()))[-6:]]
     return probe
 
 
 def step(probe: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return what the probe said of a step; None when it did not come so far."""
-    return next((one for one in probe.get("steps", ()) if one.get("step") == name), None)
+    return next((entry for entry in probe.get("steps", ()) if entry.get("step") == name), None)
 
 
-def parts(patient: Patient, name: str) -> tuple[list[str], dict[str, str]]:
+def parts(context: CheckContext, name: str) -> tuple[list[str], dict[str, str]]:
     """Return the parts of a step that are right, and those that are not with the error."""
-    steps = [one for one in (patient.probe or {}).get("steps", ()) if one.get("step") == name]
+    steps = [entry for entry in (context.probe or {}).get("steps", ()) if entry.get("step") == name]
     return (
-        [one["part"] for one in steps if not one["error"]],
-        {one["part"]: masked(one["error"]) for one in steps if one["error"]},
+        [entry["part"] for entry in steps if not entry["error"]],
+        {entry["part"]: masked(entry["error"]) for entry in steps if entry["error"]},
     )
 
 
-def longer(patient: Patient) -> str:
+def longer(context: CheckContext) -> str:
     """Return the command that gives the probe more time."""
-    seconds = round((patient.probe or {}).get("timeout") or 180)
-    return f"torchferry doctor --target {patient.target.name} --probe --probe-timeout {min(3600, 4 * seconds)}"
+    seconds = round((context.probe or {}).get("timeout") or 180)
+    return f"torchferry doctor --target {context.target.name} --probe --probe-timeout {min(3600, 4 * seconds)}"
 
 
-def tried(patient: Patient, name: str) -> tuple[list[Result], list[str]]:
+def tried(context: CheckContext, name: str) -> tuple[list[Result], list[str]]:
     """Return failures of a step that is done on each device, and the devices on which it went well."""
-    good, bad = parts(patient, name)
+    good, bad = parts(context, name)
     results = []
     for device, error in bad.items():
-        known = patient.explained(error)
+        explanation = context.explained(error)
         results.append(
             failed(
                 say("{device}: {error}", device=device, error=error),
-                known.cause if known else say("the device answers, and does not do what it is asked"),
-                *(known.commands if known else ("sudo dmesg | tail -n 30",)),
-                source=known.source if known else "",
+                explanation.cause if explanation else say("the device answers, and does not do what it is asked"),
+                *(explanation.commands if explanation else ("sudo dmesg | tail -n 30",)),
+                source=explanation.source if explanation else "",
             )
         )
     return results, good

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
-from torchferry.core.messages import Bilingual
 from torchferry.doctor import checks
-from torchferry.doctor.patient import Patient
-from torchferry.doctor.result import Result
-
-SIDES = {
-    "host": Bilingual("Host", "主机"),
-    "container": Bilingual("Container", "容器"),
-    "python": Bilingual("Python", "Python"),
-    "probe": Bilingual("Live probe", "实机探测"),
-}
-"""Where a check looks, in the order of the report."""
+from torchferry.doctor.check import SIDES, Check
 
 _FAMILIES = (
     "driver",
@@ -36,48 +24,25 @@ _FAMILIES = (
 )
 
 
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    Attributes:
-        code: Family and name: `driver.module`.
-        rank: Its place in the family: what others rest on comes first.
-        side: One of `SIDES`.
-        title: What is looked at, in a few words.
-        card: Whether it says nothing without a card or driver of its own, as in a rehearsal.
-        about: What is looked at and why.
-        run: The check.
-    """
-
-    code: str
-    rank: int
-    side: str
-    title: Bilingual
-    card: bool
-    about: str
-    run: Callable[[Patient], Iterator[Result]]
-
-
 @lru_cache(maxsize=1)
 def all_checks() -> tuple[Check, ...]:
     """Return all checks in the order of the report."""
-    found = []
-    for info in pkgutil.iter_modules(checks.__path__):
-        module = importlib.import_module(f"{checks.__name__}.{info.name}")
-        found.append(
-            Check(
-                module.CODE,
-                module.RANK,
-                module.SIDE,
-                module.TITLE,
-                getattr(module, "CARD", False),
-                " ".join((module.__doc__ or "").split()),
-                module.check,
-            )
-        )
+    checks_found = [_check_of(info.name) for info in pkgutil.iter_modules(checks.__path__)]
     order = list(SIDES)
-    return tuple(sorted(found, key=lambda check: (order.index(check.side), _family(check.code), check.rank)))
+    return tuple(sorted(checks_found, key=lambda check: (order.index(check.side), _family(check.code), check.rank)))
+
+
+def _check_of(name: str) -> Check:
+    """Return the check of a module of `checks`.
+
+    Raises:
+        TypeError: it has none, or several.
+    """
+    module = importlib.import_module(f"{checks.__name__}.{name}")
+    own = [value for value in vars(module).values() if isinstance(value, Check)]
+    if len(own) != 1:
+        raise TypeError(f"{module.__name__} has {len(own)} checks, and ought to have one")
+    return own[0]
 
 
 def _family(code: str) -> int:

@@ -11,11 +11,12 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import Group, grouped
-from torchferry.doctor.machine import Machine
+from torchferry.doctor.host import Host
 from torchferry.doctor.masking import masked
-from torchferry.doctor.registry import SIDES, all_checks
+from torchferry.doctor.registry import all_checks
 from torchferry.doctor.result import Result, Status
 
 SCHEMA = 2
@@ -55,12 +56,12 @@ def shown(text: str) -> str:
 
 def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) -> Iterator[str]:
     """Yield the report for people."""
-    patient = diagnosis.patient
-    title = patient.target.title.render(lang)
+    context = diagnosis.context
+    title = context.target.title.render(lang)
     yield say(
-        "{target} ({title}), Python {python}", target=patient.target.name, title=title, python=patient.machine.python
+        "{target} ({title}), Python {python}", target=context.target.name, title=title, python=context.host.python
     ).render(lang)
-    if patient.rehearsed:
+    if context.rehearsed:
         yield say("REHEARSAL: what is said of the device is said of a simulated card on the CPU").render(lang)
     groups = grouped(diagnosis)
     for group in groups:
@@ -130,14 +131,14 @@ def summary(diagnosis: Diagnosis) -> Message:
 
 def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
     """Yield what to do next on a machine that has no card."""
-    patient = diagnosis.patient
-    if patient.rehearsed or diagnosis.well:
+    context = diagnosis.context
+    if context.rehearsed or diagnosis.ok:
         return
-    if not patient.cards and not any(patient.machine.find(node.pattern) for node in patient.needs.nodes):
+    if not context.cards and not any(context.host.find(node.pattern) for node in context.requirements.nodes):
         yield say(
             "This machine has no card of {title}. Code can be tried on a simulated one: {command}",
-            title=patient.target.title,
-            command=f"torchferry rehearse --target {patient.target.name} -- python YOUR_PROGRAM.py",
+            title=context.target.title,
+            command=f"torchferry rehearse --target {context.target.name} -- python YOUR_PROGRAM.py",
         )
 
 
@@ -180,9 +181,9 @@ def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "kind": "torchferry doctor",
         "torchferry": __version__,
-        "target": diagnosis.patient.target.name,
-        "rehearsal": diagnosis.patient.rehearsed,
-        "ok": diagnosis.well,
+        "target": diagnosis.context.target.name,
+        "rehearsal": diagnosis.context.rehearsed,
+        "ok": diagnosis.ok,
         "counts": {status.value: diagnosis.count(status) for status in Status},
         "groups": [_group_record(group, lang) for group in groups],
         "results": [_record(result, lang, groups) for result in diagnosis.results],
@@ -196,26 +197,26 @@ def render_json(diagnosis: Diagnosis, lang: str) -> str:
 
 def issue_lines(diagnosis: Diagnosis, lang: str) -> Iterator[str]:
     """Yield a block of Markdown for an issue: no secrets, no host name, no user name, no addresses."""
-    patient = diagnosis.patient
+    context = diagnosis.context
     rows = [
-        ("target", patient.target.name + (" (rehearsal)" if patient.rehearsed else "")),
-        ("cards", ", ".join(card.name for card in patient.cards) or "none shown"),
-        ("driver", patient.driver_version[0] or "?"),
-        (patient.needs.sdk.name or "toolkit", patient.sdk_version[0] or "?"),
-        ("python", patient.python.version or "?"),
-        ("torch", str((patient.python.torch or {}).get("version") or "none")),
-        (patient.target.backend.PLUGIN, patient.plugin or "none"),
+        ("target", context.target.name + (" (rehearsal)" if context.rehearsed else "")),
+        ("cards", ", ".join(card.name for card in context.cards) or "none shown"),
+        ("driver", context.driver_version[0] or "?"),
+        (context.requirements.sdk.name or "toolkit", context.sdk_version[0] or "?"),
+        ("python", context.python.version or "?"),
+        ("torch", str((context.python.torch or {}).get("version") or "none")),
+        (context.target.backend.PLUGIN, context.plugin or "none"),
     ]
     text = text_lines(diagnosis, lang, lambda text, kind: text, Detail.BRIEF)
-    yield from issue_block(patient.machine, summary(diagnosis).render(lang), rows, text)
+    yield from issue_block(context.host, summary(diagnosis).render(lang), rows, text)
 
 
-def issue_block(machine: Machine, title: str, rows: Iterable[tuple[str, str]], text: Iterable[str]) -> Iterator[str]:
+def issue_block(host: Host, title: str, rows: Iterable[tuple[str, str]], text: Iterable[str]) -> Iterator[str]:
     """Yield the block: a title, a table that begins with torchferry and the system, and lines of text."""
     hidden = {
-        name: mark for name, mark in ((machine.host, "HOST"), (machine.user.name, "USER")) if name and name != "root"
+        name: mark for name, mark in ((host.hostname, "HOST"), (host.user.name, "USER")) if name and name != "root"
     }
-    home = machine.environment.get("HOME", "")
+    home = host.environment.get("HOME", "")
 
     def anonymous(text: str) -> str:
         text = masked(text)
@@ -225,12 +226,12 @@ def issue_block(machine: Machine, title: str, rows: Iterable[tuple[str, str]], t
             text = re.sub(rf"\b{re.escape(name)}\b", mark, text)
         return _ADDRESS.sub("ADDRESS", text).replace("```", "'''")
 
-    ours = [("torchferry", __version__), ("system", f"{machine.architecture}, kernel {machine.kernel}")]
+    own_versions = [("torchferry", __version__), ("system", f"{host.architecture}, kernel {host.kernel}")]
     yield "<details><summary>torchferry doctor: " + anonymous(title) + "</summary>"
     yield ""
     yield "| | |"
     yield "| --- | --- |"
-    for name, value in [*ours, *rows]:
+    for name, value in [*own_versions, *rows]:
         yield f"| {name} | {anonymous(value).replace('|', '/')} |"
     yield ""
     yield "```text"

@@ -33,24 +33,24 @@ _TRANSIENT = ("taken_at", "host", "cards.*.used", "cards.*.temperature", "disk."
 
 def snapshot(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
     """Return the state of the machine that a diagnosis was made of."""
-    patient, machine = diagnosis.patient, diagnosis.patient.machine
-    prefix = patient.target.backend.COLLECTIVE.upper()
+    context, host = diagnosis.context, diagnosis.context.host
+    prefix = context.target.backend.COLLECTIVE.upper()
     variables = {
         name: value
-        for name, value in machine.environment.items()
-        if any(part in name for part in (*_TELLING, f"{prefix}_")) or name in patient.needs.sdk.variables
+        for name, value in host.environment.items()
+        if any(part in name for part in (*_TELLING, f"{prefix}_")) or name in context.requirements.sdk.variables
     }
-    places = {path: machine.space(path) for path in (machine.cwd, "/tmp", "/dev/shm")}  # noqa: S108 - asked about only
+    places = {path: host.space(path) for path in (host.cwd, "/tmp", "/dev/shm")}  # noqa: S108 - asked about only
     return {
         **document(diagnosis, lang),
         "schema": SCHEMA,
         "kind": KIND,
-        "taken_at": datetime.datetime.fromtimestamp(machine.now(), datetime.timezone.utc).isoformat(),
-        "host": machine.host,
-        "system": {"architecture": machine.architecture, "kernel": machine.kernel},
-        "driver": patient.driver_version[0],
-        "tool": {"name": str(patient.tool_name), "version": patient.asked.reading.version},
-        "sdk": {"name": patient.needs.sdk.name, "version": patient.sdk_version[0]},
+        "taken_at": datetime.datetime.fromtimestamp(host.now(), datetime.timezone.utc).isoformat(),
+        "host": host.hostname,
+        "system": {"architecture": host.architecture, "kernel": host.kernel},
+        "driver": context.driver_version[0],
+        "tool": {"name": str(context.tool_name), "version": context.smi.reading.version},
+        "sdk": {"name": context.requirements.sdk.name, "version": context.sdk_version[0]},
         "cards": {
             card.index: {
                 "name": card.name,
@@ -59,19 +59,19 @@ def snapshot(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
                 "used": card.used,
                 "temperature": card.temperature,
             }
-            for card in patient.cards
+            for card in context.cards
         },
         "libraries": {
             name: [f"{file.path} ({file.size} bytes)" for file in files if file.on_path]
-            for name, files in patient.library_files.items()
+            for name, files in context.library_files.items()
         },
         "python": {
-            "version": patient.python.version,
-            "torch": dict(patient.python.torch or {}),
-            "distributions": dict(sorted((patient.python.distributions or {}).items())),
+            "version": context.python.version,
+            "torch": dict(context.python.torch or {}),
+            "distributions": dict(sorted((context.python.distributions or {}).items())),
         },
         "environment": dict(sorted(masked_variables(variables).items())),
-        "limits": {name: list(pair) for name, pair in machine.limits().items()},
+        "limits": {name: list(pair) for name, pair in host.limits().items()},
         "disk": {path: space.free >> 30 for path, space in places.items() if space is not None},
         "status": {result.code: result.status.value for result in diagnosis.results},
     }
@@ -90,22 +90,22 @@ def load(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise _refused(path, say("it is not UTF-8")) from None
     try:
-        found = json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
+        state = json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _refused(path, say("it is not JSON: {error}", error=str(error)[:200])) from None
-    if not isinstance(found, dict) or found.get("kind") != KIND:
+    if not isinstance(state, dict) or state.get("kind") != KIND:
         raise _refused(path, say("it was not written by `torchferry doctor snapshot`"))
-    if type(found.get("schema")) is not int or found["schema"] != SCHEMA:
+    if type(state.get("schema")) is not int or state["schema"] != SCHEMA:
         raise _refused(
             path,
             say(
                 "its schema is {schema}, and this torchferry reads {known}",
-                schema=repr(found.get("schema"))[:40],
+                schema=repr(state.get("schema"))[:40],
                 known=SCHEMA,
             ),
         )
-    _checked(path, found, 0)
-    return found
+    _checked(path, state, 0)
+    return state
 
 
 class Difference(NamedTuple):
@@ -119,13 +119,13 @@ class Difference(NamedTuple):
 
 def compare(first: dict[str, Any], second: dict[str, Any]) -> list[Difference]:
     """Return what differs, what stays put first."""
-    one, other = dict(_flat(first)), dict(_flat(second))
-    found = [
-        Difference(name, one.get(name, ""), other.get(name, ""), _passing(name))
-        for name in dict.fromkeys([*one, *other])
-        if one.get(name) != other.get(name)
+    before, after = dict(_flat(first)), dict(_flat(second))
+    differences = [
+        Difference(name, before.get(name, ""), after.get(name, ""), _passing(name))
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
     ]
-    return sorted(found, key=lambda item: item.passing)
+    return sorted(differences, key=lambda item: item.passing)
 
 
 def _passing(name: str) -> bool:
@@ -153,10 +153,10 @@ def _no_number(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return values
 
 
 def _checked(path: Path, value: Any, depth: int) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
 from torchferry.core.messages import Message, say
-from torchferry.core.running import run
+from torchferry.core.subprocesses import run
 
 _LARGEST_SETTING = 1 << 16
 """Bytes of a pyvenv.cfg or a .pth file."""
@@ -215,7 +215,7 @@ def _asked(named: Path, python: Path) -> Environment:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     ran = run((str(python), "-I", "-S", "-c", _ASK), _TIME, environment)
     answer = _answer(ran.out)
-    if not ran.well or answer is None:
+    if not ran.ok or answer is None:
         first = next(iter(ran.first_lines(1)), ran.problem or str(ran.status))
         raise UsageError(
             say("{path} does not say where its packages lie: {error}", path=named, error=first),

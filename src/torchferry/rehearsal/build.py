@@ -100,18 +100,18 @@ def library() -> Path:
     """
     folder = _cache()
     try:
-        found = recipe()
+        current_recipe = recipe()
     except MissingCompilerError:
         built = _built_before(folder)
         if built is None:
             raise
         return built
-    path = folder / found.key / "device.so"
+    path = folder / current_recipe.key / "device.so"
     if path.is_file():
         return path
-    with _locked(folder, found.key):
+    with _locked(folder, current_recipe.key):
         if not path.is_file():  # somebody else may have built it while we waited
-            _build(found, path)
+            _build(current_recipe, path)
     return path
 
 
@@ -134,9 +134,9 @@ def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
             ),
             say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
         )
-    found = compiler()
+    compiler_path = compiler()
     flags = (*_flags(), *extra_flags)
-    return Recipe(version, Path(str(torch.__file__)).parent, found, _compiler_version(found), flags)
+    return Recipe(version, Path(str(torch.__file__)).parent, compiler_path, _compiler_version(compiler_path), flags)
 
 
 def _flags() -> tuple[str, ...]:
@@ -178,13 +178,13 @@ def compiler() -> str:
     Raises:
         MissingCompilerError: there is none.
     """
-    wanted = os.environ.get("CXX", "")
-    for name in [wanted] if wanted else _COMPILERS:
-        found = shutil.which(name)
-        if found:
-            return found
+    named = os.environ.get("CXX", "")
+    for name in [named] if named else _COMPILERS:
+        path = shutil.which(name)
+        if path:
+            return path
     raise MissingCompilerError(
-        say("there is no C++ compiler ({names})", names=wanted or ", ".join(_COMPILERS)),
+        say("there is no C++ compiler ({names})", names=named or ", ".join(_COMPILERS)),
         say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
     )
 
@@ -230,9 +230,9 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _build(found: Recipe, path: Path) -> None:
+def _build(recipe: Recipe, path: Path) -> None:
     _tell(
-        f"torchferry: building the rehearsal device for torch {found.torch_version} "
+        f"torchferry: building the rehearsal device for torch {recipe.torch_version} "
         "(once for this torch and compiler, about half a minute)"
     )
     started = time.monotonic()
@@ -244,7 +244,7 @@ def _build(found: Recipe, path: Path) -> None:
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial", delete=False) as file:
             partial = Path(file.name)
         try:
-            _compile(found, partial)
+            _compile(recipe, partial)
             partial.chmod(0o755)
             os.replace(partial, path)
         finally:
@@ -254,8 +254,8 @@ def _build(found: Recipe, path: Path) -> None:
     _tell(f"torchferry: built in {time.monotonic() - started:.0f} s: {path}")
 
 
-def _compile(found: Recipe, output: Path) -> None:
-    done = subprocess.run(found.command(output), capture_output=True, text=True, check=False)
+def _compile(recipe: Recipe, output: Path) -> None:
+    done = subprocess.run(recipe.command(output), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         full = [line for line in done.stderr.splitlines() if line.rstrip(".").endswith(_NO_ROOM)]
         if full:
@@ -264,13 +264,13 @@ def _compile(found: Recipe, output: Path) -> None:
         raise TorchferryError(
             say(
                 "the rehearsal device does not compile with torch {version} and {compiler}: {error}",
-                version=found.torch_version,
-                compiler=found.compiler_version,
+                version=recipe.torch_version,
+                compiler=recipe.compiler_version,
                 error=(errors or done.stderr.splitlines() or ["?"])[0],
             ),
             say("tested: torch {tested}", tested=", ".join(TESTED))
-            if not is_tested(found.torch_version)
-            else say("the call was: {command}", command=" ".join(found.command(output))),
+            if not is_tested(recipe.torch_version)
+            else say("the call was: {command}", command=" ".join(recipe.command(output))),
         )
 
 

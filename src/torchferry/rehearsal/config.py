@@ -52,6 +52,21 @@ class Rehearsal:
         (folder / _FILE).write_text(json.dumps(document), encoding="utf-8")
 
 
+def session_folder() -> Path:
+    """Return the session's folder of this process.
+
+    Raises:
+        TorchferryError: there is no rehearsal to take part in.
+    """
+    folder = os.environ.get(VARIABLE, "")
+    if not folder:
+        raise TorchferryError(
+            say("this is the simulated plugin of torchferry, and no rehearsal is under way"),
+            say("start the program with `torchferry rehearse`, or install the vendor's plugin on the card's machine"),
+        )
+    return Path(folder)
+
+
 def prepare(target: str, card: str, devices: int, file: Path | None, faults: tuple[str, ...]) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 

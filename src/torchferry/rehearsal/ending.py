@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Aggregate, Event
 
 WELL = "well"
 CARD = "card"
@@ -69,7 +69,7 @@ class _Trace(NamedTuple):
     error: str
 
 
-def end_of(account: Account, code: int | None, printed: str, tree: Path) -> End:
+def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> End:
     """Return how a command ended.
 
     Args:
@@ -79,12 +79,12 @@ def end_of(account: Account, code: int | None, printed: str, tree: Path) -> End:
         tree: The folder of the program: its lines are the program's own.
     """
     if code is None:
-        return End(TIME, caught=tuple(account.failures))
+        return End(TIME, caught=tuple(aggregate.failures))
     if code == 0:
-        silent = next((event for event in account.failures if event.kind in _SILENT), None)
+        silent = next((event for event in aggregate.failures if event.kind in _SILENT), None)
         if silent is not None:
             return _of_event(silent, "")
-        return End(WELL, caught=tuple(account.failures))
+        return End(WELL, caught=tuple(aggregate.failures))
     traces = list(_traces(printed))
     frames = {frame for trace in traces for frame in trace.frames}
     file, line, error = _innermost(traces, tree)
@@ -94,18 +94,18 @@ def end_of(account: Account, code: int | None, printed: str, tree: Path) -> End:
     missing = missing or (_MISSING.search(printed) if not traces else None)
     if missing is not None:
         return End(PACKAGE, PACKAGE, missing["name"], file, line, missing[0])
-    here = [event for event in account.events if (event.file, event.line) in frames]
-    refused = [event for event in here if event.fails] or ([] if traces else account.failures)
+    events_there = [event for event in aggregate.events if (event.file, event.line) in frames]
+    refused = [event for event in events_there if event.fails] or ([] if traces else aggregate.failures)
     refused.sort(key=lambda event: (event.kind in _CALMER, event.subject not in error))
     if refused:
         return _of_event(refused[0], error, package)
-    unrehearsed = next((event for event in here if event.kind == "not-rehearsed"), None)
+    unrehearsed = next((event for event in events_there if event.kind == "not-rehearsed"), None)
     if unrehearsed is not None:
         return End(NOT_REHEARSED, unrehearsed.kind, unrehearsed.subject, file, line, error, package)
     sign = _CUDA.search(error) or (_CUDA.search(printed[-4000:]) if not error else None)
     if sign is not None:
         return End(CARD, "cuda-remnant", "cuda", file, line, error, package)
-    return End(ITSELF, "", "", file, line, error or _last_line(printed), package, tuple(account.failures))
+    return End(ITSELF, "", "", file, line, error or _last_line(printed), package, tuple(aggregate.failures))
 
 
 def _of_event(event: Event, error: str, package: str = "") -> End:
@@ -115,13 +115,13 @@ def _of_event(event: Event, error: str, package: str = "") -> End:
 def _traces(printed: str) -> list[_Trace]:
     """Return the tracebacks of a text, in their order."""
     heads = [match.end() for match in _HEAD.finditer(printed)]
-    found = []
+    traces = []
     for start, end in pairwise([*heads, len(printed)]):
         part = printed[start:end]
         errors = list(_ERROR.finditer(part))
         frames = tuple((match["file"], int(match["line"])) for match in _FRAME.finditer(part))
-        found.append(_Trace(frames, errors[0]["error"][:400] if errors else ""))
-    return found
+        traces.append(_Trace(frames, errors[0]["error"][:400] if errors else ""))
+    return traces
 
 
 def _innermost(traces: list[_Trace], tree: Path) -> tuple[str, int, str]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from torchferry.core.ownwork import is_own
 from torchferry.core.userlines import Place, UserLines
-from torchferry.rehearsal.kinds import DTYPES, NATIVE
+from torchferry.rehearsal.event_kinds import DTYPES, NATIVE
 
 
 class Key(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from setuptools import Extension  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
 
-from torchferry.rehearsal.vendor_package import extensions_unavailable
+from torchferry.rehearsal.facade_support import extensions_unavailable
 
 
 def describe(name: str, sources: list[str], *args: Any, **kwargs: Any) -> Any:

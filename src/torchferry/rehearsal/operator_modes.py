@@ -71,13 +71,13 @@ def modes(profile: Profile) -> Modes:
             lacking.add(name)
     forced = {f"aten::{name}" for name in profile.forced_fallback}
     fails = profile.fallback == "error"
-    known = profile.fallback in {"error", "warn", "silent"}
+    fallback_known = profile.fallback in {"error", "warn", "silent"}
     return Modes(
         composed=frozenset(composed),
-        fallback=frozenset((lacking if known and not fails else set()) | forced) - taken,
+        fallback=frozenset((lacking if fallback_known and not fails else set()) | forced) - taken,
         missing=frozenset(lacking if fails else set()) | taken,
         taken=taken,
-        unknown=frozenset(unknown if known else unknown | lacking),
+        unknown=frozenset(unknown if fallback_known else unknown | lacking),
         layouts=layouts,
     )
 

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     import argparse
 
-    from torchferry.rehearsal.account import Account
+    from torchferry.rehearsal.aggregate import Aggregate
     from torchferry.rehearsal.session import Session
 
 
@@ -132,8 +132,8 @@ def _opening(session: Session) -> str:
 def _strict_failure(config: pytest.Config) -> bool:
     if not config.getoption("--rehearse-strict"):
         return False
-    account = _account()
-    return bool(account.failures) or not account.used
+    aggregate = _account()
+    return bool(aggregate.failures) or not aggregate.used
 
 
 def _write() -> None:
@@ -142,9 +142,9 @@ def _write() -> None:
     events.recorder.write()
 
 
-def _account() -> Account:
+def _account() -> Aggregate:
     """Return what this process and its children have seen so far."""
-    from torchferry.rehearsal.account import collect
+    from torchferry.rehearsal.aggregate import collect
     from torchferry.rehearsal.config import VARIABLE
 
     _write()

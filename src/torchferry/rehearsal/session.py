@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -18,20 +17,16 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal import (
     autocast,
-    branches,
     build,
-    collectives,
-    data_parallel,
+    cuda_leftovers,
+    distributed,
     events,
     faults,
-    identity,
-    output,
-    remnants,
+    observers,
+    plugin_namespace,
     sharing,
-    surface,
-    work,
 )
-from torchferry.rehearsal.config import VARIABLE, Rehearsal, read
+from torchferry.rehearsal.config import Rehearsal, read, session_folder
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
@@ -74,10 +69,10 @@ def current() -> Session | None:
 
 def observe() -> Rehearsal:
     """Begin to note events of this process; the device comes with the plugin. Can be called again."""
-    folder = _folder()
+    folder = session_folder()
     rehearsal = read(folder)
     events.recorder.write_into(folder)
-    remnants.watch(rehearsal.resolved(), folder)
+    cuda_leftovers.watch(rehearsal.resolved(), folder)
     return rehearsal
 
 
@@ -93,48 +88,40 @@ def start() -> Session:
     return _session
 
 
-def _folder() -> Path:
-    folder = os.environ.get(VARIABLE, "")
-    if not folder:
-        raise TorchferryError(
-            say("this is the simulated plugin of torchferry, and no rehearsal is under way"),
-            say("start the program with `torchferry rehearse`, or install the vendor's plugin on the card's machine"),
-        )
-    return Path(folder)
-
-
 def _start(rehearsal: Rehearsal) -> Session:
     target = rehearsal.resolved()
     backend, profile = target.backend, rehearsal.profile
     _refuse_other_plugin(backend)
     native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
-    found = modes(profile)
+    operator_modes = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
-    native.start(backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, found.left_out)
-    _imitate(native, profile, found, backend)
+    native.start(
+        backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
+    )
+    _imitate(native, profile, operator_modes, backend)
     if target.api(_FORMAT).use not in ("", _FORMAT):
         native.refuse_memory_formats()
     autocast.register(native)
-    native.set_sink(work.receive)
-    output.watch()
-    branches.watch(backend.DEVICE_TYPE)
-    namespace = surface.build(target, native, profile)
+    native.set_sink(observers.receive_native_event)
+    observers.watch_output()
+    observers.watch_cuda_questions(backend.DEVICE_TYPE)
+    namespace = plugin_namespace.build(target, native, profile)
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
         torch._register_device_module(backend.DEVICE_TYPE, namespace)  # type: ignore[no-untyped-call]
         generate_methods_for_privateuse1_backend(
             for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
         )
-    collectives.register(backend, profile.devices, native)
+    distributed.register_collectives(backend, profile.devices, native)
     if named_by_us:
-        data_parallel.register(target)
+        distributed.register_data_parallel(target)
     sharing.register(target, native, namespace)
     if not profile.keeps_parameter_identity:
-        identity.watch()
+        observers.watch_parameters()
     faults.install(list(rehearsal.faults), native)
-    session = Session(rehearsal, backend, native, namespace, found)
-    events.recorder.at_end(lambda: _account(session))
+    session = Session(rehearsal, backend, native, namespace, operator_modes)
+    events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()
     return session
 
@@ -148,7 +135,7 @@ def _refuse_other_plugin(backend: type[Backend]) -> None:
         )
 
 
-def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backend]) -> None:
+def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: type[Backend]) -> None:
     rules: dict[str, list[str]] = {"missing": [], "narrowed": [], "emulated": [], "limited": []}
     for dtype, rule in profile.dtypes.items():
         if dtype in DTYPE_CODES:
@@ -159,10 +146,10 @@ def _imitate(native: Native, profile: Profile, found: Modes, backend: type[Backe
     native.set_rounding(matmul=bits, convolution=bits)
     native.set_fallback_warns(profile.fallback != "silent")
     native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
-    for name in found.missing:
-        native.set_mode(name, "missing", every_layout=name in found.taken)
+    for name in operator_modes.missing:
+        native.set_mode(name, "missing", every_layout=name in operator_modes.taken)
     lacking = "missing" if _fallback_is_off(backend) else "fallback"
-    for name in found.fallback:
+    for name in operator_modes.fallback:
         native.set_mode(name, lacking)
 
 
@@ -178,7 +165,7 @@ def _worth_noting(dtypes: list[str]) -> list[str]:
     return [dtype for dtype in dtypes if dtype not in {"float32", "int64"}]
 
 
-def _account(session: Session) -> dict[str, object]:
+def _device_report(session: Session) -> dict[str, object]:
     """What the device did in this process, for the summary."""
     native = session.native
     if native.in_bad_fork():
@@ -199,5 +186,5 @@ def _account(session: Session) -> dict[str, object]:
 
 def _imported() -> list[str]:
     """What this process imported: first names, and the whole ones of modules outside of torch."""
-    found = {name.partition(".")[0] for name in sys.modules}
-    return sorted(found.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))
+    names = {name.partition(".")[0] for name in sys.modules}
+    return sorted(names.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))

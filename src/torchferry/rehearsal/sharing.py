@@ -22,6 +22,7 @@ from torch.multiprocessing import reductions
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.rehearsal import events
+from torchferry.rehearsal.config import read, session_folder
 from torchferry.rehearsal.native import Native
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -75,9 +76,7 @@ _sharing: _Sharing | None = None
 def _current() -> _Sharing:
     """Return how this process shares; one that receives before it has used the device loads the plugin first."""
     if _sharing is None:
-        from torchferry.rehearsal import session
-
-        importlib.import_module(session.observe().resolved().backend.PLUGIN)
+        importlib.import_module(read(session_folder()).resolved().backend.PLUGIN)  # which begins the session
     assert _sharing is not None
     return _sharing
 
@@ -88,13 +87,13 @@ def reduce_tensor(tensor: torch.Tensor) -> Reduced:
     Raises:
         RuntimeError: it is no leaf and needs a gradient, came from another process, or cannot be sent by this plugin.
     """
-    here = _current()
-    if tensor.device.type != here.name or tensor.layout is not torch.strided or tensor.is_nested:
+    state = _current()
+    if tensor.device.type != state.name or tensor.layout is not torch.strided or tensor.is_nested:
         return _reduce_any_tensor(tensor)
     if tensor.requires_grad and not tensor.is_leaf:
         return _reduce_any_tensor(tensor)  # which refuses, in torch's words
     torch.utils.hooks.warn_if_has_hooks(tensor)
-    return here.reduced(tensor)
+    return state.reduced(tensor)
 
 
 def rebuild_tensor(
@@ -119,12 +118,12 @@ def rebuild_tensor(
     Raises:
         RuntimeError: the process that sent it has ended, or this one was forked after it had used the device.
     """
-    here = _current()
-    device = _device(here, storage_device)
+    state = _current()
+    device = _device(state, storage_device)
     if storage_handle is None or storage_size_bytes == 0:
         tensor = torch.empty_strided(tensor_size, tensor_stride, dtype=dtype, device=device)
     else:
-        tensor = here.native.receive(
+        tensor = state.native.receive(
             storage_handle.decode(), device.index, dtype, tensor_size, tensor_stride, tensor_offset
         )
     if tensor_cls is torch.nn.Parameter:
@@ -133,23 +132,23 @@ def rebuild_tensor(
     return tensor
 
 
-def _device(here: _Sharing, device: int | str | torch.device) -> torch.device:
-    found = torch.device(here.name, device) if isinstance(device, int) else torch.device(device)
-    return found if found.index is not None else torch.device(here.name, here.native.current_device())
+def _device(state: _Sharing, device: int | str | torch.device) -> torch.device:
+    full_device = torch.device(state.name, device) if isinstance(device, int) else torch.device(device)
+    return full_device if full_device.index is not None else torch.device(state.name, state.native.current_device())
 
 
 def _reduce_storage(storage: Any) -> Reduced:
-    here = _current()
-    if storage.device.type == here.name:
-        here.check(here.tensors, "tensors")
-        title = here.native.title
+    state = _current()
+    if storage.device.type == state.name:
+        state.check(state.tensors, "tensors")
+        title = state.native.title
         raise RuntimeError(f"Cannot pickle {title} storage; try pickling a {title} tensor instead")
     return _reduce_any_storage(storage)
 
 
 def _reduce_event(event: Any) -> Reduced:
-    here = _current()
-    here.check(here.events, "events")
+    state = _current()
+    state.check(state.events, "events")
     return rebuild_event, (event.device, event.ipc_handle())
 
 
@@ -172,31 +171,31 @@ def new_shared_storage(
     device: int, handle: bytes, size_bytes: int, offset_bytes: int, *ref_counter_and_event: object
 ) -> torch.UntypedStorage:
     """Return the storage that another process sent; takes what `_share_cuda_` returned there."""
-    here = _current()
-    return here.native.receive(handle.decode(), device, torch.uint8, (size_bytes,), (1,), 0).untyped_storage()
+    state = _current()
+    return state.native.receive(handle.decode(), device, torch.uint8, (size_bytes,), (1,), 0).untyped_storage()
 
 
 def register(target: Target, native: Native, namespace: ModuleType) -> None:
     """Let `torch.multiprocessing` send tensors and events of the device as the target's plugin does, or not at all."""
     global _sharing  # noqa: PLW0603 - torch takes one such device a process
     event = namespace.__dict__.get("Event")
-    here = _sharing = _Sharing(target, native, event)
+    state = _sharing = _Sharing(target, native, event)
     reductions.reduce_tensor = reduce_tensor
     reductions.reduce_storage = _reduce_storage
     reductions.init_reductions()  # type: ignore[no-untyped-call]
     if event is not None:
         multiprocessing.reduction.register(event, _reduce_event)
-    if here.tensors is True:
-        _name_after(here)
+    if state.tensors is True:
+        _add_vendor_methods(state)
 
 
-def _name_after(here: _Sharing) -> None:
+def _add_vendor_methods(state: _Sharing) -> None:
     """Give storages the methods that plugins add in place of `_share_cuda_` and `_new_shared_cuda`."""
     untyped: Any = torch.UntypedStorage
     typed: Any = torch.TypedStorage
     for storage in (untyped, typed):
-        setattr(storage, f"_share_{here.name}_", _share_storage)
-        setattr(storage, f"_new_shared_{here.name}", staticmethod(new_shared_storage))
+        setattr(storage, f"_share_{state.name}_", _share_storage)
+        setattr(storage, f"_new_shared_{state.name}", staticmethod(new_shared_storage))
 
 
 def end(native: Native) -> None:

@@ -23,7 +23,7 @@ _START = '''"""Started by torch in every process of a rehearsal."""
 
 def start():
     try:
-        from torchferry.rehearsal import process
+        from torchferry.rehearsal import bootstrap
     except ImportError as error:
         import sys
 
@@ -31,7 +31,7 @@ def start():
             f"torchferry: {sys.executable} has no torchferry ({error}); "
             "install it in the environment that runs the command, or the rehearsal would be none"
         )
-    process.start()
+    bootstrap.start()
 '''
 
 

@@ -12,7 +12,7 @@ from torchferry.backends.collectives import refusals
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes
 from torchferry.core.messages import Message, say
-from torchferry.rehearsal.account import Account, Event
+from torchferry.rehearsal.aggregate import Aggregate, Event
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.faults import Fault
 
@@ -97,7 +97,7 @@ def opening(rehearsal: Rehearsal) -> Message:
 
 
 def lines(
-    rehearsal: Rehearsal, account: Account, lang: str, code: int = 0, found_by: tuple[str, ...] = ()
+    rehearsal: Rehearsal, aggregate: Aggregate, lang: str, code: int = 0, found_by: tuple[str, ...] = ()
 ) -> Iterator[str]:
     """Yield the summary, line by line.
 
@@ -108,46 +108,46 @@ def lines(
         code: The exit code of the command.
         found_by: Tools of ours in the command that found something, which is what its exit code says.
     """
-    yield verdict(rehearsal, account, code, found_by).render(lang)
+    yield verdict(rehearsal, aggregate, code, found_by).render(lang)
     if code and _is_verdict(code, found_by):
         yield "  " + say(
             "the command ended with exit code {code}: {tools} found something, see above",
             code=code,
             tools=", ".join(found_by),
         ).render(lang)
-    elif code and (account.failures or account.on_device == 0):
+    elif code and (aggregate.failures or aggregate.on_device == 0):
         yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
-    if account.on_device == 0 and code == 0:
-        yield "  " + _why_nothing(rehearsal, account).render(lang)
-    if account.crashed:
-        yield "  " + say("processes that ended without their counts: {count}", count=account.crashed).render(lang)
-    if account.mostly_on_host:
+    if aggregate.on_device == 0 and code == 0:
+        yield "  " + _why_nothing(rehearsal, aggregate).render(lang)
+    if aggregate.crashed:
+        yield "  " + say("processes that ended without their counts: {count}", count=aggregate.crashed).render(lang)
+    if aggregate.mostly_on_host:
         advice = say("move the model and what it is given with `.to(device)`")
-        yield from _block("x", _host_work(account), account.of("host-work"), lang, advice)
+        yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
     for kind, (title, advice) in _FAILURES.items():
-        yield from _block("x", title, account.of(kind), lang, advice)
-    if not account.mostly_on_host:
-        yield from _block("!", _host_work(account), account.of("host-work"), lang)
+        yield from _block("x", title, aggregate.of(kind), lang, advice)
+    if not aggregate.mostly_on_host:
+        yield from _block("!", _host_work(aggregate), aggregate.of("host-work"), lang)
     for kind, title in _COSTS.items():
-        yield from _block("!", title, account.of(kind), lang)
+        yield from _block("!", title, aggregate.of(kind), lang)
     for kind, title in _OTHER.items():
-        yield from _block("-", title, account.of(kind), lang)
+        yield from _block("-", title, aggregate.of(kind), lang)
     for fault in rehearsal.faults:
-        if not _happened(fault, account):
+        if not _happened(fault, aggregate):
             yield "  - " + say("a fault that was ordered never happened: {fault}", fault=fault.text()).render(lang)
-    yield from _memory(rehearsal, account, lang)
-    if account.operators:
+    yield from _memory(rehearsal, aggregate, lang)
+    if aggregate.operators:
         yield "  " + say(
             "{different} operators ran {calls} times on the device",
-            different=len(account.operators),
-            calls=sum(account.operators.values()),
+            different=len(aggregate.operators),
+            calls=sum(aggregate.operators.values()),
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
-    if account.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
+    if aggregate.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
         unknown.append(say("which dtypes the collective library takes").render(lang))
-    if account.unverified:
+    if aggregate.unverified:
         unknown.append(
-            say("{count} operators newer than the plugin's list", count=len(account.unverified)).render(lang)
+            say("{count} operators newer than the plugin's list", count=len(aggregate.unverified)).render(lang)
         )
     if unknown:
         yield "  " + say(
@@ -155,9 +155,9 @@ def lines(
         ).render(lang)
 
 
-def _host_work(account: Account) -> Message:
+def _host_work(aggregate: Aggregate) -> Message:
     # A share that rounds to 100 % or to 0 % would say that there is nothing on the other side.
-    share = 100 * account.host_work / max(1, account.host_work + account.device_work)
+    share = 100 * aggregate.host_work / max(1, aggregate.host_work + aggregate.device_work)
     return say(
         "work of the model on the CPU: {share} % of the arithmetic in products, convolutions, attention and "
         "recurrent layers",
@@ -165,21 +165,21 @@ def _host_work(account: Account) -> Message:
     )
 
 
-def _happened(fault: Fault, account: Account) -> bool:
+def _happened(fault: Fault, aggregate: Aggregate) -> bool:
     detail = "out of memory" if fault.kind == "oom" else fault.kind
     return any(
         event.detail == detail
         and (not fault.op or event.subject == fault.op or event.subject.startswith(f"{fault.op}."))
-        for event in account.of("fault")
+        for event in aggregate.of("fault")
     )
 
 
-def _why_nothing(rehearsal: Rehearsal, account: Account) -> Message:
+def _why_nothing(rehearsal: Rehearsal, aggregate: Aggregate) -> Message:
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         return say(
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; take it away, or import the plugin"
         )
-    if account.processes == 0:
+    if aggregate.processes == 0:
         return say("the command must run Python programs that import torch, with a Python that has torchferry")
     return say(
         "the program must import {plugin}; `torchferry migrate` puts the import in",
@@ -192,15 +192,15 @@ def _is_verdict(code: int, found_by: tuple[str, ...]) -> bool:
     return bool(found_by) and code == exitcodes.FINDINGS
 
 
-def verdict(rehearsal: Rehearsal, account: Account, code: int, found_by: tuple[str, ...] = ()) -> Message:
+def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> Message:
     """Return the outcome in one sentence."""
-    if account.processes == 0:
+    if aggregate.processes == 0:
         return say("NOTHING WAS REHEARSED: no process of the command imported torch")
-    if account.on_device == 0:
+    if aggregate.on_device == 0:
         return say(
             "NOTHING RAN ON THE DEVICE: the command never loaded {plugin}", plugin=rehearsal.resolved().backend.PLUGIN
         )
-    failures = account.failures
+    failures = aggregate.failures
     if failures:
         return say(
             "WOULD FAIL on the card; findings: {count}, places: {places}",
@@ -209,15 +209,15 @@ def verdict(rehearsal: Rehearsal, account: Account, code: int, found_by: tuple[s
         )
     if code and not _is_verdict(code, found_by):
         return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
-    if not account.used:
+    if not aggregate.used:
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
-    if account.mostly_on_host:
+    if aggregate.mostly_on_host:
         return say("THE LARGER PART RAN ON THE CPU: what is marked x was left there")
     return say("nothing was seen that would fail on the card")
 
 
 def document(
-    rehearsal: Rehearsal, account: Account, code: int, command: list[str], found_by: tuple[str, ...] = ()
+    rehearsal: Rehearsal, aggregate: Aggregate, code: int, command: list[str], found_by: tuple[str, ...] = ()
 ) -> str:
     """Return the summary as JSON."""
     profile = rehearsal.profile
@@ -232,17 +232,17 @@ def document(
             "memory": profile.memory,
             "command": command,
             "exit_code": code,
-            "verdict": verdict(rehearsal, account, code, found_by).render("en"),
+            "verdict": verdict(rehearsal, aggregate, code, found_by).render("en"),
             "found_by": list(found_by),
-            "processes": account.processes,
-            "processes_on_device": account.on_device,
-            "processes_without_counts": account.crashed,
-            "would_fail": len(account.failures),
-            "work": {"device": account.device_work, "cpu": account.host_work},
-            "peak_memory": list(account.peaks),
-            "events": [{**asdict(event), "fails": event.fails} for event in account.events],
-            "operators": account.operators,
-            "unverified_operators": list(account.unverified),
+            "processes": aggregate.processes,
+            "processes_on_device": aggregate.on_device,
+            "processes_without_counts": aggregate.crashed,
+            "would_fail": len(aggregate.failures),
+            "work": {"device": aggregate.device_work, "cpu": aggregate.host_work},
+            "peak_memory": list(aggregate.peaks),
+            "events": [{**asdict(event), "fails": event.fails} for event in aggregate.events],
+            "operators": aggregate.operators,
+            "unverified_operators": list(aggregate.unverified),
             "unknown": list(profile.unknown),
             "faults": [fault.as_dict() for fault in rehearsal.faults],
         },
@@ -280,10 +280,10 @@ def _short(file: str) -> str:
     return str(relative)
 
 
-def _memory(rehearsal: Rehearsal, account: Account, lang: str) -> Iterator[str]:
-    if not account.peaks or max(account.peaks) == 0:
+def _memory(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:
+    if not aggregate.peaks or max(aggregate.peaks) == 0:
         return
-    peak, capacity = max(account.peaks), rehearsal.profile.memory
+    peak, capacity = max(aggregate.peaks), rehearsal.profile.memory
     if capacity:
         text = say(
             "peak memory of a device: {peak} of {capacity} ({share} %)",

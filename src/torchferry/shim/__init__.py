@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchferry.shim.collection import put_off
-
 if TYPE_CHECKING:
     from torchferry.shim.redirect import Redirect
 
@@ -33,11 +31,12 @@ def enable(target: str = "auto") -> Redirect:
     Whether the plugin sees a card is asked when the program asks, since the question starts the driver: a
     `torch.cuda.is_available()` that would be False for want of a card raises then.
     """
-    with put_off():
-        from torchferry.shim import redirect, warned
+    from torchferry.shim import redirect
 
-        redirected = redirect.enable(target)
-        text = redirect.untested(redirected)
+    redirected = redirect.enable(target)
+    text = redirect.untested(redirected)
     if text is not None:
-        warned.warn_user(text)
+        from torchferry.shim.caller_policy import warn_user
+
+        warn_user(text)
     return redirected

@@ -17,12 +17,12 @@ def autoload() -> None:
         from torchferry.core import env
 
         if env.shim_asked():
-            from torchferry.shim import launched
+            from torchferry.shim import launcher
 
-            launched.begin()
+            launcher.begin()
     except KeyboardInterrupt:
         raise  # the user ends the program
     except BaseException as error:  # a plugin may even call sys.exit
-        from torchferry.shim import refusing
+        from torchferry.shim import no_device
 
-        refusing.refuse(error)
+        no_device.refuse(error)

@@ -2,11 +2,16 @@
 
 A program whose own guard asked for CUDA, heard True, and then used an extension built for CUDA ends in an ImportError
 or a NameError that says nothing of either. The traceback leads to the line; its source, which is parsed and never run,
-leads to the guard and to where the extension is imported or loaded. What `unsaid.py` explains is told in the same way.
+leads to the guard and to where the extension is imported or loaded.
+
+A field of the device's properties that no other maker has, such as the compute capability, raises and says so. A
+program that asks with `getattr(properties, "major", None)`, or a library that sees the plugin's own properties, gets
+None, and ends in a TypeError that names neither the field nor the card.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import itertools
@@ -19,11 +24,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim import refusing, unsaid
+from torchferry.shim import no_device
+from torchferry.shim.device_properties import FIELDS
 from torchferry.shim.patches import Patches
-from torchferry.shim.sources import Frame, Program, frames_of_program, read, shown
+from torchferry.shim.program_source import Frame, Program, frames_of_program, path_of, path_of_call, read, shown
 
 _SUFFIX = "-failed-"
 
@@ -48,7 +55,7 @@ _OF_NONE = "'NoneType' object"
 _BUILT = re.compile(r"cuda|kernel|(?:^|[._])(?:_?c|_?ext|_?ops)(?:$|[._])|_ext|_ops", re.IGNORECASE)
 
 
-class _Place(NamedTuple):
+class _MissedExtension(NamedTuple):
     """An extension, where it was needed, and the guard that led there."""
 
     extension: str
@@ -101,32 +108,32 @@ def _reporting(original: Callable[..., Any], report: Callable[[BaseException], N
 
 def explain(error: BaseException, target: Target) -> str | None:
     """Return why an error ended a program that asked for CUDA; None where nothing is known of it."""
-    calculated = unsaid.explain(error, target)
-    return str(calculated) if calculated is not None else _missed_extension(error, target)
+    calculated = _none_of_device(error, target)
+    return str(calculated) if calculated is not None else _explain_missed_extension(error, target)
 
 
-def _missed_extension(error: BaseException, target: Target) -> str | None:
+def _explain_missed_extension(error: BaseException, target: Target) -> str | None:
     """Return the extension that an error leads to, and the guard; None where it leads to none."""
     if not isinstance(error, (ImportError, NameError, AttributeError, TypeError, OSError)):
         return None
-    found = _place(error)
-    if found is None:
+    missed = _find_missed_extension(error)
+    if missed is None:
         return None
-    file = shown(found.file)
+    file = shown(missed.file)
     text = say(
         "{file}:{line} needs the extension `{extension}`, which this environment does not have",
         file=file,
-        line=found.line,
-        extension=found.extension,
+        line=missed.line,
+        extension=missed.extension,
     )
     lines: list[Message] = [text]
-    if found.guard:
-        source = " ".join(linecache.getline(found.file, found.guard).split())
+    if missed.guard:
+        source = " ".join(linecache.getline(missed.file, missed.guard).split())
         lines.append(
             say(
                 "the guard at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
                 file=file,
-                guard=found.guard,
+                guard=missed.guard,
                 source=source,
             )
         )
@@ -154,7 +161,7 @@ def porting(target: Target, text: Message) -> Message:
     return text
 
 
-def told(mark: str) -> list[str]:
+def explanations_left(mark: str) -> list[str]:
     """Return the explanations that the processes of a command left, each once."""
     texts: list[str] = []
     path = Path(mark)
@@ -167,7 +174,7 @@ def told(mark: str) -> list[str]:
 
 def _tell(text: str) -> None:
     """Leave the explanation for the end of the command, or print it where no command waits for it."""
-    mark = os.environ.get(refusing.MARK, "")
+    mark = os.environ.get(no_device.MARK, "")
     if mark:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]  # eight ranks have one reason
         try:
@@ -178,7 +185,7 @@ def _tell(text: str) -> None:
     print(f"torchferry: {text}", file=sys.stderr, flush=True)
 
 
-def _place(error: BaseException) -> _Place | None:
+def _find_missed_extension(error: BaseException) -> _MissedExtension | None:
     frames = frames_of_program(error)
     if not frames:
         return None
@@ -192,14 +199,14 @@ def _place(error: BaseException) -> _Place | None:
         if extension and not guard:
             guarded = _import_guard(frames) if isinstance(error, ImportError) else None
             if guarded is not None:
-                return _Place(extension, *guarded)
+                return _MissedExtension(extension, *guarded)
         if extension and (guard or _OF_CUDA.search(str(error))):
-            return _Place(extension, file, line, guard)
+            return _MissedExtension(extension, file, line, guard)
         return None
     operator = _OPERATOR.search(str(error))
     if operator is not None:
         guard = program.guard_of(line, leaving=True)
-        return _Place(f"torch.ops.{operator[1]}.{operator[2]}", file, line, guard) if guard else None
+        return _MissedExtension(f"torch.ops.{operator[1]}.{operator[2]}", file, line, guard) if guard else None
     for name in _names_in_question(error, program, frames[0]):
         bound = program.extension_of(name)
         if bound is not None:
@@ -207,7 +214,7 @@ def _place(error: BaseException) -> _Place | None:
             leaving = _looks_built(extension) or _looks_built(name)
             guard = program.guard_of(line, leaving) or program.guard_of(at, leaving)
             if guard:
-                return _Place(extension, file, line, guard)
+                return _MissedExtension(extension, file, line, guard)
     return None
 
 
@@ -243,3 +250,92 @@ def _names_in_question(error: BaseException, program: Program, frame: Frame) -> 
 def _looks_built(name: str) -> bool:
     """Whether a name is one that people give to what they compile."""
     return _BUILT.search(name) is not None
+
+
+_CAPABILITY = "get_device_capability"
+_PROPERTIES = "get_device_properties"
+
+_STEPS = 3
+"""How many assignments are followed from a name that is None to what it was given."""
+
+
+def _none_of_device(error: BaseException, target: Target) -> Message | None:
+    """Return where None was calculated with in place of a fact of the device; None for another error."""
+    if not isinstance(error, TypeError) or "NoneType" not in str(error):
+        return None
+    frames = frames_of_program(error)
+    program = read(frames[0].file) if frames else None
+    if program is None:
+        return None
+    unset_facts, frame = _unset_facts(target), frames[0]
+    for node in _nodes_at(program.statement_at(frame.line), frame.line):
+        fact = _unset_fact_behind(program, frame, node, unset_facts, _STEPS)
+        if fact:
+            return say(
+                "{file}:{line} calculates with `{asked}`, which {target} does not say of its device, so that it is "
+                "None; decide by what the program needs, such as `torch.cuda.is_bf16_supported()`",
+                file=shown(frame.file),
+                line=frame.line,
+                asked=fact,
+                target=target.title,
+            )
+    return None
+
+
+def _unset_facts(target: Target) -> frozenset[str]:
+    """Return the fields and functions that say None, or nothing, of the target's cards."""
+    card = default_card(target.backend)
+    fields = FIELDS.difference(card.property_names) if card.property_names else frozenset()
+    function = {_CAPABILITY} if card.capability is None else set()
+    return frozenset({*card.none_properties, *fields, *function})
+
+
+def _nodes_at(statement: ast.stmt | None, line: int) -> list[ast.expr]:
+    """Return the expressions of a statement that stand at a line of it."""
+    nodes = (node for node in ast.walk(statement or ast.Pass()) if isinstance(node, ast.expr))
+    return [node for node in nodes if node.lineno <= line <= (node.end_lineno or node.lineno)]
+
+
+def _unset_fact_behind(program: Program, frame: Frame, node: ast.AST, unset_facts: frozenset[str], steps: int) -> str:
+    """Return the fact that an expression asks for, or that its name was given; empty for another expression."""
+    if isinstance(node, ast.Attribute) and node.attr in unset_facts and _asks_for_properties(program):
+        return node.attr
+    if isinstance(node, ast.Call):
+        called = path_of_call(node).rpartition(".")[2]
+        if called == _CAPABILITY and called in unset_facts:
+            return called
+        if called == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            name = str(node.args[1].value)
+            return name if name in unset_facts and _asks_for_properties(program) else ""
+    if isinstance(node, (ast.Name, ast.Attribute)) and steps and _is_none(frame, node):
+        for given in _assigned_values(program.tree, path_of(node)):
+            for part in ast.walk(given):
+                fact = _unset_fact_behind(program, frame, part, unset_facts, steps - 1)
+                if fact:
+                    return fact
+    return ""
+
+
+def _asks_for_properties(program: Program) -> bool:
+    return any(
+        isinstance(node, (ast.Attribute, ast.Name)) and path_of(node).endswith(_PROPERTIES)
+        for node in ast.walk(program.tree)
+    )
+
+
+def _is_none(frame: Frame, node: ast.Name | ast.Attribute) -> bool:
+    """Whether a name of the frame is None, or an attribute of one of its names; nothing of the program is called."""
+    variables = {**frame.frame.f_globals, **frame.frame.f_locals}
+    if isinstance(node, ast.Name):
+        return variables.get(node.id, frame) is None
+    owner = variables.get(node.value.id) if isinstance(node.value, ast.Name) else None
+    return getattr(owner, "__dict__", {}).get(node.attr, frame) is None
+
+
+def _assigned_values(tree: ast.Module, path: str) -> list[ast.expr]:
+    """Return what is assigned to a name or an attribute anywhere in the file."""
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(path_of(target) == path for target in node.targets)
+    ]

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.shim.viewers import Viewers
+from torchferry.shim.caller_policy import CallerPolicy
 
 ABSENT: Any = object()
 """What stood at a name that the owner did not have itself (it may have inherited it)."""
@@ -32,7 +32,7 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self.names: list[str] = []
-        self._left: list[str] = []
+        self._replaced_since: list[str] = []
 
     def set(self, owner: Any, name: str, value: Any, shown: str = "") -> None:
         """Put `value` in place of attribute `name` of a module or class.
@@ -51,7 +51,7 @@ class Patches:
 
         def undo() -> None:
             if vars(owner).get(name, ABSENT) is not value:
-                self._left.append(shown)
+                self._replaced_since.append(shown)
             elif before is ABSENT:
                 delattr(owner, name)
             else:
@@ -59,7 +59,7 @@ class Patches:
 
         self._undo.append(undo)
 
-    def set_view(self, module: ModuleType, name: str, value: Any, viewers: Viewers) -> None:
+    def set_view(self, module: ModuleType, name: str, value: Any, policy: CallerPolicy) -> None:
         """Let the program find `value` at a name of a module, where those who see the card go on to find what is there.
 
         A property of the module's class comes before the module's own dictionary, and knows who asks.
@@ -75,23 +75,23 @@ class Patches:
         original = vars(module).get(name, ABSENT)
 
         def find(module: Any) -> Any:
-            if original is ABSENT or not viewers.sees_card():
+            if original is ABSENT or not policy.sees_card():
                 if value is ABSENT:
                     raise AttributeError(name)
                 return value
             return vars(module)[name]
 
         def replace(module: Any, new: Any) -> None:
-            if not viewers.sees_card():  # a plugin that puts its own there changes what those see who see the card
+            if not policy.sees_card():  # a plugin that puts its own there changes what those see who see the card
                 delattr(type(module), name)
             vars(module)[name] = new
 
         setattr(type(module), name, property(find, replace))
         self.names.append(f"{module.__name__}.{name}")
 
-    def hide(self, module: ModuleType, name: str, viewers: Viewers) -> None:
+    def hide(self, module: ModuleType, name: str, policy: CallerPolicy) -> None:
         """Let a name of a module be absent for the program, and for those who see the card what it is."""
-        self.set_view(module, name, ABSENT, viewers)
+        self.set_view(module, name, ABSENT, policy)
 
     def set_item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Put `value` under `key` of a dictionary."""
@@ -128,12 +128,13 @@ class Patches:
         """Take everything back, the last patch first; can be called again."""
         while self._undo:
             self._undo.pop()()
-        if self._left:
+        if self._replaced_since:
             text = say(
-                "{names} was replaced by somebody else since, and stays as it is", names=", ".join(sorted(self._left))
+                "{names} was replaced by somebody else since, and stays as it is",
+                names=", ".join(sorted(self._replaced_since)),
             )
             warnings.warn(f"torchferry: {text}", RuntimeWarning, stacklevel=3)
-            self._left.clear()
+            self._replaced_since.clear()
 
 
 class _Watcher(MetaPathFinder):
@@ -159,8 +160,8 @@ class _Stepped(Loader):
         self._loader, self._step = loader, step
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader
@@ -173,20 +174,20 @@ class _Stepped(Loader):
 def _name(value: Any, owner: Any, name: str) -> None:
     """Give one of our functions and classes the name under which it stands, by which pickle looks for it."""
     if isinstance(value, FunctionType):
-        ours = value.__globals__.get("__name__", "").startswith(_US)
+        is_ours = value.__globals__.get("__name__", "").startswith(_US)
     else:
-        ours = isinstance(value, type) and type(value).__module__.startswith(_US)
+        is_ours = isinstance(value, type) and type(value).__module__.startswith(_US)
     module = owner.__module__ if isinstance(owner, type) else owner.__name__
     path = f"{owner.__qualname__}.{name}" if isinstance(owner, type) else name
-    if ours and _found(value.__module__, value.__qualname__) is not value:
+    if is_ours and _value_at(value.__module__, value.__qualname__) is not value:
         value.__module__, value.__qualname__, value.__name__ = module, path, name  # torch.fx writes it by its name
 
 
-def _found(module: str, path: str) -> Any:
-    found: Any = sys.modules.get(module)
+def _value_at(module: str, path: str) -> Any:
+    value: Any = sys.modules.get(module)
     for part in path.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def _name_of(owner: Any) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,11 +19,23 @@ from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.shim import refusing
-from torchferry.shim.collection import put_off
+from torchferry.shim import no_device
 
 if TYPE_CHECKING:
-    from torchferry.shim.sites import Sites
+    from torchferry.shim.call_sites import CallSites
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Collect nothing inside the block: with all of torch loaded, one full collection takes longer than every patch."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 _lock = threading.RLock()
 _current: Redirect | None = None
@@ -100,16 +115,16 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
         instead_of: Module of another redirect that is being imported, and that this one stands in for.
     """
     global _current  # noqa: PLW0603 - a process has one torch
-    with _lock, put_off():
-        wanted = choose(text)
-        if wanted is not None:
+    with _lock, gc_paused():
+        wanted_target = choose(text)
+        if wanted_target is not None:
             import torch  # noqa: F401 - may begin the redirect itself, where the environment asks for it
         if _current is not None:
-            return _again(_current, wanted, text)
-        redirect = Redirect(wanted)
-        if wanted is not None:
+            return _again(_current, wanted_target, text)
+        redirect = Redirect(wanted_target)
+        if wanted_target is not None:
             try:
-                _begin(redirect, wanted, instead_of)
+                _begin(redirect, wanted_target, instead_of)
             except BaseException:
                 redirect._end()
                 raise
@@ -127,13 +142,13 @@ def choose(text: str) -> Target | None:
         return None
     if text != "auto":
         return Target.named(text)
-    found = installed()
-    if len(found) == 1:
-        return Target(found[0])
-    if found:
+    plugins = installed()
+    if len(plugins) == 1:
+        return Target(plugins[0])
+    if plugins:
         raise UsageError(
-            say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in found)),
-            say("name the target: {names}", names=", ".join(backend.NAME for backend in found)),
+            say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in plugins)),
+            say("name the target: {names}", names=", ".join(backend.NAME for backend in plugins)),
         )
     if _has_cuda():
         return None
@@ -170,26 +185,26 @@ def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
 def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
     import torch
 
-    from torchferry.shim import visible
+    from torchferry.shim import visible_devices
 
     _check_torch(str(torch.__version__))
-    visible.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
+    visible_devices.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
     load_plugin(target)
     _check_device(target)
     _refuse_others(target, instead_of)
-    from torchferry.shim import families
+    from torchferry.shim import install
 
     folder = env.sites_folder()
-    sites = None if folder is None else _sites()
-    redirect._devices = families.patch(redirect._patches, target, sites)
-    if sites is not None and folder is not None:
-        sites.write_into(folder)
+    call_sites = None if folder is None else _call_sites()
+    redirect._devices = install.patch(redirect._patches, target, call_sites)
+    if call_sites is not None and folder is not None:
+        call_sites.write_into(folder)
 
 
-def _sites() -> Sites:
-    from torchferry.shim.sites import Sites  # imported late: few programs are asked for their lines
+def _call_sites() -> CallSites:
+    from torchferry.shim.call_sites import CallSites  # imported late: few programs are asked for their lines
 
-    return Sites()
+    return CallSites()
 
 
 def _refuse_others(target: Target, instead_of: str) -> None:
@@ -253,7 +268,7 @@ def _failure(target: Target, error: BaseException) -> Message:
         "the plugin `{plugin}` of {target} fails to import: {error}",
         plugin=target.backend.PLUGIN,
         target=target.title,
-        error=refusing.in_full(error),
+        error=no_device.in_full(error),
     )
 
 
@@ -263,15 +278,15 @@ def _advice(target: Target, error: BaseException) -> Message:
     from torchferry.backends.machine import facts  # imported late: few plugins fail
 
     text = "".join(traceback.format_exception(error))
-    for known in facts(target.backend).failures:
-        if known.match.search(text):
+    for failure in facts(target.backend).failures:
+        if failure.match.search(text):
             return say(
                 "{cause}; `torchferry doctor --target {name}` looks at all of it; what mends this:{commands}",
-                cause=known.cause,
+                cause=failure.cause,
                 name=target.name,
-                commands="".join(f"\n    {command}" for command in known.commands),
+                commands="".join(f"\n    {command}" for command in failure.commands),
             )
-    return refusing.ask_the_doctor(target)
+    return no_device.ask_the_doctor(target)
 
 
 def _check_device(target: Target) -> None:
@@ -290,10 +305,10 @@ def _check_device(target: Target) -> None:
                 path=_home(target.backend.PLUGIN),
                 device=device,
             ),
-            refusing.ask_the_doctor(target),
+            no_device.ask_the_doctor(target),
         ) from None
 
 
 def _home(module: str) -> str:
-    found = sys.modules[module]
-    return str(getattr(found, "__file__", None) or list(getattr(found, "__path__", [])))
+    loaded = sys.modules[module]
+    return str(getattr(loaded, "__file__", None) or list(getattr(loaded, "__path__", [])))

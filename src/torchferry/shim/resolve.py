@@ -12,14 +12,12 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
-from torchferry.shim.devices import Devices
-from torchferry.shim.marks import marks
-from torchferry.shim.parameters import Parameters
+from torchferry.shim.caller_policy import CallerPolicy, warn_user
+from torchferry.shim.devices import Devices, Parameters
+from torchferry.shim.nvtx import nvtx_functions
 from torchferry.shim.patches import ABSENT
-from torchferry.shim.viewers import Viewers
-from torchferry.shim.warned import warn_user
 
-_LEFT_OUT = frozenset(
+_NO_OPS = frozenset(
     f"{module}.{name}"
     for module in (cuda.NAMESPACE, f"{cuda.NAMESPACE}.memory")
     for name in ("empty_cache", "init", "ipc_collect")
@@ -43,30 +41,30 @@ def find(path: str) -> Any:
     """
     parts = path.split(".")
     try:
-        found: Any = importlib.import_module(parts[0])
+        value: Any = importlib.import_module(parts[0])
     except ImportError as error:
         raise NotThereError(path) from error
     for position, part in enumerate(parts[1:], 2):
-        owner, found = found, getattr(found, part, ABSENT)
-        if found is ABSENT:
+        owner, value = value, getattr(value, part, ABSENT)
+        if value is ABSENT:
             if not isinstance(owner, ModuleType):
                 raise NotThereError(path)
             try:
-                found = importlib.import_module(".".join(parts[:position]))
+                value = importlib.import_module(".".join(parts[:position]))
             except ImportError:
                 raise NotThereError(path) from None
-    return found
+    return value
 
 
 class Resolver:
     """Makes the card's counterparts of CUDA's names."""
 
-    def __init__(self, target: Target, devices: Devices, viewers: Viewers) -> None:
+    def __init__(self, target: Target, devices: Devices, policy: CallerPolicy) -> None:
         self.target = target
         self.devices = devices
-        self._viewers = viewers
+        self._policy = policy
         self.parameters = Parameters(target.backend, devices)
-        self._marks = marks(target)
+        self._nvtx_functions = nvtx_functions(target)
 
     def counterpart(self, name: str, original: Any, *, quiet: bool = False) -> Any:
         """Return what stands in place of the CUDA name `name`, whose value is `original`.
@@ -98,19 +96,19 @@ class Resolver:
         """Return a function or class that looks for its counterpart when it is used."""
 
         @lru_cache(maxsize=1)
-        def found() -> Any:
+        def counterpart() -> Any:
             try:
                 return self._adapted(row, find(use), original, quiet=True)
             except NotThereError:
                 return self._lacking(row.name, row, original, absent=True)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return found()(*args, **kwargs)
+            return counterpart()(*args, **kwargs)
 
         if isinstance(original, type):
             if issubclass(original, BaseException):
                 return original
-            call = _Late(original.__name__, (), {"found": staticmethod(found), "__doc__": original.__doc__})
+            call = _Late(original.__name__, (), {"found": staticmethod(counterpart), "__doc__": original.__doc__})
         call.__name__ = call.__qualname__ = row.name.rpartition(".")[2]
         return call
 
@@ -122,8 +120,8 @@ class Resolver:
         if issubclass(kind, type):
             return self._class(row.name, value, original, keywords)
         if callable(value):
-            if self.devices.sites is not None:
-                value = self.devices.sites.noted(row.name, value)
+            if self.devices.call_sites is not None:
+                value = self.devices.call_sites.counting_calls(row.name, value)
             first = None if quiet or row.status != "partial" else lambda: say_once(row, self.target)
             return self.parameters.translated(value, original, keywords=keywords, first=first)
         return value
@@ -134,11 +132,11 @@ class Resolver:
         `isinstance` asks the card's class, so that objects made by the plugin itself belong to it.
         """
         like = original if isinstance(original, type) else value
-        if not keywords and not self.parameters.takes_any(like) and self.devices.sites is None:
+        if not keywords and not self.parameters.takes_any(like) and self.devices.call_sites is None:
             return value
         make = self.parameters.translated(value, like, keywords=keywords)
-        if self.devices.sites is not None:
-            make = self.devices.sites.noted(name, make)
+        if self.devices.call_sites is not None:
+            make = self.devices.call_sites.counting_calls(name, make)
 
         class Meta(type(value)):  # type: ignore[misc]
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -158,26 +156,26 @@ class Resolver:
             return value
         return redirected
 
-    def _left_out(self, row: Row, original: Any) -> Any:
-        said = False
+    def _warning_no_op(self, row: Row, original: Any) -> Any:
+        warned = False
 
         @wraps(original)
         def nothing(*args: Any, **kwargs: Any) -> None:
-            nonlocal said
-            if not said:
-                said = True
+            nonlocal warned
+            if not warned:
+                warned = True
                 text = say("`{name}` does nothing on {target}", name=row.name, target=self.target.title)
                 warn_user(noted(text, row.remark))
 
         return nothing
 
     def _lacking(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
-        if name in _LEFT_OUT and callable(original):
-            return self._left_out(row, original)
-        instead = self._marks.get(name)
+        if name in _NO_OPS and callable(original):
+            return self._warning_no_op(row, original)
+        instead = self._nvtx_functions.get(name)
         if instead is None:
             return self.refusal(name, row, original, absent=absent)
-        return instead if self.devices.sites is None else self.devices.sites.noted(name, instead)
+        return instead if self.devices.call_sites is None else self.devices.call_sites.counting_calls(name, instead)
 
     def refusal(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         """Return what raises when the program uses a name that the card does not have.
@@ -198,7 +196,7 @@ class Resolver:
             return _Lacking(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
         refuse = fail
         if callable(original) and cuda.api_group(name) not in _FIGURES:
-            refuse = self._viewers.answer(_with_reason(original, message), fail)
+            refuse = self._policy.dispatch_by_caller(_with_reason(original, message), fail)
         refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
         return refuse
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
-CODE = "card.health"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("health of the cards", "卡的健康状态")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("card.health", rank=1, side="host", title=Bilingual("health of the cards", "卡的健康状态"), needs_card=True)
+def card_health(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's word with the words that mean health, and look for cards that fell off the bus."""
-    if not patient.cards:
+    if not context.cards:
         yield skipped(say("no card is shown; see tool.present"))
         return
-    tool, name = patient.tool, str(patient.tool_name)
-    for card in patient.cards:
+    tool, name = context.tool, str(context.tool_name)
+    for card in context.cards:
         if tool.lost and card.utilisation == tool.lost:
             yield failed(
                 say("card {index} has no utilisation: it has fallen off the bus", index=card.index),
@@ -33,8 +29,8 @@ def check(patient: Patient) -> Iterator[Result]:
     if not tool.healthy:
         yield unverified(say("what the tool shows of a sick card"))
         return
-    sick = [card for card in patient.cards if card.health is not None and card.health not in tool.healthy]
-    silent = [card for card in patient.cards if card.health is None]
+    sick = [card for card in context.cards if card.health is not None and card.health not in tool.healthy]
+    silent = [card for card in context.cards if card.health is None]
     for card in sick:
         yield failed(
             say(
@@ -45,7 +41,7 @@ def check(patient: Patient) -> Iterator[Result]:
                 health=card.health,
             ),
             say("the driver has found a fault of the card"),
-            " ".join((name, *patient.asked.command[1:])),
+            " ".join((name, *context.smi.command[1:])),
             "sudo dmesg | tail -n 50",
             advice=say("stop the programs on it, start the host again, and give the vendor this report when it stays"),
             source=tool.source,
@@ -57,7 +53,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say(
                 "{tool} says {health} of all {count}",
                 tool=name,
-                health=patient.cards[0].health,
-                count=len(patient.cards),
+                health=context.cards[0].health,
+                count=len(context.cards),
             )
         )

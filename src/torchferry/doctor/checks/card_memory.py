@@ -7,35 +7,31 @@ from collections.abc import Iterator
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.doctor.machine import Opener
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
+from torchferry.doctor.host import Opener
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "card.memory"
-RANK = 4
-SIDE = "host"
-TITLE = Bilingual("memory of the cards", "显存占用")
-CARD = True
 
 _BUSY = 0.5
 """Share in use from which a warning is worth it: half of a card is gone."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("card.memory", rank=4, side="host", title=Bilingual("memory of the cards", "显存占用"), needs_card=True)
+def card_memory(context: CheckContext) -> Iterator[Result]:
     """Compare what is used with what there is, and name the processes."""
-    if not patient.cards:
+    if not context.cards:
         yield skipped(say("no card is shown; see tool.present"))
         return
-    asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in patient.cards)
-    openers = _openers(patient) if asking else []
+    asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in context.cards)
+    openers = _openers(context) if asking else []
     free: list[Card] = []
     busy: list[Card] = []
-    for card in patient.cards:
+    for card in context.cards:
         if card.used is None or card.total is None:
             yield unknown(
                 say("card {index}: the tool does not show how much of its memory is used", index=card.index),
-                *_looking(patient, openers),
+                *_looking(context, openers),
                 advice=_opened_by(openers),
             )
         elif not card.total:
@@ -44,42 +40,42 @@ def check(patient: Patient) -> Iterator[Result]:
             free.append(card)
         else:
             busy.append(card)
-    yield from (_busy(patient, card, openers, free) for card in busy)
+    yield from (_busy(context, card, openers, free) for card in busy)
     if free:
         names = ", ".join(card.index for card in free)
         yield passed(say("more than half of the memory is free on: {cards}", cards=names))
 
 
-def _busy(patient: Patient, card: Card, openers: list[Opener], free: list[Card]) -> Result:
-    holders = [holder for holder in patient.asked.reading.holders if holder.card == card.index.partition(".")[0]]
+def _busy(context: CheckContext, card: Card, openers: list[Opener], free: list[Card]) -> Result:
+    holders = [holder for holder in context.smi.reading.holders if holder.card == card.index.partition(".")[0]]
     who = ", ".join(f"{holder.pid} {holder.name} ({holder.memory} MiB)" for holder in holders)
-    inside = surroundings(patient.machine).sign
+    inside = container_info(context.host).evidence
     if who:
         cause = say("held by {who}", who=who)
     else:
         cause = _opened_by(openers) or say(
             "the tool names no process that holds it, and none is seen that has a card open"
         )
-    looking = [f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]] or _looking(patient, openers)
+    looking = [f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]] or _looking(context, openers)
     return warned(
         say("card {index}: {used} of {total} MiB are in use", index=card.index, used=card.used, total=card.total),
         cause,
         *looking,
-        *_another(patient, free),
+        *_another(context, free),
         advice=say("in a container the tool shows the host's process numbers, and ps shows others")
         if inside and holders
         else None,
     )
 
 
-def _nodes(patient: Patient) -> list[str]:
-    return [node.pattern for node in patient.needs.nodes if node.kind == "card"]
+def _nodes(context: CheckContext) -> list[str]:
+    return [node.pattern for node in context.requirements.nodes if node.kind == "card"]
 
 
-def _openers(patient: Patient) -> list[Opener]:
+def _openers(context: CheckContext) -> list[Opener]:
     """Return the processes that have a card open: all there is to see where the tool names none."""
-    paths = [path for pattern in _nodes(patient) for path in patient.machine.find(pattern)]
-    return patient.machine.openers(paths) if paths else []
+    paths = [path for pattern in _nodes(context) for path in context.host.find(pattern)]
+    return context.host.openers(paths) if paths else []
 
 
 def _opened_by(openers: list[Opener]) -> Message | None:
@@ -89,17 +85,17 @@ def _opened_by(openers: list[Opener]) -> Message | None:
     return say("the tool names no process; these have a card open: {who}", who=who)
 
 
-def _looking(patient: Patient, openers: list[Opener]) -> list[str]:
+def _looking(context: CheckContext, openers: list[Opener]) -> list[str]:
     """Return the commands that show the processes; root sees those of others and, on the host, of containers."""
     shown = [f"ps -o pid,user,etime,args -p {opener.pid}" for opener in openers[:4]]
-    return shown or [f"sudo fuser -v {pattern}" for pattern in _nodes(patient)] or ["ps -eo pid,user,etime,args"]
+    return shown or [f"sudo fuser -v {pattern}" for pattern in _nodes(context)] or ["ps -eo pid,user,etime,args"]
 
 
-def _another(patient: Patient, free: list[Card]) -> tuple[str, ...]:
+def _another(context: CheckContext, free: list[Card]) -> tuple[str, ...]:
     """Return the command that chooses a free card, where the tool's numbers are those of the variable."""
-    variable = patient.target.backend.VISIBLE_DEVICES
-    if isinstance(variable, Unknown) or any(patient.devices_per_card(card) != 1 for card in patient.cards):
+    variable = context.target.backend.VISIBLE_DEVICES
+    if isinstance(variable, Unknown) or any(context.devices_per_card(card) != 1 for card in context.cards):
         return ()
-    healthy = (None, *patient.tool.healthy)
+    healthy = (None, *context.tool.healthy)
     indices = [card.index for card in free if card.index.isdigit() and card.health in healthy]
     return tuple(f"export {variable}={index}  # another card" for index in indices[:1])

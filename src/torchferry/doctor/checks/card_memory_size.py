@@ -6,30 +6,26 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
-
-CODE = "card.memory_size"
-RANK = 5
-SIDE = "host"
-TITLE = Bilingual("size of the memory", "显存容量")
-CARD = True
 
 _SLACK = 0.8
 """Share of a model's memory that the tool must show: some settings take a part (S60: 42,976 of 49,120 MiB)."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("card.memory_size", rank=5, side="host", title=Bilingual("size of the memory", "显存容量"), needs_card=True)
+def card_memory_size(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's total with what is known of the model."""
-    if not patient.cards:
+    if not context.cards:
         yield skipped(say("no card is shown; see tool.present"))
         return
-    known = False
-    for card in patient.cards:
-        size = _size(patient, card.name)
+    size_known = False
+    for card in context.cards:
+        size = _size(context, card.name)
         if size is None or card.total is None:
             continue
-        known = True
+        size_known = True
         if card.total < size * _SLACK:
             yield failed(
                 say(
@@ -39,24 +35,24 @@ def check(patient: Patient) -> Iterator[Result]:
                     total=card.total,
                     size=size,
                 ),
-                patient.needs.driver.iommu or say("the driver could not map all of its memory"),
+                context.requirements.driver.iommu or say("the driver could not map all of its memory"),
                 "sudo dmesg | grep -i -e iommu -e 'BAR' | tail -n 20",
                 advice=say("in the firmware of the host, switch `Above 4G Decoding` and resizable BARs on"),
-                source=patient.needs.driver.source,
+                source=context.requirements.driver.source,
             )
             return
-    if known:
+    if size_known:
         yield passed(say("every card shows the memory of its model"))
     else:
-        yield unverified(say("how much memory {card} has", card=patient.cards[0].name))
+        yield unverified(say("how much memory {card} has", card=context.cards[0].name))
 
 
-def _size(patient: Patient, shown: str) -> int | None:
+def _size(context: CheckContext, shown: str) -> int | None:
     """Return the MiB that the tool shows of the model that its name for the card means; None where it is not known.
 
     The tool's figure is compared with the tool's: a program gets less of some cards.
     """
-    model = patient.model(shown)
+    model = context.model(shown)
     if model is None:
         return None
     memory = model.memory if isinstance(model.tool_memory, Unknown) else model.tool_memory

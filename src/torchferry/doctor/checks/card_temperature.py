@@ -6,22 +6,18 @@ import statistics
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-
-CODE = "card.temperature"
-RANK = 3
-SIDE = "host"
-TITLE = Bilingual("temperature", "温度")
-CARD = True
 
 _APART = 15.0
 """Degrees above the median of the cards of one host: our own measure, since no vendor publishes a limit."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("card.temperature", rank=3, side="host", title=Bilingual("temperature", "温度"), needs_card=True)
+def card_temperature(context: CheckContext) -> Iterator[Result]:
     """Compare the cards with one another."""
-    degrees = {card.index: card.temperature for card in patient.cards if card.temperature is not None}
+    degrees = {card.index: card.temperature for card in context.cards if card.temperature is not None}
     if not degrees:
         yield skipped(say("no card shows its temperature"))
         return
@@ -36,7 +32,7 @@ def check(patient: Patient) -> Iterator[Result]:
                 middle=f"{middle:g}",
             ),
             say("its fan or its air is blocked, or it alone works"),
-            " ".join((str(patient.tool_name), *patient.asked.command[1:])),
+            " ".join((str(context.tool_name), *context.smi.command[1:])),
         )
     if hot:
         return

@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import skip_unless_container
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, unknown, warned
-from torchferry.doctor.surroundings import unjudged
-
-CODE = "container.ipc"
-RANK = 4
-SIDE = "container"
-TITLE = Bilingual("IPC namespace", "IPC 命名空间")
 
 _LINK = "/proc/self/ns/ipc"
 _HOSTS = "ipc:[4026531839]"
 """The kernel's first IPC namespace has this number on every machine (Linux, include/linux/proc_ns.h: 0xEFFFFFFF)."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("container.ipc", rank=4, side="container", title=Bilingual("IPC namespace", "IPC 命名空间"))
+def container_ipc(context: CheckContext) -> Iterator[Result]:
     """Compare the namespace's number with that of the host's."""
-    container = patient.needs.container
-    reason = unjudged(patient)
+    container = context.requirements.container
+    reason = skip_unless_container(context)
     if reason is not None:
         yield reason
         return
     if "ipc" not in container.flags:
         yield passed(say("no `--ipc=host` is needed"), source=container.source)
         return
-    namespace = patient.machine.link(_LINK)
+    namespace = context.host.link(_LINK)
     if namespace is None:
         yield unknown(say("whether this container has the host's IPC namespace cannot be told"), f"readlink {_LINK}")
     elif namespace == _HOSTS:

@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import skip_unless_container
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
-from torchferry.doctor.surroundings import unjudged
-
-CODE = "container.mounts"
-RANK = 1
-SIDE = "container"
-TITLE = Bilingual("mounts of the driver", "驱动挂载")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "container.mounts", rank=1, side="container", title=Bilingual("mounts of the driver", "驱动挂载"), needs_card=True
+)
+def container_mounts(context: CheckContext) -> Iterator[Result]:
     """Look for the paths; the nodes are judged by node.present."""
-    container = patient.needs.container
-    reason = unjudged(patient)
+    container = context.requirements.container
+    reason = skip_unless_container(context)
     if reason is not None:
         yield reason
         return
     if not container.mounts:
         yield skipped(say("no path of the host is known to be needed"))
         return
-    missing = [path for path in container.mounts if patient.machine.entry(path) is None]
+    missing = [path for path in container.mounts if context.host.entry(path) is None]
     if missing:
         yield failed(
             say("this container has not {paths}", paths=", ".join(missing)),

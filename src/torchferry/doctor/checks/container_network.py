@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "container.network"
-RANK = 3
-SIDE = "container"
-TITLE = Bilingual("network", "容器网络")
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("container.network", rank=3, side="container", title=Bilingual("network", "容器网络"))
+def container_network(context: CheckContext) -> Iterator[Result]:
     """Look whether every network card is one end of a pair, as on a bridge."""
-    around = surroundings(patient.machine)
-    container = patient.needs.container
-    if not around.sign:
+    around = container_info(context.host)
+    container = context.requirements.container
+    if not around.evidence:
         yield skipped(say("this is no container"))
     elif around.bridged is None:
         yield unknown(say("whether this container has the host's network cannot be told"), "ls /sys/class/net")

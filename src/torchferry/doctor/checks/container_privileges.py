@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info, skip_unless_container
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, passed, warned
-from torchferry.doctor.surroundings import surroundings, unjudged
-
-CODE = "container.privileges"
-RANK = 2
-SIDE = "container"
-TITLE = Bilingual("privileges", "容器权限")
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("container.privileges", rank=2, side="container", title=Bilingual("privileges", "容器权限"))
+def container_privileges(context: CheckContext) -> Iterator[Result]:
     """Compare the capabilities with `--privileged`."""
-    container = patient.needs.container
-    reason = unjudged(patient)
+    container = context.requirements.container
+    reason = skip_unless_container(context)
     if reason is not None:
         yield reason
     elif "privileged" not in container.flags:
         yield passed(say("no `--privileged` is needed"), source=container.source)
-    elif surroundings(patient.machine).privileged:
+    elif container_info(context.host).privileged:
         yield passed(say("the container is privileged"), source=container.source)
     else:
         yield warned(
@@ -31,5 +28,5 @@ def check(patient: Patient) -> Iterator[Result]:
             say("the vendor starts it with --privileged; without, the device may not open"),
             container.run,
             source=container.source,
-            missing=None if patient.card_nodes else Missing.CARD,
+            missing=None if context.card_nodes else Missing.CARD,
         )

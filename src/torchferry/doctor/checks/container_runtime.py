@@ -6,30 +6,28 @@ import json
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "container.runtime"
-RANK = 6
-SIDE = "container"
-TITLE = Bilingual("container runtime", "容器运行时")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "container.runtime", rank=6, side="container", title=Bilingual("container runtime", "容器运行时"), needs_card=True
+)
+def container_runtime(context: CheckContext) -> Iterator[Result]:
     """Read Docker's settings file."""
-    container = patient.needs.container
-    if surroundings(patient.machine).sign:
+    container = context.requirements.container
+    if container_info(context.host).evidence:
         yield skipped(say("this is a container; the host's Docker is not seen from here"))
         return
-    if patient.machine.which("docker") is None:
+    if context.host.which("docker") is None:
         yield skipped(say("there is no Docker on this host"))
         return
     if not container.runtime:
         yield skipped(say("no container runtime of the vendor's is known; containers are given the nodes"))
         return
-    text = patient.machine.read("/etc/docker/daemon.json")
+    text = context.host.read("/etc/docker/daemon.json")
     try:
         settings = json.loads(text or "{}")
         runtimes = settings.get("runtimes", {})

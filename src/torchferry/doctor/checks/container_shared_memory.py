@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "container.shared_memory"
-RANK = 5
-SIDE = "container"
-TITLE = Bilingual("shared memory", "共享内存")
 
 _PLACE = "/dev/shm"  # noqa: S108 - it is asked about, not written to
 
@@ -23,11 +19,12 @@ _LITTLE = 8 << 30
 """Bytes below which several loader workers of several ranks run into it: our own measure."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("container.shared_memory", rank=5, side="container", title=Bilingual("shared memory", "共享内存"))
+def container_shared_memory(context: CheckContext) -> Iterator[Result]:
     """Compare its size with Docker's default and with what the vendor asks for."""
-    space = patient.machine.space(_PLACE)
-    container = patient.needs.container
-    inside = surroundings(patient.machine).sign
+    space = context.host.space(_PLACE)
+    container = context.requirements.container
+    inside = container_info(context.host).evidence
     if space is None:
         yield unknown(say("there is no {path}", path=_PLACE), "mount | grep shm")
         return

@@ -5,32 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
 from torchferry.doctor.checks.driver_pci import is_card
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
 
-CODE = "driver.iommu"
-RANK = 5
-SIDE = "host"
-TITLE = Bilingual("IOMMU", "IOMMU")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("driver.iommu", rank=5, side="host", title=Bilingual("IOMMU", "IOMMU"), needs_card=True)
+def driver_iommu(context: CheckContext) -> Iterator[Result]:
     """Look for IOMMU groups: the kernel makes them when it is on."""
-    machine, driver = patient.machine, patient.needs.driver
+    host, driver = context.host, context.requirements.driver
     if driver.iommu is None:
         yield skipped(say("these cards are not known to need it"))
         return
-    if machine.find("/sys/kernel/iommu_groups/*"):
+    if host.find("/sys/kernel/iommu_groups/*"):
         yield passed(say("the IOMMU is on"), source=driver.source)
         return
-    if not any(is_card(patient, path) for path in machine.find("/sys/bus/pci/devices/*")):
+    if not any(is_card(context, path) for path in host.find("/sys/bus/pci/devices/*")):
         yield skipped(say("there is no card on the PCI bus; see driver.pci"))
         return
-    amd = "AuthenticAMD" in (machine.read("/proc/cpuinfo") or "") or "HygonGenuine" in (
-        machine.read("/proc/cpuinfo") or ""
-    )
+    amd = "AuthenticAMD" in (host.read("/proc/cpuinfo") or "") or "HygonGenuine" in (host.read("/proc/cpuinfo") or "")
     option = "amd_iommu=on" if amd else "intel_iommu=on"
     yield warned(
         say("the IOMMU is off"),

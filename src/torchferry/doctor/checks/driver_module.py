@@ -6,32 +6,28 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "driver.module"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("driver module", "驱动内核模块")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("driver.module", rank=2, side="host", title=Bilingual("driver module", "驱动内核模块"), needs_card=True)
+def driver_module(context: CheckContext) -> Iterator[Result]:
     """Compare /proc/modules and /sys/module with the driver's name."""
-    name = patient.target.backend.DRIVER_MODULE
+    name = context.target.backend.DRIVER_MODULE
     if isinstance(name, Unknown):
         yield unverified(say("the name of the driver's kernel module"))
         return
-    source = patient.target.backend.source_of("DRIVER_MODULE")
-    if patient.driver_loaded:
+    source = context.target.backend.source_of("DRIVER_MODULE")
+    if context.driver_loaded:
         yield passed(say("kernel module {name} is loaded", name=name), source=source)
         return
-    if patient.machine.read("/proc/modules") is None:
+    if context.host.read("/proc/modules") is None:
         yield skipped(say("this system does not show its kernel modules"))
         return
-    inside = surroundings(patient.machine).sign
-    if patient.machine.kernel in patient.kernels_with_driver:
+    inside = container_info(context.host).evidence
+    if context.host.kernel in context.kernels_with_driver:
         yield failed(
             say("kernel module {name} is not loaded", name=name),
             say("it is built for this kernel, and nothing has loaded it"),
@@ -45,9 +41,9 @@ def check(patient: Patient) -> Iterator[Result]:
         say("kernel module {name} is not loaded", name=name),
         say("the host of this container has no driver")
         if inside
-        else say("the driver is not installed for this kernel, {kernel}", kernel=patient.machine.kernel),
-        *(patient.needs.driver.install or (f"sudo modprobe {name}",)),
-        advice=patient.needs.driver.advice,
+        else say("the driver is not installed for this kernel, {kernel}", kernel=context.host.kernel),
+        *(context.requirements.driver.install or (f"sudo modprobe {name}",)),
+        advice=context.requirements.driver.advice,
         source=source,
         missing=Missing.DRIVER,
     )

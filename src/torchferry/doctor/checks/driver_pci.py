@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
-
-CODE = "driver.pci"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("cards on the PCI bus", "PCI 总线上的卡")
-CARD = True
 
 _ACCELERATOR_CLASSES = ("0x12", "0x0302", "0x0300", "0x0380")
 """Processing accelerators, 3D and display controllers (PCI code and ID assignment specification)."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("driver.pci", rank=1, side="host", title=Bilingual("cards on the PCI bus", "PCI 总线上的卡"), needs_card=True)
+def driver_pci(context: CheckContext) -> Iterator[Result]:
     """Count the devices of the vendor that are accelerators."""
-    machine, driver = patient.machine, patient.needs.driver
+    host, driver = context.host, context.requirements.driver
     if not driver.pci_vendor:
         yield unverified(say("the vendor's number on the PCI bus"))
         return
-    devices = machine.find("/sys/bus/pci/devices/*")
+    devices = host.find("/sys/bus/pci/devices/*")
     if not devices:
         yield skipped(say("this system does not show its PCI bus"))
         return
-    found = [path for path in devices if is_card(patient, path)]
-    if found:
-        names = ", ".join(path.rpartition("/")[2] for path in found)
-        yield passed(say("{count} on the PCI bus: {names}", count=len(found), names=names), source=driver.source)
+    card_paths = [path for path in devices if is_card(context, path)]
+    if card_paths:
+        names = ", ".join(path.rpartition("/")[2] for path in card_paths)
+        yield passed(say("{count} on the PCI bus: {names}", count=len(card_paths), names=names), source=driver.source)
         return
     yield failed(
         say("no card of vendor {vendor} is on the PCI bus", vendor=driver.pci_vendor),
@@ -44,11 +40,11 @@ def check(patient: Patient) -> Iterator[Result]:
     )
 
 
-def is_card(patient: Patient, path: str) -> bool:
+def is_card(context: CheckContext, path: str) -> bool:
     """Whether a device of the PCI bus is one of the target's cards."""
-    machine, driver = patient.machine, patient.needs.driver
-    if (machine.read(f"{path}/vendor") or "").strip() != driver.pci_vendor:
+    host, driver = context.host, context.requirements.driver
+    if (host.read(f"{path}/vendor") or "").strip() != driver.pci_vendor:
         return False
-    if (machine.read(f"{path}/device") or "").strip() in driver.pci_devices:
+    if (host.read(f"{path}/device") or "").strip() in driver.pci_devices:
         return True
-    return (machine.read(f"{path}/class") or "").startswith(_ACCELERATOR_CLASSES)
+    return (host.read(f"{path}/class") or "").startswith(_ACCELERATOR_CLASSES)

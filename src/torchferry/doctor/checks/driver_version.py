@@ -6,50 +6,62 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "driver.version"
-RANK = 4
-SIDE = "host"
-TITLE = Bilingual("driver version", "驱动版本")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("driver.version", rank=4, side="host", title=Bilingual("driver version", "驱动版本"), needs_card=True)
+def driver_version(context: CheckContext) -> Iterator[Result]:
     """Read the version from the driver's file and from the tool, and compare the two."""
-    version, where = patient.driver_version
-    told = patient.asked.reading.driver
+    version, where = context.driver_version
+    version_of_tool = context.smi.reading.driver
     if not version:
-        if patient.driver_loaded:
+        if context.driver_loaded:
             yield unknown(
-                say("the driver is loaded, and nothing states its version"), source=patient.needs.driver.source
+                say("the driver is loaded, and nothing states its version"), source=context.requirements.driver.source
             )
         else:
             yield skipped(say("there is no driver; see driver.module"))
         return
-    files = patient.needs.driver.versions
-    if files and told and told != version and not (version in told or told in version):
-        inside = surroundings(patient.machine).sign
-        mend = patient.needs.container.run if inside else "sudo reboot"
+    files = context.requirements.driver.versions
+    if (
+        files
+        and version_of_tool
+        and version_of_tool != version
+        and not (version in version_of_tool or version_of_tool in version)
+    ):
+        inside = container_info(context.host).evidence
+        mend = context.requirements.container.run if inside else "sudo reboot"
         yield (failed if inside else warned)(
-            say("{where} says driver {version}, and the tool says {told}", where=where, version=version, told=told),
+            say(
+                "{where} says driver {version}, and the tool says {told}",
+                where=where,
+                version=version,
+                told=version_of_tool,
+            ),
             say("the image brings a driver of its own, and the host runs another")
             if inside
             else say("the driver was upgraded, and the old one still runs"),
             mend or "sudo reboot",
-            source=patient.needs.driver.source,
+            source=context.requirements.driver.source,
         )
         return
-    runtime = patient.asked.reading.runtime
-    if runtime and _release(runtime) != _release(told or version):
+    runtime = context.smi.reading.runtime
+    if runtime and _release(runtime) != _release(version_of_tool or version):
         yield warned(
-            say("the driver is {driver}, and the runtime is {runtime}", driver=told or version, runtime=runtime),
+            say(
+                "the driver is {driver}, and the runtime is {runtime}",
+                driver=version_of_tool or version,
+                runtime=runtime,
+            ),
             say("driver and runtime belong to one release; with others programs may not start"),
-            patient.needs.container.run if surroundings(patient.machine).sign else " ".join(patient.asked.command),
-            advice=patient.needs.driver.advice,
-            source="; ".join(dict.fromkeys((patient.tool.source, patient.needs.driver.source))),
+            context.requirements.container.run
+            if container_info(context.host).evidence
+            else " ".join(context.smi.command),
+            advice=context.requirements.driver.advice,
+            source="; ".join(dict.fromkeys((context.tool.source, context.requirements.driver.source))),
         )
         return
     yield passed(say("driver {version}, says {where}", version=version, where=where))

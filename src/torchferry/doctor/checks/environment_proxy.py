@@ -6,27 +6,24 @@ import configparser
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, warned
-
-CODE = "environment.proxy"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("proxies and mirrors", "代理与镜像源")
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("environment.proxy", rank=2, side="host", title=Bilingual("proxies and mirrors", "代理与镜像源"))
+def environment_proxy(context: CheckContext) -> Iterator[Result]:
     """Compare the two spellings, ask for exceptions of this host, and look at pip's index."""
-    environment = patient.machine.environment
-    well = True
+    environment = context.host.environment
+    ok = True
     set_ones = {name: environment.get(name) or environment.get(name.upper()) for name in _PROXIES}
     for name in _PROXIES:
         small, large = environment.get(name), environment.get(name.upper())
         if small and large and small != large:
-            well = False
+            ok = False
             yield warned(
                 say(
                     "{name} and {upper} differ: {small} and {large}",
@@ -42,28 +39,28 @@ def check(patient: Patient) -> Iterator[Result]:
     wanted = ["localhost", "127.0.0.1", *filter(None, [environment.get("MASTER_ADDR")])]
     lacking = [host for host in wanted if host not in exceptions]
     if any(set_ones.values()) and lacking and "*" not in exceptions:
-        well = False
+        ok = False
         yield warned(
             say("a proxy is set, and no_proxy has not {hosts}", hosts=", ".join(lacking)),
             say("servers on this host and ranks that meet over http are then asked of the proxy"),
             f"export no_proxy={','.join([*filter(None, exceptions), *lacking])}",
         )
-    index = _index(patient)
+    index = _index(context)
     if index.startswith("http://"):
-        well = False
+        ok = False
         yield warned(
             say("pip takes packages from {index}, which is not encrypted", index=masked(index)),
             say("whoever is between can give you other packages, and pip refuses it without trusted-host"),
             "python -m pip config debug",
         )
-    if well:
+    if ok:
         used = [f"{name}={masked(value)}" for name, value in set_ones.items() if value]
         used += [f"pip: {masked(index)}"] if index else []
         yield passed(say("{used}", used=", ".join(used)) if used else say("no proxy and no mirror is set"))
 
 
-def _index(patient: Patient) -> str:
-    environment = patient.machine.environment
+def _index(context: CheckContext) -> str:
+    environment = context.host.environment
     named = environment.get("PIP_INDEX_URL")
     if named:
         return named
@@ -75,7 +72,7 @@ def _index(patient: Patient) -> str:
         "/etc/pip.conf",
     ]
     for path in filter(None, files):
-        text = patient.machine.read(path)
+        text = context.host.read(path)
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:
             parser.read_string(text or "")

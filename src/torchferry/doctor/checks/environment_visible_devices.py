@@ -9,14 +9,10 @@ from torchferry.backends.cards import default_card
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "environment.visible_devices"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("variables that choose cards", "可见设备变量")
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
@@ -25,22 +21,25 @@ _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "environment.visible_devices", rank=1, side="host", title=Bilingual("variables that choose cards", "可见设备变量")
+)
+def environment_visible_devices(context: CheckContext) -> Iterator[Result]:
     """Look at the target's variables and at those of CUDA."""
-    backend = patient.target.backend
+    backend = context.target.backend
     name, outer = backend.VISIBLE_DEVICES, backend.CONTAINER_VISIBLE_DEVICES
     if isinstance(name, Unknown):
         yield unverified(say("the variable that chooses cards"))
         return
-    value = patient.machine.environment.get(name)
-    judged = [] if value is None else list(_judged(patient, name, value.strip()))
-    found = [*_of_cuda(patient, name, outer), *judged]
-    if isinstance(outer, str) and not patient.rehearsed and surroundings(patient.machine).sign:
-        found += _outer(patient, outer)
-        if not judged and not patient.cards and not patient.card_nodes:  # else the devices were counted
-            found += _within(patient, name, outer)
-    yield from found
-    if not found:
+    value = context.host.environment.get(name)
+    judged = [] if value is None else list(_judged(context, name, value.strip()))
+    results = [*_of_cuda(context, name, outer), *judged]
+    if isinstance(outer, str) and not context.rehearsed and container_info(context.host).evidence:
+        results += _outer(context, outer)
+        if not judged and not context.cards and not context.card_nodes:  # else the devices were counted
+            results += _within(context, name, outer)
+    yield from results
+    if not results:
         yield passed(
             say("{name} is {value}", name=name, value=value)
             if value is not None
@@ -48,11 +47,11 @@ def check(patient: Patient) -> Iterator[Result]:
         )
 
 
-def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterator[Result]:
+def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> Iterator[Result]:
     """Judge the variables of CUDA: the card's own counts, and theirs must not say something else."""
-    environment = patient.machine.environment
+    environment = context.host.environment
     own = environment.get(name)
-    source = patient.target.backend.source_of("VISIBLE_DEVICES")
+    source = context.target.backend.source_of("VISIBLE_DEVICES")
     for other in _CUDA:
         value = environment.get(other)
         if not value or other in (name, outer):
@@ -86,8 +85,8 @@ def _of_cuda(patient: Patient, name: str, outer: str | Unknown | None) -> Iterat
             )
 
 
-def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
-    source = patient.target.backend.source_of("VISIBLE_DEVICES")
+def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
+    source = context.target.backend.source_of("VISIBLE_DEVICES")
     if value in ("", "-1"):
         yield failed(
             say("{name} is `{value}`, which hides every card", name=name, value=value),
@@ -105,7 +104,7 @@ def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
         )
         return
     numbers = [int(number) for number in value.split(",")]
-    count, named = _there(patient)
+    count, named = _devices_present(context)
     beyond = [number for number in numbers if number >= count]
     if count and any(number not in named for number in beyond):
         worst = max(number for number in beyond if number not in named)
@@ -132,16 +131,16 @@ def _judged(patient: Patient, name: str, value: str) -> Iterator[Result]:
         )
 
 
-def _there(patient: Patient) -> tuple[int, set[int]]:
+def _devices_present(context: CheckContext) -> tuple[int, set[int]]:
     """Return how many devices are here, and the numbers by which the tool or the nodes call them.
 
     The tool counts devices. Where it shows none, the nodes tell the cards; without them nothing is known, and it is 0.
     """
-    if patient.cards:
-        numbers = {int(card.index) for card in patient.cards if card.index.isdigit()}
-        return sum(_devices_of(patient, card) for card in patient.cards), numbers
-    numbers = {int(match[1]) for path in patient.card_nodes if (match := _LAST_NUMBER.search(path))}
-    backend = patient.target.backend
+    if context.cards:
+        numbers = {int(card.index) for card in context.cards if card.index.isdigit()}
+        return sum(_devices_of(context, card) for card in context.cards), numbers
+    numbers = {int(match[1]) for path in context.card_nodes if (match := _LAST_NUMBER.search(path))}
+    backend = context.target.backend
     each = backend.DEVICES_PER_CARD
     if isinstance(each, Unknown):
         each = default_card(backend).devices_per_card
@@ -150,48 +149,48 @@ def _there(patient: Patient) -> tuple[int, set[int]]:
     return len(numbers) * each, {number * each + part for number in numbers for part in range(each)}
 
 
-def _devices_of(patient: Patient, card: Card) -> int:
+def _devices_of(context: CheckContext, card: Card) -> int:
     """Return how many devices a line of the tool is: a card's number of them, where the line has the memory of all."""
-    model, each = patient.model(card.name), patient.devices_per_card(card)
+    model, each = context.model(card.name), context.devices_per_card(card)
     if model is None or isinstance(each, Unknown) or isinstance(model.memory, Unknown) or card.total is None:
         return 1
     return each if card.total << 20 >= each * model.memory else 1
 
 
-def _outer(patient: Patient, outer: str) -> Iterator[Result]:
+def _outer(context: CheckContext, outer: str) -> Iterator[Result]:
     """Judge the container's variable, unless a card was passed in without it, as `--device` and `--privileged` do."""
-    if patient.card_nodes:
+    if context.card_nodes:
         return
-    value = patient.machine.environment.get(outer)
-    if value is None and patient.needs.container.variable_needed:
+    value = context.host.environment.get(outer)
+    if value is None and context.requirements.container.variable_needed:
         yield failed(
             say("{name} is not set in this container", name=outer),
             say("the container runtime passes no card in without it"),
-            patient.needs.container.run,
-            source=patient.needs.container.source,
+            context.requirements.container.run,
+            source=context.requirements.container.source,
             missing=Missing.CARD,
         )
     elif value is not None and value.strip() in _NONE:
         yield failed(
             say("{name} is `{value}`, which hides every card", name=outer, value=value),
             say("the container runtime then passes no card in"),
-            patient.needs.container.run or f"docker run -it --env {outer}=0 IMAGE /bin/bash",
-            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
+            context.requirements.container.run or f"docker run -it --env {outer}=0 IMAGE /bin/bash",
+            source=context.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )
 
 
-def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
+def _within(context: CheckContext, name: str, outer: str) -> Iterator[Result]:
     """Compare the program's list with the container's.
 
     Whether numbers in a container begin at 0 or stay the host's is known of few targets. A number that exists by
     neither count is wrong; one that exists by one of them is not judged.
     """
-    inner, given = (_numbers(patient.machine.environment.get(one, "")) for one in (name, outer))
-    if not inner or not given or len(patient.card_nodes) > len(given):  # more is here than the variable passes in
+    inner, given = (_numbers(context.host.environment.get(variable, "")) for variable in (name, outer))
+    if not inner or not given or len(context.card_nodes) > len(given):  # more is here than the variable passes in
         return
     count = len(given)
-    if isinstance(patient.target.backend.DEVICES_PER_CARD, int):
-        count *= patient.target.backend.DEVICES_PER_CARD
+    if isinstance(context.target.backend.DEVICES_PER_CARD, int):
+        count *= context.target.backend.DEVICES_PER_CARD
     beyond = [number for number in inner if number >= count]
     values = {"name": name, "outer": outer, "inner": ",".join(map(str, inner)), "given": ",".join(map(str, given))}
     if any(number not in given for number in beyond):
@@ -200,7 +199,7 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
             say("{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
             f"unset {name}",
-            source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
+            source=context.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),
         )  # fmt: skip
     elif beyond:
         yield unknown(

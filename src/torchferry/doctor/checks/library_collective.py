@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
 from torchferry.doctor.checks.library_found import judged
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, unverified
 
-CODE = "library.collective"
-RANK = 3
-SIDE = "host"
-TITLE = Bilingual("collective library", "集合通信库")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("library.collective", rank=3, side="host", title=Bilingual("collective library", "集合通信库"), needs_card=True)
+def library_collective(context: CheckContext) -> Iterator[Result]:
     """Judge the library behind the collective backend."""
-    wanted = [library for library in patient.needs.libraries if library.role == "collective"]
+    wanted = [library for library in context.requirements.libraries if library.role == "collective"]
     if not wanted:
-        yield unverified(say("which library is behind {name}", name=patient.target.backend.COLLECTIVE))
+        yield unverified(say("which library is behind {name}", name=context.target.backend.COLLECTIVE))
     for library in wanted:
-        yield judged(patient, library)
+        yield judged(context, library)

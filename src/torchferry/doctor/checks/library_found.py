@@ -6,38 +6,34 @@ from collections.abc import Iterator
 
 from torchferry.backends.machine import Library
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, unknown, unverified
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "library.found"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("runtime libraries", "运行时库")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("library.found", rank=1, side="host", title=Bilingual("runtime libraries", "运行时库"), needs_card=True)
+def library_found(context: CheckContext) -> Iterator[Result]:
     """Judge each library that programs load, but the collective one, which has a check of its own."""
-    wanted = [library for library in patient.needs.libraries if library.role != "collective"]
+    wanted = [library for library in context.requirements.libraries if library.role != "collective"]
     if not wanted:
         yield unverified(say("which libraries the plugin loads"))
     for library in wanted:
-        yield judged(patient, library)
+        yield judged(context, library)
 
 
-def judged(patient: Patient, library: Library) -> Result:
+def judged(context: CheckContext, library: Library) -> Result:
     """Return whether the loader finds and loads a library."""
-    files = patient.library_files[library.name]
-    inside = surroundings(patient.machine).sign
-    container = patient.needs.container
+    files = context.library_files[library.name]
+    inside = container_info(context.host).evidence
+    container = context.requirements.container
     if not files:
         mend = (container.bind, container.run) if inside and library.role == "driver" else ()
         return failed(
             say("{library} is missing", library=library.name),
             say("it comes with {package}", package=library.package),
             *(filter(None, mend) if any(mend) else (f"find / -name '{library.name}*' -not -path '/proc/*'",)),
-            advice=patient.needs.sdk.install,
+            advice=context.requirements.sdk.install,
             source=library.source,
             missing=Missing.DRIVER if library.role == "driver" else Missing.TOOLKIT,
         )
@@ -54,7 +50,7 @@ def judged(patient: Patient, library: Library) -> Result:
     if not file.on_path:
         folder = file.path.rpartition("/")[0]
         line = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
-        scripts = [path for pattern in patient.needs.sdk.scripts for path in patient.machine.find(pattern)]
+        scripts = [path for pattern in context.requirements.sdk.scripts for path in context.host.find(pattern)]
         line = f"source {scripts[0]}" if scripts and library.role != "driver" else line
         return failed(
             say("{path} is there, and the loader does not look in its folder", path=file.path),
@@ -64,16 +60,16 @@ def judged(patient: Patient, library: Library) -> Result:
             remedy=Remedy("line", line),
         )
     name = file.path.rpartition("/")[2]
-    complaint = (patient.python.libraries or {}).get(name)
+    complaint = (context.python.libraries or {}).get(name)
     if complaint is None:
         return unknown(say("{path} is there; it could not be tried", path=file.path))
-    known = patient.explained(complaint) if complaint else None
-    if known is not None:
+    explanation = context.explained(complaint) if complaint else None
+    if explanation is not None:
         return failed(
             say("{path} does not load: {complaint}", path=file.path, complaint=complaint[:300]),
-            known.cause,
-            *known.commands,
-            source=known.source,
+            explanation.cause,
+            *explanation.commands,
+            source=explanation.source,
         )
     if complaint:
         missing = complaint.partition(":")[0]
@@ -83,7 +79,7 @@ def judged(patient: Patient, library: Library) -> Result:
             if missing != name and ".so" in missing
             else say("it does not fit this system, or is damaged"),
             f"ldd {file.path}",
-            advice=patient.needs.sdk.install,
+            advice=context.requirements.sdk.install,
             source=library.source,
         )
     return passed(say("{path} loads", path=file.path), source=library.source)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
 
-CODE = "library.shadowed"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("copies of libraries", "库的重复与遮蔽")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "library.shadowed", rank=2, side="host", title=Bilingual("copies of libraries", "库的重复与遮蔽"), needs_card=True
+)
+def library_shadowed(context: CheckContext) -> Iterator[Result]:
     """Look for several copies on the loader's path, and for folders on it that do not exist."""
-    machine = patient.machine
-    entries = [part for part in machine.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
-    gone = [folder for folder in entries if machine.entry(folder) is None]
+    host = context.host
+    entries = [part for part in host.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
+    gone = [folder for folder in entries if host.entry(folder) is None]
     if gone:
         yield warned(
             say("LD_LIBRARY_PATH has folders that do not exist: {folders}", folders=", ".join(gone[:4])),
@@ -28,7 +26,7 @@ def check(patient: Patient) -> Iterator[Result]:
         )
     hidden = False
     seen = False
-    for name, files in patient.library_files.items():
+    for name, files in context.library_files.items():
         copies = [file for file in files if file.on_path]
         seen = seen or bool(copies)
         others = [file for file in copies[1:] if file.size != copies[0].size]

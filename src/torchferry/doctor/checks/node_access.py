@@ -6,16 +6,11 @@ from collections.abc import Iterator
 
 from torchferry.backends.machine import Node
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.doctor.machine import Entry, Machine
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
+from torchferry.doctor.host import Entry, Host
 from torchferry.doctor.result import Result, failed, passed, skipped
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "node.access"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("permission to open the nodes", "设备节点权限")
-CARD = True
 
 _GROUP_MAY = 0o060
 """Bits of the mode with which the group may read and write."""
@@ -24,27 +19,30 @@ _MISSING_GROUP_NUMBER = 109
 """Number that the developer manual of torch_musa (11.1) gives to a group `render` that is missing."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "node.access", rank=2, side="host", title=Bilingual("permission to open the nodes", "设备节点权限"), needs_card=True
+)
+def node_access(context: CheckContext) -> Iterator[Result]:
     """Ask for reading and writing, and say which group has it."""
-    machine = patient.machine
+    host = context.host
     entries = [
         (node, entry)
-        for node in patient.needs.nodes
-        for path in machine.find(node.pattern)
-        if (entry := machine.entry(path)) is not None
+        for node in context.requirements.nodes
+        for path in host.find(node.pattern)
+        if (entry := host.entry(path)) is not None
     ]
     if not entries:
         yield skipped(say("there are no device nodes; see node.present"))
         return
     closed = [(node, entry) for node, entry in entries if not entry.usable]
     if not closed:
-        who = machine.user.name
+        who = host.user.name
         yield passed(say("{user} may open all {count} device nodes", user=who, count=len(entries)))
         return
     node, entry = next((pair for pair in closed if pair[0].group), closed[0])
     names = ", ".join(sorted({entry.path for _, entry in closed})[:4])
-    what = say("{user} may not open {names}", user=machine.user.name, names=names)
-    if surroundings(machine).sign:
+    what = say("{user} may not open {names}", user=host.user.name, names=names)
+    if container_info(host).evidence:
         yield failed(
             what,
             say("the user of this container is not in the group that owns them, number {gid}", gid=entry.gid),
@@ -60,11 +58,11 @@ def check(patient: Patient) -> Iterator[Result]:
             advice=say("a udev rule of the driver sets the mode; installing the driver again restores it"),
             source=node.source,
         )
-    elif entry.gid and (owner := _group_of(machine, entry.gid)):
+    elif entry.gid and (owner := _group_of(host, entry.gid)):
         yield failed(
             what,
             say("they belong to the group {group}, and the user is not in it", group=owner),
-            f"sudo usermod -aG {owner} {machine.user.name}",
+            f"sudo usermod -aG {owner} {host.user.name}",
             advice=say("then log in again: groups are read at login"),
             source=node.source,
         )
@@ -75,37 +73,37 @@ def check(patient: Patient) -> Iterator[Result]:
             if not entry.gid
             else say("they belong to the group number {gid}, which has no name here", gid=entry.gid),
             f"ls -l {entry.path}",
-            f"sudo setfacl -m u:{machine.user.name}:rw {entry.path}",
+            f"sudo setfacl -m u:{host.user.name}:rw {entry.path}",
             advice=say(
                 "the second command lasts until the node is made anew; a udev rule of the driver sets the group"
             ),
             source=node.source,
         )
     else:
-        yield from _without_group(patient, what, node, entry)
+        yield from _without_group(context, what, node, entry)
 
 
-def _without_group(patient: Patient, what: Message, node: Node, entry: Entry) -> Iterator[Result]:
+def _without_group(context: CheckContext, what: Message, node: Node, entry: Entry) -> Iterator[Result]:
     """The node's group is root's or has no name: make the group that the vendor names, where it is missing."""
-    machine, group = patient.machine, node.group
-    join = f"sudo usermod -aG {group} {machine.user.name}"
+    host, group = context.host, node.group
+    join = f"sudo usermod -aG {group} {host.user.name}"
     number = entry.gid or _MISSING_GROUP_NUMBER
-    made = machine.has_group(group)
+    group_exists = host.has_group(group)
     yield failed(
         what,
         say("they belong to root alone, and should belong to the group {group}", group=group)
         if not entry.gid
         else say("they belong to the group number {gid}, which should be {group}", gid=entry.gid, group=group),
-        *((f"sudo chgrp {group} {entry.path}",) if made else (f"sudo groupadd -o -g {number} {group}",)),
+        *((f"sudo chgrp {group} {entry.path}",) if group_exists else (f"sudo groupadd -o -g {number} {group}",)),
         join,
         advice=say("then log in again: groups are read at login")
-        if entry.gid or made
+        if entry.gid or group_exists
         else say("then load the driver again or restart, so that the nodes are given to the group, and log in again"),
         source=node.source,
     )
 
 
-def _group_of(machine: Machine, gid: int) -> str:
+def _group_of(host: Host, gid: int) -> str:
     """Return the name of a group; empty where its number has none."""
-    name = machine.group_name(gid)
+    name = host.group_name(gid)
     return "" if name == str(gid) else name

@@ -5,48 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unverified
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "node.present"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("device nodes", "设备节点")
-CARD = True
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("node.present", rank=1, side="host", title=Bilingual("device nodes", "设备节点"), needs_card=True)
+def node_present(context: CheckContext) -> Iterator[Result]:
     """Look for each kind of node that the target has."""
-    if not patient.needs.nodes:
+    if not context.requirements.nodes:
         yield unverified(say("the device nodes"))
         return
-    found = {node: patient.machine.find(node.pattern) for node in patient.needs.nodes}
-    present = ", ".join(f"{len(paths)} x {node.pattern}" for node, paths in found.items() if paths)
-    missing = [node for node, paths in found.items() if not paths]
+    nodes_by_rule = {node: context.host.find(node.pattern) for node in context.requirements.nodes}
+    present = ", ".join(f"{len(paths)} x {node.pattern}" for node, paths in nodes_by_rule.items() if paths)
+    missing = [node for node, paths in nodes_by_rule.items() if not paths]
     sources = "; ".join(dict.fromkeys(node.source for node in missing))
     if present:
         yield passed(say("there: {nodes}", nodes=present))
     if not missing:
         return
     names = ", ".join(node.pattern for node in missing)
-    if surroundings(patient.machine).sign:
+    if container_info(context.host).evidence:
         yield failed(
             say("this container has no {nodes}", nodes=names),
             say("this container was started without the cards"),
-            *filter(None, (patient.needs.container.bind, patient.needs.container.run)),
+            *filter(None, (context.requirements.container.bind, context.requirements.container.run)),
             advice=say("start the container anew: nodes cannot be added to one that runs"),
-            source=patient.needs.container.source or sources,
+            source=context.requirements.container.source or sources,
             missing=None if present else Missing.CARD,
         )
         return
-    loaded = patient.driver_loaded
+    loaded = context.driver_loaded
     yield failed(
         say("there is no {nodes}", nodes=names),
         say("the driver is loaded and has found no card; see driver.pci")
         if loaded
         else say("the driver makes these nodes, and it is not loaded; see driver.module"),
-        *(("sudo dmesg | tail -n 30",) if loaded else patient.needs.driver.install or ("lsmod",)),
+        *(("sudo dmesg | tail -n 30",) if loaded else context.requirements.driver.install or ("lsmod",)),
         source=sources,
         missing=None if present else Missing.CARD if loaded else Missing.DRIVER,
     )

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import tried
 from torchferry.doctor.result import Result, passed
 
-CODE = "probe.allocate"
-RANK = 2
-SIDE = "probe"
-TITLE = Bilingual("memory", "显存分配")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.allocate", rank=2, side="probe", title=Bilingual("memory", "显存分配"))
+def probe_allocate(context: CheckContext) -> Iterator[Result]:
     """Judge the step for each device."""
-    results, good = tried(patient, "allocate")
+    results, good = tried(context, "allocate")
     yield from results
     if good:
         yield passed(say("4 MiB written and read back on: {devices}", devices=", ".join(good)))

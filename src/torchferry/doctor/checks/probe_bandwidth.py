@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import step
 from torchferry.doctor.result import Result, passed, skipped, unknown
 
-CODE = "probe.bandwidth"
-RANK = 7
-SIDE = "probe"
-TITLE = Bilingual("host and device", "主机与设备带宽")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.bandwidth", rank=7, side="probe", title=Bilingual("host and device", "主机与设备带宽"))
+def probe_bandwidth(context: CheckContext) -> Iterator[Result]:
     """Report what was measured."""
-    found = step(patient.probe or {}, "bandwidth")
-    if patient.rehearsed:
+    outcome = step(context.probe or {}, "bandwidth")
+    if context.rehearsed:
         yield skipped(say("a rehearsal says nothing about the card's speed"))
-    elif found is None:
+    elif outcome is None:
         yield skipped(say("the probe did not come so far"))
-    elif found.get("error"):
-        yield unknown(say("not measured: {error}", error=found["error"]))
+    elif outcome.get("error"):
+        yield unknown(say("not measured: {error}", error=outcome["error"]))
     else:
         yield passed(
             say(
                 "measured with {size} MiB: {up} GB/s to the device, {down} GB/s back",
-                size=found["mebibytes"],
-                up=f"{found['up']:.1f}",
-                down=f"{found['down']:.1f}",
+                size=outcome["mebibytes"],
+                up=f"{outcome['up']:.1f}",
+                down=f"{outcome['down']:.1f}",
             )
         )

@@ -5,44 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
-CODE = "probe.collective"
-RANK = 6
-SIDE = "probe"
-TITLE = Bilingual("collective between all devices", "全部设备间集合通信")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "probe.collective", rank=6, side="probe", title=Bilingual("collective between all devices", "全部设备间集合通信")
+)
+def probe_collective(context: CheckContext) -> Iterator[Result]:
     """Judge the sum over a rank for each device."""
-    found = step(patient.probe or {}, "collective")
-    name = patient.target.backend.COLLECTIVE
-    if found is None:
+    outcome = step(context.probe or {}, "collective")
+    name = context.target.backend.COLLECTIVE
+    if outcome is None:
         yield skipped(say("the probe did not come so far"))
-    elif found.get("skipped"):
+    elif outcome.get("skipped"):
         yield skipped(say("there is one device: nothing to talk to"))
-    elif found.get("limit"):
+    elif outcome.get("limit"):
         yield warned(
             say(
                 "{name} over {count} devices did not end within {seconds} s, its share of the probe's time limit",
                 name=name,
-                count=found["ranks"],
-                seconds=f"{found['limit']:.0f}",
+                count=outcome["ranks"],
+                seconds=f"{outcome['limit']:.0f}",
             ),
             say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
-            longer(patient),
+            longer(context),
             advice=say("see library.collective, system.limits and container.shared_memory"),
-            evidence=tuple(found.get("lines", ())),
+            evidence=tuple(outcome.get("lines", ())),
         )
-    elif found.get("error"):
+    elif outcome.get("error"):
         yield failed(
-            say("{name} over {count} devices: {error}", name=name, count=found["ranks"], error=found["error"]),
+            say("{name} over {count} devices: {error}", name=name, count=outcome["ranks"], error=outcome["error"]),
             say("the collective library does not start, or the devices do not reach each other"),
             f"ls /dev/shm; ulimit -l; env | grep -i {name}",
             advice=say("see library.collective, system.limits and container.shared_memory"),
-            evidence=tuple(found.get("lines", ())),
+            evidence=tuple(outcome.get("lines", ())),
         )
     else:
-        yield passed(say("{name}: a sum over {count} devices is right", name=name, count=found["ranks"]))
+        yield passed(say("{name}: a sum over {count} devices is right", name=name, count=outcome["ranks"]))

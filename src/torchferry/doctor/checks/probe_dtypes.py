@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, passed, skipped, warned
 
-CODE = "probe.dtypes"
-RANK = 4
-SIDE = "probe"
-TITLE = Bilingual("dtypes", "数据类型")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.dtypes", rank=4, side="probe", title=Bilingual("dtypes", "数据类型"))
+def probe_dtypes(context: CheckContext) -> Iterator[Result]:
     """List what works, and what is known of what does not."""
-    good, bad = parts(patient, "dtype")
-    backend = patient.target.backend
+    good, bad = parts(context, "dtype")
+    backend = context.target.backend
     for name, error in bad.items():
         note = backend.DTYPE_NOTES.get(name)
         yield warned(
             say("{name} does not work on the device: {error}", name=name, error=error),
             note if note is not None else say("the card or the plugin lacks it"),
-            f"torchferry backend show {patient.target.name}",
+            f"torchferry backend show {context.target.name}",
             source=backend.source_of("DTYPES") if note is not None else "",
         )
     if good:

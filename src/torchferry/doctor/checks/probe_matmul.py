@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import tried
 from torchferry.doctor.result import Result, passed
 
-CODE = "probe.matmul"
-RANK = 3
-SIDE = "probe"
-TITLE = Bilingual("matrix product", "矩阵乘")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.matmul", rank=3, side="probe", title=Bilingual("matrix product", "矩阵乘"))
+def probe_matmul(context: CheckContext) -> Iterator[Result]:
     """Judge the step for each device."""
-    results, good = tried(patient, "matmul")
+    results, good = tried(context, "matmul")
     yield from results
     if good:
         yield passed(say("256 x 256 as on the CPU (within 1 %) on: {devices}", devices=", ".join(good)))

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, failed, passed, skipped
 
-CODE = "probe.operators"
-RANK = 5
-SIDE = "probe"
-TITLE = Bilingual("operators", "算子")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.operators", rank=5, side="probe", title=Bilingual("operators", "算子"))
+def probe_operators(context: CheckContext) -> Iterator[Result]:
     """Judge each group."""
-    good, bad = parts(patient, "operators")
+    good, bad = parts(context, "operators")
     for name, error in bad.items():
         yield failed(
             say("group `{name}`: {error}", name=name, error=error),
             say("an operator of the group is missing on the card, or computes something else"),
-            f"torchferry rehearse -t {patient.target.name} -- python YOUR_PROGRAM.py  # says which lines use it",
+            f"torchferry rehearse -t {context.target.name} -- python YOUR_PROGRAM.py  # says which lines use it",
         )
     if good:
         yield passed(say("as on the CPU: {names}", names=", ".join(good)))

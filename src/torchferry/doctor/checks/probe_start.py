@@ -5,39 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, warned
 
-CODE = "probe.start"
-RANK = 1
-SIDE = "probe"
-TITLE = Bilingual("start of the device", "设备启动")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("probe.start", rank=1, side="probe", title=Bilingual("start of the device", "设备启动"))
+def probe_start(context: CheckContext) -> Iterator[Result]:
     """Judge the first step, and say whether the probe came to its end."""
-    probe = patient.probe or {}
-    plugin = patient.target.backend.PLUGIN
+    probe = context.probe or {}
+    plugin = context.target.backend.PLUGIN
     start = step(probe, "start")
     limit = f"{probe.get('timeout', 0):g}"
     if start is None and probe.get("stopped") == "timeout":
         yield failed(
             say("the device did not start within the time limit of {seconds} s", seconds=limit),
             say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
-            longer(patient),
+            longer(context),
             advice=say("a process that holds every card makes others wait; see card.memory"),
             evidence=tuple(probe.get("lines", ())),
         )
         return
     if start is None or start.get("error"):
         error = (start or {}).get("error") or probe.get("stopped") or "?"
-        known = patient.explained("\n".join((error, *probe.get("lines", ()))))
+        explanation = context.explained("\n".join((error, *probe.get("lines", ()))))
         yield failed(
             say("the device does not start: {error}", error=error),
-            known.cause if known else say("the plugin cannot be imported, or it sees no device; see the checks above"),
-            *(known.commands if known else (f"{patient.machine.python} -c 'import torch, {plugin}'",)),
-            source=known.source if known else "",
+            explanation.cause
+            if explanation
+            else say("the plugin cannot be imported, or it sees no device; see the checks above"),
+            *(explanation.commands if explanation else (f"{context.host.python} -c 'import torch, {plugin}'",)),
+            source=explanation.source if explanation else "",
             evidence=tuple(probe.get("lines", ())),
         )
         return
@@ -50,7 +49,7 @@ def check(patient: Patient) -> Iterator[Result]:
                 step=probe.get("doing", "?"),
             ),
             say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
-            longer(patient),
+            longer(context),
             "sudo dmesg | tail -n 30",
             advice=say("what comes after this step was not tried; the first use of an operator may compile it"),
             evidence=tuple(probe.get("lines", ())),

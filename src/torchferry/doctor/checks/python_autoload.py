@@ -6,45 +6,42 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unverified, warned
-
-CODE = "python.autoload"
-RANK = 8
-SIDE = "python"
-TITLE = Bilingual("loading the plugin by itself", "插件自动加载")
 
 _SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _SINCE = (2, 5)
 """First torch that loads plugins by itself (release notes of PyTorch 2.5)."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.autoload", rank=8, side="python", title=Bilingual("loading the plugin by itself", "插件自动加载"))
+def python_autoload(context: CheckContext) -> Iterator[Result]:
     """Compare the plugin's ability with the entry point, the switch and torch's version."""
-    backend = patient.target.backend
-    loads = patient.target.autoloads()
-    if not patient.torch or not patient.python.has(backend.PLUGIN):
+    backend = context.target.backend
+    loads = context.target.autoloads()
+    if not context.torch or not context.python.has(backend.PLUGIN):
         yield skipped(say("torch or the plugin is missing; see python.torch and python.plugin"))
         return
     if isinstance(loads, Unknown):
         yield unverified(say("whether torch loads this plugin by itself"))
         return
-    numbers = tuple(int(part) for part in patient.torch.split(".")[:2] if part.isdigit())
+    numbers = tuple(int(part) for part in context.torch.split(".")[:2] if part.isdigit())
     if not loads or numbers < _SINCE:
         yield passed(say("torch does not load {plugin} by itself: programs must import it", plugin=backend.PLUGIN))
         return
-    if patient.machine.environment.get(_SWITCH) == "0":
+    if context.host.environment.get(_SWITCH) == "0":
         yield warned(
             say("{name} is 0: torch does not load {plugin}", name=_SWITCH, plugin=backend.PLUGIN),
             say("programs that do not import it see no device"),
             f"unset {_SWITCH}",
         )
         return
-    if backend.PLUGIN not in (patient.python.entry_points or {}):
+    if backend.PLUGIN not in (context.python.entry_points or {}):
         yield warned(
             say("{plugin} has no entry point for torch to load it by", plugin=backend.PLUGIN),
             say("it was copied or built in place, not installed"),
-            f"{patient.machine.python} -m pip show {backend.PLUGIN}",
+            f"{context.host.python} -m pip show {backend.PLUGIN}",
         )
         return
     yield passed(say("torch loads {plugin} by itself", plugin=backend.PLUGIN))

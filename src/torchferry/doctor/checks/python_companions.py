@@ -7,37 +7,39 @@ from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
-
-CODE = "python.companions"
-RANK = 11
-SIDE = "python"
-TITLE = Bilingual("torchvision and torchaudio", "torchvision 与 torchaudio")
 
 _NAMES = ("torchvision", "torchaudio")
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of CPU builds; from PyPI some would be built for CUDA, and not load beside a CPU torch."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "python.companions",
+    rank=11,
+    side="python",
+    title=Bilingual("torchvision and torchaudio", "torchvision 与 torchaudio"),
+)
+def python_companions(context: CheckContext) -> Iterator[Result]:
     """Compare the release for which each was compiled with torch's own; a number after it changes nothing."""
-    if not patient.torch:
+    if not context.torch:
         yield skipped(say("there is no torch; see python.torch"))
         return
-    installed = {name: version for name in _NAMES if (version := patient.python.installed(name))}
+    installed = {name: version for name in _NAMES if (version := context.python.installed(name))}
     if not installed:
         yield skipped(say("neither torchvision nor torchaudio is installed"))
         return
-    rows = list(patient.target.backend.table("companions"))
-    of_torch = [row for row in rows if _minor(row.name.partition("==")[2]) == _minor(patient.torch)]
-    row = next((row for row in of_torch if row.name == f"torch=={patient.torch}"), next(iter(of_torch), None))
+    rows = list(context.target.backend.table("companions"))
+    of_torch = [row for row in rows if _minor(row.name.partition("==")[2]) == _minor(context.torch)]
+    row = next((row for row in of_torch if row.name == f"torch=={context.torch}"), next(iter(of_torch), None))
     for name, version in installed.items():
-        yield _judged(patient, name, version, row, rows)
+        yield _judged(context, name, version, row, rows)
 
 
-def _judged(patient: Patient, name: str, version: str, row: Row | None, rows: Sequence[Row]) -> Result:
-    values = {"name": name, "version": version, "torch": patient.torch}
+def _judged(context: CheckContext, name: str, version: str, row: Row | None, rows: Sequence[Row]) -> Result:
+    values = {"name": name, "version": version, "torch": context.torch}
     if row is None:
         return unknown(say("which {name} belongs to torch {torch} is not known here; {version} is installed", **values))
     wanted = _wanted(row, name)
@@ -48,11 +50,11 @@ def _judged(patient: Patient, name: str, version: str, row: Row | None, rows: Se
             say("{name} {version} is not in the table, which has {wanted} for torch {torch}", wanted=wanted, **values),
             source=row.source,
         )
-    index = f" --index-url {_CPU_INDEX}" if patient.needs.python.build == "cpu" else ""
+    index = f" --index-url {_CPU_INDEX}" if context.requirements.python.build == "cpu" else ""
     return warned(
         say("{name} {version} is installed, and to torch {torch} belongs {wanted}", wanted=wanted, **values),
         say("one of the two was replaced by itself, as scripts of projects do; its operators then do not load"),
-        f"{patient.machine.python} -m pip install {name}=={wanted} --no-deps{index}",
+        f"{context.host.python} -m pip install {name}=={wanted} --no-deps{index}",
         advice=say(
             "without --no-deps pip replaces torch too; where torch is the one that was replaced, see python.versions"
         ),

@@ -5,38 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
-
-CODE = "python.conflicts"
-RANK = 9
-SIDE = "python"
-TITLE = Bilingual("packages in the way", "冲突的软件包")
 
 _OURS = "torchferry"
 """How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.conflicts", rank=9, side="python", title=Bilingual("packages in the way", "冲突的软件包"))
+def python_conflicts(context: CheckContext) -> Iterator[Result]:
     """Look at what torch would load by itself, and for packages that serve CUDA alone."""
-    python = patient.python
+    python = context.python
     if not python.version:
         yield skipped(say("there is no Python to look into; see python.interpreter"))
         return
-    plugin = patient.target.backend.PLUGIN
+    plugin = context.target.backend.PLUGIN
     others = sorted(name for name in python.entry_points or {} if name != plugin and not name.startswith(_OURS))
     if others:
         yield warned(
             say("torch loads other plugins too: {names}", names=", ".join(others)),
             say("torch takes one plugin a process for its free device key; whoever is first wins, or the import fails"),
-            *(f"{patient.machine.python} -m pip uninstall {name}" for name in others),
+            *(f"{context.host.python} -m pip uninstall {name}" for name in others),
         )
-    packages = patient.cuda_packages
+    packages = context.cuda_packages
     if packages:
         yield warned(
             say("{count} packages here serve CUDA alone: {names}", count=len(packages), names=", ".join(packages[:6])),
             say("they take room, and code that finds them may choose them"),
-            f"{patient.machine.python} -m pip uninstall -y {' '.join(packages)}",
+            f"{context.host.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),
         )
     if not others and not packages:

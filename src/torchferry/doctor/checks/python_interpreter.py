@@ -5,32 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed
 
-CODE = "python.interpreter"
-RANK = 1
-SIDE = "python"
-TITLE = Bilingual("interpreter", "解释器")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.interpreter", rank=1, side="python", title=Bilingual("interpreter", "解释器"))
+def python_interpreter(context: CheckContext) -> Iterator[Result]:
     """Judge whether the program of ours ran in it."""
-    python = patient.python
-    path = patient.machine.python
+    python = context.python
+    path = context.host.python
     if not python.version:
-        lines = tuple(masked(line) for line in python.ran.first_lines())
-        known = patient.explained(python.ran.out + python.ran.err)
+        lines = tuple(masked(line) for line in python.process.first_lines())
+        explanation = context.explained(python.process.out + python.process.err)
         yield failed(
             say("{python} cannot be asked", python=path),
-            known.cause
-            if known
+            explanation.cause
+            if explanation
             else say("there is no such program, it is older than Python 3.8, or it does not start"),
-            *(known.commands if known else ()),
+            *(explanation.commands if explanation else ()),
             "torchferry doctor --python /path/to/python",
             f"{path} --version",
-            source=known.source if known else "",
+            source=explanation.source if explanation else "",
             evidence=lines,
         )
         return

@@ -6,14 +6,10 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
-
-CODE = "python.numpy"
-RANK = 12
-SIDE = "python"
-TITLE = Bilingual("torch and NumPy", "torch 与 NumPy")
 
 _FIRST = (2, 3)
 """The first torch that works with NumPy 2."""
@@ -21,9 +17,10 @@ _FIRST = (2, 3)
 _SOURCE = "pytorch/pytorch issues 107302 and 132179: torch 2.3.0 is the first that works with NumPy 2"
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.numpy", rank=12, side="python", title=Bilingual("torch and NumPy", "torch 与 NumPy"))
+def python_numpy(context: CheckContext) -> Iterator[Result]:
     """Take what happened after the import of torch; where nothing was imported, compare the versions."""
-    torch, numpy, imported = patient.torch, patient.python.installed("numpy"), patient.imported
+    torch, numpy, imported = context.torch, context.python.installed("numpy"), context.imported
     if not torch or not numpy:
         yield skipped(say("torch or NumPy is missing"))
         return
@@ -36,7 +33,7 @@ def check(patient: Patient) -> Iterator[Result]:
             say("it was built against NumPy 1: `tensor.numpy()` and `torch.from_numpy()` fail, as in data loaders")
             if old
             else say("a tensor could not be given to NumPy"),
-            f"{patient.machine.python} -m pip install 'numpy<2'",
+            f"{context.host.python} -m pip install 'numpy<2'",
             source=_SOURCE if old else "",
             evidence=(masked(imported.numpy),) if imported.numpy else (),
         )

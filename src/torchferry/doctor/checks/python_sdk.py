@@ -6,25 +6,21 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified
 
-CODE = "python.sdk"
-RANK = 7
-SIDE = "python"
-TITLE = Bilingual("plugin and toolkit", "插件与工具包版本")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.sdk", rank=7, side="python", title=Bilingual("plugin and toolkit", "插件与工具包版本"), needs_card=True)
+def python_sdk(context: CheckContext) -> Iterator[Result]:
     """Look up over which toolkit this version of the plugin was built."""
-    plugin, (version, where) = patient.plugin, patient.sdk_version
-    sdk = patient.needs.sdk.name
+    plugin, (version, where) = context.plugin, context.sdk_version
+    sdk = context.requirements.sdk.name
     if not plugin or not version:
         yield skipped(say("the plugin or the toolkit's version is not known; see python.plugin and sdk.installed"))
         return
-    row = next((row for row in patient.target.backend.table("versions") if plugin in row.extra.get("sdk", {})), None)
+    row = next((row for row in context.target.backend.table("versions") if plugin in row.extra.get("sdk", {})), None)
     if row is None:
         yield unverified(say("over which {sdk} plugin {plugin} is built", sdk=sdk or "SDK", plugin=plugin))
         return
@@ -45,9 +41,9 @@ def check(patient: Patient) -> Iterator[Result]:
         yield failed(
             say("plugin {plugin} is built over {sdk} {wanted}, and {version} is installed", **values),
             say("{where} says so; operators then fail or give wrong results", where=where),
-            *(install_commands(patient, row, fitting[0]) if fitting else ()),
-            f"torchferry backend show {patient.target.name}",
-            advice=patient.needs.sdk.install,
+            *(install_commands(context, row, fitting[0]) if fitting else ()),
+            f"torchferry backend show {context.target.name}",
+            advice=context.requirements.sdk.install,
             source=row.source,
         )
 

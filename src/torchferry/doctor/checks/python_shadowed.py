@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, warned
 
-CODE = "python.shadowed"
-RANK = 10
-SIDE = "python"
-TITLE = Bilingual("modules hidden by a folder", "被目录遮蔽的模块")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.shadowed", rank=10, side="python", title=Bilingual("modules hidden by a folder", "被目录遮蔽的模块"))
+def python_shadowed(context: CheckContext) -> Iterator[Result]:
     """Look in the working folder and in the folders of PYTHONPATH, which come before installed packages."""
-    machine = patient.machine
-    inherited = [part for part in machine.environment.get("PYTHONPATH", "").split(":") if part]
-    folders = [machine.cwd] if patient.rehearsed else [machine.cwd, *inherited]
+    host = context.host
+    inherited = [part for part in host.environment.get("PYTHONPATH", "").split(":") if part]
+    folders = [host.cwd] if context.rehearsed else [host.cwd, *inherited]
     hidden = [
         f"{folder.rstrip('/')}/{name}{suffix}"
         for folder in dict.fromkeys(folders)
-        for name in ("torch", *patient.plugin_modules)
+        for name in ("torch", *context.plugin_modules)
         for suffix in ("", ".py")
-        if machine.entry(f"{folder.rstrip('/')}/{name}{suffix}") is not None
+        if host.entry(f"{folder.rstrip('/')}/{name}{suffix}") is not None
     ]
     if not hidden:
         yield passed(say("nothing hides torch or the plugin"))

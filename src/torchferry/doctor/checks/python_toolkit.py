@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
-CODE = "python.toolkit"
-RANK = 13
-SIDE = "python"
-TITLE = Bilingual("Python packages of the toolkit", "工具包所需的 Python 包")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "python.toolkit",
+    rank=13,
+    side="python",
+    title=Bilingual("Python packages of the toolkit", "工具包所需的 Python 包"),
+    needs_card=True,
+)
+def python_toolkit(context: CheckContext) -> Iterator[Result]:
     """Look for the modules that the setup script adds to PYTHONPATH, and for the distributions that they import."""
-    sdk, python = patient.needs.sdk, patient.python
+    sdk, python = context.requirements.sdk, context.python
     if not (sdk.modules or sdk.packages):
         yield skipped(say("no Python package is known to be needed by {sdk}", sdk=sdk.name or "SDK"))
         return
-    scripts = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
-    if not scripts and not patient.sdk_version[0]:
+    scripts = [path for pattern in sdk.scripts for path in context.host.find(pattern)]
+    if not scripts and not context.sdk_version[0]:
         yield skipped(say("{sdk} is not installed; see sdk.installed", sdk=sdk.name))
         return
     if not python.version:
@@ -42,7 +44,7 @@ def check(patient: Patient) -> Iterator[Result]:
         yield warned(
             say("{python} lacks {names}", python=python.executable, names=", ".join(packages)),
             say("the operator compiler of {sdk} imports them; operators that it compiles then fail", sdk=sdk.name),
-            f"{patient.machine.python} -m pip install {' '.join(packages)}",
+            f"{context.host.python} -m pip install {' '.join(packages)}",
             source=sdk.source,
         )
     if not modules and not packages:

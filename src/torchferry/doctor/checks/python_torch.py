@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
-CODE = "python.torch"
-RANK = 2
-SIDE = "python"
-TITLE = Bilingual("torch", "torch")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("python.torch", rank=2, side="python", title=Bilingual("torch", "torch"))
+def python_torch(context: CheckContext) -> Iterator[Result]:
     """Look for torch without importing it."""
-    python = patient.python
+    python = context.python
     if not python.version:
         yield skipped(say("there is no Python to look into; see python.interpreter"))
         return
@@ -25,13 +22,13 @@ def check(patient: Patient) -> Iterator[Result]:
         yield failed(
             say("torch is not installed in {python}", python=python.executable),
             say("another Python may have it: torchferry looks into the one that it runs in, unless told otherwise"),
-            _elsewhere(patient),
-            *install_commands(patient),
-            advice=patient.target.install,
+            _elsewhere(context),
+            *install_commands(context),
+            advice=context.target.install,
             missing=Missing.PLUGIN,
         )
         return
-    if not patient.torch:
+    if not context.torch:
         yield failed(
             say("torch is there, and does not say which version it is"),
             say("its installation is damaged, or a folder named torch lies in the way; see python.shadowed"),
@@ -41,9 +38,9 @@ def check(patient: Patient) -> Iterator[Result]:
     yield passed(say("torch {version}", version=(python.torch or {}).get("version")))
 
 
-def _elsewhere(patient: Patient) -> str:
+def _elsewhere(context: CheckContext) -> str:
     """Return the command that looks into the shell's own Python, or, where that is this one, looks for others."""
-    others = patient.machine.which("python3")
-    if others is None or patient.machine.python in ("python3", others) or patient.python.executable == others:
+    others = context.host.which("python3")
+    if others is None or context.host.python in ("python3", others) or context.python.executable == others:
         return "find / -path '*-packages/torch/version.py' -not -path '/proc/*'  # whose Python has torch?"
     return "torchferry doctor --python $(command -v python3)"

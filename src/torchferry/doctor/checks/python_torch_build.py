@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
-CODE = "python.torch_build"
-RANK = 3
-SIDE = "python"
-TITLE = Bilingual("build of torch", "torch 构建版本")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "python.torch_build", rank=3, side="python", title=Bilingual("build of torch", "torch 构建版本"), needs_card=True
+)
+def python_torch_build(context: CheckContext) -> Iterator[Result]:
     """Compare torch's own word for its build with what the vendor wants."""
-    if not patient.torch:
+    if not context.torch:
         yield skipped(say("there is no torch; see python.torch"))
         return
-    wanted = patient.needs.python.build
-    values = patient.python.torch or {}
+    wanted = context.requirements.python.build
+    values = context.python.torch or {}
     other = values.get("cuda") or values.get("hip")
     if not wanted:
         yield unverified(say("which build of torch the plugin wants"))
@@ -33,9 +31,9 @@ def check(patient: Patient) -> Iterator[Result]:
             if wanted == "cpu"
             else say("the plugin wants the vendor's own build of torch"),
             "python -m pip uninstall -y torch",
-            *install_commands(patient),
-            advice=patient.target.install,
-            source=patient.needs.python.source,
+            *install_commands(context),
+            advice=context.target.install,
+            source=context.requirements.python.source,
         )
     elif wanted == "vendor":
         yield passed(

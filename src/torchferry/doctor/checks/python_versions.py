@@ -7,41 +7,39 @@ from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
 from torchferry.core.messages import Bilingual, say
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
-from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown
 
-CODE = "python.versions"
-RANK = 6
-SIDE = "python"
-TITLE = Bilingual("torch and plugin", "torch 与插件版本")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "python.versions", rank=6, side="python", title=Bilingual("torch and plugin", "torch 与插件版本"), needs_card=True
+)
+def python_versions(context: CheckContext) -> Iterator[Result]:
     """Look each distribution of the plugin up in its own rows of the table; what is not in it is unknown."""
-    torch = patient.torch
-    installed = {name: version for name, version in _installed(patient).items() if version}
+    torch = context.torch
+    installed = {name: version for name, version in _installed(context).items() if version}
     if not torch or not installed:
         yield skipped(say("torch or the plugin is missing; see python.torch and python.plugin"))
         return
-    table = list(patient.target.backend.table("versions"))
+    table = list(context.target.backend.table("versions"))
     for name, version in installed.items():
-        yield _judged(patient, torch, name, version, [row for row in table if _distribution(row) == name])
+        yield _judged(context, torch, name, version, [row for row in table if _distribution(row) == name])
 
 
-def _installed(patient: Patient) -> dict[str, str]:
+def _installed(context: CheckContext) -> dict[str, str]:
     """Return the version of each distribution that the table has rows of, or of the plugin where it has none."""
-    backend = patient.target.backend
-    known = dict.fromkeys(_distribution(row) for row in backend.table("versions"))
-    found = {name: patient.python.installed(name) for name in known}
-    if any(found.values()):
-        return found
+    backend = context.target.backend
+    distributions = dict.fromkeys(_distribution(row) for row in backend.table("versions"))
+    versions = {name: context.python.installed(name) for name in distributions}
+    if any(versions.values()):
+        return versions
     name = backend.PIP_NAME if isinstance(backend.PIP_NAME, str) else backend.PLUGIN
-    return {name: patient.plugin}
+    return {name: context.plugin}
 
 
-def _judged(patient: Patient, torch: str, name: str, version: str, rows: Sequence[Row]) -> Result:
+def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Sequence[Row]) -> Result:
     of_torch = [row for row in rows if row.name == f"torch=={torch}"]
     row = next((row for row in of_torch if _has(row, version)), None)
     values = {"torch": torch, "name": name, "version": version}
@@ -62,28 +60,28 @@ def _judged(patient: Patient, torch: str, name: str, version: str, rows: Sequenc
                 **values,
             ),
             say("one of the two was installed or replaced by itself, as scripts of projects do"),
-            *install_commands(patient, owner, wheel=False),
+            *install_commands(context, owner, wheel=False),
             advice=owner.remark,
             source=owner.source,
         )
     if not of_torch:
         return unknown(
             say("neither torch {torch} nor {name} {version} is in the vendor's table", **values),
-            *install_commands(patient),
+            *install_commands(context),
         )
     first = next((row for row in of_torch if row.status != "unknown"), of_torch[0])
-    values["wanted"] = ", ".join(dict.fromkeys(one for row in of_torch for one in _plugins(row)))
+    values["wanted"] = ", ".join(dict.fromkeys(plugin for row in of_torch for plugin in _plugins(row)))
     if _foreign(torch, version, rows):
         return failed(
             say("{name} {version} is installed, and for torch {torch} it is {wanted}", **values),
             say("one of the two was installed or replaced by itself, as scripts of projects do"),
-            *install_commands(patient, first),
+            *install_commands(context, first),
             advice=first.remark,
             source=first.source,
         )
     return unknown(
         say("torch {torch} with {name} {version} is not in the vendor's table, which has {wanted}", **values),
-        *install_commands(patient, first),
+        *install_commands(context, first),
         source=first.source,
     )
 
@@ -100,8 +98,8 @@ def _plugins(row: Row) -> list[str]:
 def _has(row: Row, version: str) -> bool:
     """Whether a row names a version. What follows `+` names a build, and counts where both sides have it."""
     public, _, build = version.partition("+")
-    for one in _plugins(row):
-        stated, _, wanted = one.partition("+")
+    for plugin in _plugins(row):
+        stated, _, wanted = plugin.partition("+")
         if public == stated and (not build or not wanted or build == wanted):
             return True
     return False

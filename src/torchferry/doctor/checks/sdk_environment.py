@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Remedy, Result, failed, passed, skipped, unverified, warned
 
-CODE = "sdk.environment"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("toolkit's environment", "工具包环境变量")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check(
+    "sdk.environment", rank=2, side="host", title=Bilingual("toolkit's environment", "工具包环境变量"), needs_card=True
+)
+def sdk_environment(context: CheckContext) -> Iterator[Result]:
     """Look for the script, for the variables it sets and for the folders it adds."""
-    sdk, environment = patient.needs.sdk, patient.machine.environment
-    scripts = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
+    sdk, environment = context.requirements.sdk, context.host.environment
+    scripts = [path for pattern in sdk.scripts for path in context.host.find(pattern)]
     if not sdk.scripts:
         if sdk.folders:
             yield skipped(say("{sdk} has no setup script; see library.found", sdk=sdk.name))
@@ -31,7 +29,7 @@ def check(patient: Patient) -> Iterator[Result]:
     missing = [name for name in sdk.variables if not environment.get(name)]
     for name in sdk.variables:
         value = environment.get(name, "")
-        if value and patient.machine.entry(value) is None:
+        if value and context.host.entry(value) is None:
             yield failed(
                 say("{name} is {value}, which does not exist", name=name, value=value),
                 say("it was set for another version of {sdk}", sdk=sdk.name),

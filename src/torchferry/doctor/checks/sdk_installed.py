@@ -5,38 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified
 
-CODE = "sdk.installed"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("toolkit", "工具包")
-CARD = True
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("sdk.installed", rank=1, side="host", title=Bilingual("toolkit", "工具包"), needs_card=True)
+def sdk_installed(context: CheckContext) -> Iterator[Result]:
     """Read the file that states the version, else look for anything of the toolkit."""
-    sdk = patient.needs.sdk
+    sdk = context.requirements.sdk
     if not sdk.name:
         yield unverified(say("the toolkit"))
         return
-    version, path = patient.sdk_version
+    version, path = context.sdk_version
     if version:
         yield passed(say("{sdk} {version}, says {where}", sdk=sdk.name, version=version, where=path), source=sdk.source)
         return
-    signs = [path for pattern in sdk.scripts for path in patient.machine.find(pattern)]
+    signs = [path for pattern in sdk.scripts for path in context.host.find(pattern)]
     signs += [
         file.path
-        for library in patient.needs.libraries
+        for library in context.requirements.libraries
         if library.role == "runtime"
-        for file in patient.library_files[library.name]
+        for file in context.library_files[library.name]
     ]
     if signs:
-        known = bool(sdk.versions)
+        version_is_stated = bool(sdk.versions)
         yield unknown(
             say("{sdk} is here ({where}), and no file states its version", sdk=sdk.name, where=signs[0])
-            if known
+            if version_is_stated
             else say(
                 "{sdk} is here ({where}); nobody has verified where it states its version", sdk=sdk.name, where=signs[0]
             ),
@@ -48,9 +44,9 @@ def check(patient: Patient) -> Iterator[Result]:
         say("{sdk} is not installed", sdk=sdk.name),
         say(
             "none of its files is here: {paths}",
-            paths=", ".join(map(patient.machine.spelled, sought)),
+            paths=", ".join(map(context.host.spelled, sought)),
         ),
-        f"torchferry backend show {patient.target.name}",
+        f"torchferry backend show {context.target.name}",
         advice=sdk.install,
         source=sdk.source,
         missing=Missing.TOOLKIT,

@@ -6,36 +6,33 @@ import re
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, unknown, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "system.clock"
-RANK = 3
-SIDE = "host"
-TITLE = Bilingual("clock", "时钟")
 
 _OFFSET = re.compile(r"^System time\s*:\s*([\d.]+) seconds (fast|slow)", re.MULTILINE)
 _FAR = 1.0
 """Seconds: our own measure; tools that compare times of files and logs go wrong from there."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("system.clock", rank=3, side="host", title=Bilingual("clock", "时钟"))
+def system_clock(context: CheckContext) -> Iterator[Result]:
     """Ask chrony, then systemd; how far two hosts are apart, one host cannot tell."""
-    if surroundings(patient.machine).sign:
+    if container_info(context.host).evidence:
         yield unknown(say("a container has the clock of its host: run this check there"), "chronyc tracking")
         return
-    if patient.machine.which("chronyc"):
-        ran = patient.machine.run(("chronyc", "tracking"))
-        if "Leap status     : Not synchronised" in ran.out:
+    if context.host.which("chronyc"):
+        process = context.host.run(("chronyc", "tracking"))
+        if "Leap status     : Not synchronised" in process.out:
             yield warned(
                 say("chrony runs and follows no server"),
                 say("it reaches none of its servers"),
                 "chronyc sources -v",
-                evidence=ran.first_lines(),
+                evidence=process.first_lines(),
             )
             return
-        match = _OFFSET.search(ran.out)
+        match = _OFFSET.search(process.out)
         if match:
             if float(match[1]) > _FAR:
                 yield warned(
@@ -46,12 +43,12 @@ def check(patient: Patient) -> Iterator[Result]:
             else:
                 yield passed(say("chrony keeps the clock; it is {seconds} s off", seconds=match[1]))
             return
-    if patient.machine.which("timedatectl"):
-        ran = patient.machine.run(("timedatectl", "show", "-p", "NTPSynchronized", "--value"))
-        if ran.out.strip() == "yes":
+    if context.host.which("timedatectl"):
+        process = context.host.run(("timedatectl", "show", "-p", "NTPSynchronized", "--value"))
+        if process.out.strip() == "yes":
             yield passed(say("a time service keeps the clock"))
             return
-        if ran.out.strip() == "no":
+        if process.out.strip() == "no":
             yield warned(
                 say("no time service keeps the clock"),
                 say("hosts drift apart by seconds a day"),

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Remedy, Result, failed, passed, warned
-
-CODE = "system.disk"
-RANK = 2
-SIDE = "host"
-TITLE = Bilingual("disk", "磁盘")
 
 _LITTLE = 10 << 30
 """Bytes below which a warning is worth it: ascend-deployer 26.0.0 asks for 10 GB before it installs CANN."""
@@ -21,15 +17,16 @@ _NOTHING = 100 << 20
 """Bytes below which programs fail at once."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("system.disk", rank=2, side="host", title=Bilingual("disk", "磁盘"))
+def system_disk(context: CheckContext) -> Iterator[Result]:
     """Ask for the room of the working folder, of temporary files and of the home folder."""
-    machine, environment = patient.machine, patient.machine.environment
-    places = {machine.cwd: "", environment.get("TMPDIR", "/tmp"): "TMPDIR", environment.get("HOME", ""): "HOME"}  # noqa: S108 - it is asked about, not written to
+    host, environment = context.host, context.host.environment
+    places = {host.cwd: "", environment.get("TMPDIR", "/tmp"): "TMPDIR", environment.get("HOME", ""): "HOME"}  # noqa: S108 - it is asked about, not written to
     free = []
     for path, variable in places.items():
         if not path:
             continue
-        space = machine.space(path)
+        space = host.space(path)
         if space is None:
             if variable:
                 yield failed(
@@ -62,7 +59,7 @@ def check(patient: Patient) -> Iterator[Result]:
         else:
             free.append(f"{path} {space.free >> 30} GiB")
     cache = str(cache_folder()) if "TORCHFERRY_CACHE" in environment else ""
-    if cache and machine.entry(cache) is None:
+    if cache and host.entry(cache) is None:
         yield warned(
             say("{name} is {path}, which does not exist", name="TORCHFERRY_CACHE", path=cache),
             say("what torchferry builds is kept there"),

@@ -5,34 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, unknown, warned
 
-CODE = "system.host_name"
-RANK = 4
-SIDE = "host"
-TITLE = Bilingual("host name", "主机名")
 
-
-def check(patient: Patient) -> Iterator[Result]:
+@check("system.host_name", rank=4, side="host", title=Bilingual("host name", "主机名"))
+def system_host_name(context: CheckContext) -> Iterator[Result]:
     """Look for the name in /etc/hosts; a name server is not asked, since it may not answer for long."""
-    name = patient.machine.host
-    text = patient.machine.read("/etc/hosts")
+    name = context.host.hostname
+    text = context.host.read("/etc/hosts")
     if text is None:
         yield unknown(say("there is no /etc/hosts"), f"getent hosts {name}")
         return
-    found = [
+    addresses = [
         line.split()[0] for line in text.splitlines() if not line.lstrip().startswith("#") and name in line.split()[1:]
     ]
-    if not found:
+    if not addresses:
         yield unknown(
             say("/etc/hosts has not this host's name; a name server may have it"),
             f"getent hosts {name}",
             advice=say("where it has none, collectives over several hosts and sudo wait for an answer"),
         )
-    elif all(address.startswith("127.") or address == "::1" for address in found):
+    elif all(address.startswith("127.") or address == "::1" for address in addresses):
         yield warned(
-            say("this host's name leads to {address} alone", address=found[0]),
+            say("this host's name leads to {address} alone", address=addresses[0]),
             say("ranks on other hosts would be told to look at themselves"),
             f"getent hosts {name}",
             advice=say("for training on one host it does not matter; else put the host's address into /etc/hosts"),

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Bilingual, say
-from torchferry.doctor.patient import Patient
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "system.limits"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("limits (ulimit)", "资源限制（ulimit）")
 
 _WANTED = {"memlock": 64 << 20, "nofile": 4096, "nproc": 4096}
 """Bytes of locked memory, open files, processes: our own measures. Below the first, registering memory for RDMA
 fails; a training with 16 loader workers and 8 ranks needs more files and processes than the usual 1024."""
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("system.limits", rank=1, side="host", title=Bilingual("limits (ulimit)", "资源限制（ulimit）"))
+def system_limits(context: CheckContext) -> Iterator[Result]:
     """Compare the soft limits with what training needs."""
-    well = True
-    inside = surroundings(patient.machine).sign
-    for name, (soft, hard) in patient.machine.limits().items():
+    ok = True
+    inside = container_info(context.host).evidence
+    for name, (soft, hard) in context.host.limits().items():
         wanted = _WANTED[name]
         if soft < 0 or soft >= wanted:
             continue
-        well = False
+        ok = False
         letter = {"memlock": "l", "nofile": "n", "nproc": "u"}[name]
         value = "unlimited" if name == "memlock" else "65536"
         if inside:
@@ -45,5 +42,5 @@ def check(patient: Patient) -> Iterator[Result]:
             else say("ranks and their data loaders may run into it"),
             command,
         )
-    if well:
+    if ok:
         yield passed(say("locked memory, open files and processes are not too limited"))

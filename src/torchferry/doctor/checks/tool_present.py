@@ -7,81 +7,85 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual, Message, say
+from torchferry.doctor.check import check
+from torchferry.doctor.container import container_info
+from torchferry.doctor.context import CheckContext, SmiQuery
 from torchferry.doctor.masking import masked
-from torchferry.doctor.patient import Asked, Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
-from torchferry.doctor.surroundings import surroundings
-
-CODE = "tool.present"
-RANK = 1
-SIDE = "host"
-TITLE = Bilingual("management tool", "管理工具")
-CARD = True
 
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:\s]+)")
 
 
-def check(patient: Patient) -> Iterator[Result]:
+@check("tool.present", rank=1, side="host", title=Bilingual("management tool", "管理工具"), needs_card=True)
+def tool_present(context: CheckContext) -> Iterator[Result]:
     """Judge how the tool ended and whether its output has a known format."""
-    name = patient.tool_name
+    name = context.tool_name
     if isinstance(name, Unknown):
         yield unverified(say("the management tool"))
         return
-    asked = patient.asked
-    if asked.path is None or asked.ran is None:
-        inside = surroundings(patient.machine).sign
+    smi = context.smi
+    if smi.path is None or smi.process is None:
+        inside = container_info(context.host).evidence
         mend = (
-            (patient.needs.container.run,) if inside and patient.needs.container.run else patient.needs.driver.install
+            (context.requirements.container.run,)
+            if inside and context.requirements.container.run
+            else context.requirements.driver.install
         )
         yield failed(
             say("{tool} is not on PATH", tool=name),
             say("it comes with the driver, which is not installed here; in a container it comes from the host"),
             *(mend or (f"which {name}",)),
-            source=patient.target.backend.source_of("SMI"),
+            source=context.target.backend.source_of("SMI"),
             missing=Missing.DRIVER,
         )
         return
-    if asked.path and "/" in asked.path and patient.machine.which(name) is None:
-        folder = asked.path.rpartition("/")[0]
+    if smi.path and "/" in smi.path and context.host.which(name) is None:
+        folder = smi.path.rpartition("/")[0]
         yield warned(
             say("{tool} lies in {folder}, which is not on PATH", tool=name, folder=folder),
             say("programs that call it do not find it"),
             f"export PATH={folder}:$PATH",
         )
-    yield _judged(patient, asked)
+    yield _judged(context, smi)
 
 
-def _judged(patient: Patient, asked: Asked) -> Result:
-    ran, name = asked.ran, str(patient.tool_name)
-    assert ran is not None
-    lines = tuple(masked(line) for line in ran.first_lines())
-    text = ran.out + ran.err
-    known = patient.explained(text, *patient.tool.failures)
-    if known is not None:
-        return failed(say("{tool} fails", tool=name), known.cause, *known.commands, source=known.source, evidence=lines)
+def _judged(context: CheckContext, smi: SmiQuery) -> Result:
+    process, name = smi.process, str(context.tool_name)
+    assert process is not None
+    lines = tuple(masked(line) for line in process.first_lines())
+    text = process.out + process.err
+    explanation = context.explained(text, *context.tool.failures)
+    if explanation is not None:
+        return failed(
+            say("{tool} fails", tool=name),
+            explanation.cause,
+            *explanation.commands,
+            source=explanation.source,
+            evidence=lines,
+        )
     library = _LIBRARY.search(text)
     if library:
-        folders = ":".join(patient.needs.sdk.folders)
+        folders = ":".join(context.requirements.sdk.folders)
         return failed(
             say("{tool} does not start: it does not find {library}", tool=name, library=library[1]),
             say("the folder of the driver's libraries is not on the loader's path"),
             f"export LD_LIBRARY_PATH={folders}:$LD_LIBRARY_PATH",
             evidence=lines,
         )
-    if asked.reading.cards:
-        if asked.reading.unread:
+    if smi.reading.cards:
+        if smi.reading.unread:
             return unknown(
-                say("{count} cards in the output of {tool} could not be read", count=asked.reading.unread, tool=name),
+                say("{count} cards in the output of {tool} could not be read", count=smi.reading.unread, tool=name),
                 evidence=lines,
             )
-        count = len(asked.reading.cards)
-        version = asked.reading.version or "?"
+        count = len(smi.reading.cards)
+        version = smi.reading.version or "?"
         return passed(say("{tool} {version} shows {count} devices", tool=name, version=version, count=count))
-    if ran.problem or not ran.well:
+    if process.problem or not process.ok:
         return failed(
-            say("{tool} {how}", tool=name, how=_how(ran.problem, ran.status)),
+            say("{tool} {how}", tool=name, how=_how(process.problem, process.status)),
             say("it asks the driver, which does not answer; see driver.module and node.access"),
-            f"sudo {' '.join((name, *asked.command[1:]))}",
+            f"sudo {' '.join((name, *smi.command[1:]))}",
             "sudo dmesg | tail -n 30",
             evidence=lines,
         )

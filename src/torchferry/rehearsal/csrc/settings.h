@@ -42,7 +42,7 @@ inline Settings the_settings;  // not a local static: it is read in every call, 
 
 inline Settings& settings() { return the_settings; }
 
-// Kinds of events; `kinds.py` has the same list.
+// Kinds of events; `event_kinds.py` has the same list.
 enum class Event : int {
   kMissingOperator = 1,
   kFallback = 2,

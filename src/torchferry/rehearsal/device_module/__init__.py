@@ -1,6 +1,6 @@
 """What `torch.cuda` offers, done on a simulated device: one file a family, each generic over the device's name.
 
-Which of these names the plugin of a target has is not decided here: `torchferry.rehearsal.surface` does.
+Which of these names the plugin of a target has is not decided here: `torchferry.rehearsal.plugin_namespace` does.
 """
 
 from __future__ import annotations

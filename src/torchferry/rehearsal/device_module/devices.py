@@ -84,8 +84,8 @@ def implementations(context: Context) -> dict[str, object]:
             values["major"], values["minor"] = profile.capability
         values.update(profile.properties)
         path = f"{context.namespace}.get_device_properties()"
-        made = DeviceProperties(path, profile.card, profile.property_names, values)
-        return described.setdefault(index, made)  # one object a device, so that they compare as on CUDA
+        properties = DeviceProperties(path, profile.card, profile.property_names, values)
+        return described.setdefault(index, properties)  # one object a device, so that they compare as on CUDA
 
     def get_device_name(device: DeviceLike = None) -> str:
         """Return the name of a device."""

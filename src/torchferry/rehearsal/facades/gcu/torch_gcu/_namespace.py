@@ -12,7 +12,7 @@ import torch
 from torch_gcu import _tunable
 from torchferry.backends.base import Backend
 from torchferry.rehearsal import vendor_package
-from torchferry.rehearsal.surface import Namespace, make_importable, submodule
+from torchferry.rehearsal.plugin_namespace import Namespace, make_importable, submodule
 
 _STUBS = ["copy", "gcurt", "get_gcu_data_ptr", "get_gcu_device_ptr", "get_sip_count", "is_support_inf_nan"]
 _AMP_DTYPES = "float32 float16 uint8 uint16 uint32 uint64 int8 int16 int32".split()  # noqa: SIM905 - one line

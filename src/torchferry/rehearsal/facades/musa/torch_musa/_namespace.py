@@ -13,7 +13,7 @@ import torch
 from torch.multiprocessing import reductions
 
 from torchferry.rehearsal import sharing, vendor_package
-from torchferry.rehearsal.surface import Namespace, Plugin
+from torchferry.rehearsal.plugin_namespace import Namespace, Plugin
 
 _STUBS = """
     MemPoolContext amp_definitely_not_available current_blaslt_handle memory_stats_all musart

@@ -17,7 +17,7 @@ from types import ModuleType
 import torch
 
 from torchferry.rehearsal import vendor_package
-from torchferry.rehearsal.surface import Namespace, Plugin, make_importable, submodule
+from torchferry.rehearsal.plugin_namespace import Namespace, Plugin, make_importable, submodule
 
 _STUBS = [
     "ExternalEvent",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchferry.rehearsal import events as _events
-from torchferry.rehearsal.surface import current as _current
+from torchferry.rehearsal.plugin_namespace import current as _current
 
 _FUNCTIONS = _current().elsewhere
 _UNVERIFIED = ("current_device", "device_count", "is_available", "set_device", "synchronize")

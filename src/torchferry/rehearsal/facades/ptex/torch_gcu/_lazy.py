@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torchferry.rehearsal.surface import current as _current
+from torchferry.rehearsal.plugin_namespace import current as _current
 
 __all__ = [
     "JitRunMode",

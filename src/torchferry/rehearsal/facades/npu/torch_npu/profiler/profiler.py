@@ -11,7 +11,7 @@ import torch
 
 from torch_npu.profiler.experimental_config import _ExperimentalConfig
 from torchferry.rehearsal import vendor_package as _vendor_package
-from torchferry.rehearsal.surface import current as _current
+from torchferry.rehearsal.plugin_namespace import current as _current
 
 
 class ProfilerActivity(enum.Enum):

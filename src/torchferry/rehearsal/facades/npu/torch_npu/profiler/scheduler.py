@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.profiler import ProfilerAction
 from torch.profiler import schedule as _schedule
 
-from torchferry.rehearsal.surface import current as _current
+from torchferry.rehearsal.plugin_namespace import current as _current
 
 
 class Schedule:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torch_gcu.amp import common
-from torchferry.rehearsal.surface import current as _current
+from torchferry.rehearsal.plugin_namespace import current as _current
 
 __all__ = ["GradScaler", "autocast", "common", "custom_bwd", "custom_fwd"]
 

@@ -1,0 +1,154 @@
+"""What the processes of a rehearsal saw, put together."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at one line, summed over all processes.
+
+    Attributes:
+        kind: One of `event_kinds.KINDS`.
+        subject: What it is about: an operator, a dtype, an API.
+        detail: More about it; may be empty.
+        file: The user's file; empty where none of the user's lines was on the stack, as in backward.
+        line: Line in it.
+        times: How often.
+        amount: How much in all; bytes for copies, floating point operations for work of a model on the CPU.
+    """
+
+    kind: str
+    subject: str
+    detail: str
+    file: str
+    line: int
+    times: int
+    amount: int
+
+    @property
+    def fails(self) -> bool:
+        """Whether a run on the card would fail or go wrong here."""
+        return self.kind in FAILS_ON_CARD
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What a rehearsal saw.
+
+    Attributes:
+        processes: Processes that imported torch.
+        on_device: Processes in which the simulated plugin was loaded.
+        crashed: Processes that ended without giving their counts; what they saw first is in `events`.
+        peaks: Largest peak of allocated bytes, by device index.
+        operators: Calls of each operator.
+        unverified: Operators that ran and of which nobody knows whether the plugin has them.
+        events: Sorted by kind, then by how often.
+        device_work: Floating point operations that the devices did in products, convolutions, attention and recurrent
+            layers.
+        imported: Modules that a process imported, by their first names; compiled ones by their whole names.
+    """
+
+    processes: int
+    on_device: int
+    crashed: int
+    peaks: tuple[int, ...]
+    operators: dict[str, int]
+    unverified: tuple[str, ...]
+    events: tuple[Event, ...]
+    device_work: int = 0
+    imported: frozenset[str] = frozenset()
+
+    def of(self, *kinds: str) -> list[Event]:
+        """Return the events of some kinds."""
+        return [event for event in self.events if event.kind in kinds]
+
+    @property
+    def used(self) -> bool:
+        """Whether anything ran on the device; a process that crashed did not tell, and counts as one that did."""
+        return bool(self.operators or any(self.peaks) or self.crashed)
+
+    @property
+    def host_work(self) -> int:
+        """Floating point operations that the CPU did for modules with parameters, or for gradients."""
+        return sum(event.amount for event in self.of("host-work"))
+
+    @property
+    def mostly_on_host(self) -> bool:
+        """Whether the CPU did more of the models' work than the devices; not known when a process crashed."""
+        return not self.crashed and self.host_work > self.device_work
+
+    @property
+    def failures(self) -> list[Event]:
+        """The events that would fail or go wrong on the card."""
+        return [event for event in self.events if event.fails]
+
+
+def collect(folder: Path) -> Aggregate:
+    """Put together what the processes left in a session's folder."""
+    documents = {path.stem.partition("-")[2]: _load(path) for path in folder.glob("process-*.json")}
+    firsts = {path.stem.partition("-")[2]: path for path in folder.glob("first-*.jsonl")}
+    lost = [path for pid, path in firsts.items() if pid not in documents]
+    rows: list[dict[str, Any]] = [row for document in documents.values() for row in document.get("events", ())]
+    lost_on_device = 0
+    for path in lost:
+        for row in _lines(path):
+            if "device" in row:
+                lost_on_device += 1
+            else:
+                rows.append(row)
+    operators: Counter[str] = Counter()
+    peaks: dict[int, int] = defaultdict(int)
+    unverified: set[str] = set()
+    device_work = 0
+    for document in documents.values():
+        operators.update(document.get("operators", {}))
+        device_work += document.get("work", 0)
+        unverified.update(document.get("unverified_operators", ()))
+        for index, stats in enumerate(document.get("memory", ())):
+            peaks[index] = max(peaks[index], stats["peak_allocated"])
+    return Aggregate(
+        processes=len(documents) + len(lost),
+        on_device=sum("device" in document for document in documents.values()) + lost_on_device,
+        crashed=len(lost),
+        peaks=tuple(peaks[index] for index in sorted(peaks)),
+        operators=dict(operators.most_common()),
+        unverified=tuple(sorted(unverified)),
+        events=tuple(_merged(rows)),
+        device_work=device_work,
+        imported=frozenset(name for document in documents.values() for name in document.get("imported", ())),
+    )
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    text = path.read_text(encoding="utf-8")
+    complete = text[: text.rfind("\n") + 1]  # the process may have died while it wrote
+    for line in complete.splitlines():
+        yield json.loads(line)
+
+
+def _merged(rows: Iterable[dict[str, Any]]) -> list[Event]:
+    sums: dict[tuple[str, str, str, str, int], list[int]] = {}
+    for row in rows:
+        key = (row["kind"], row["subject"], row["detail"], row["file"], row["line"])
+        total = sums.setdefault(key, [0, 0])
+        total[0] += row["times"]
+        total[1] += row["amount"]
+    events = [Event(*key, *total) for key, total in sums.items()]
+    return sorted(events, key=lambda event: (event.kind, -event.times, event.file, event.line, event.subject))

@@ -1,0 +1,122 @@
+"""`torchferry run`: the environment of the command, and how the redirect begins in its processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from torchferry.backends import cuda
+from torchferry.core import env, exitcodes
+from torchferry.core.command import run as run_command
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.shim import failures, no_device
+from torchferry.shim.call_sites import collect
+from torchferry.shim.redirect import Redirect, current, enable, untested
+from torchferry.shim.visible_devices import hidden
+
+SITE = Path(__file__).with_name("site")
+"""In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the redirect."""
+
+
+def run(command: list[str], target: str, report: Path | None = None) -> int:
+    """Run a command with torch.cuda of its processes redirected and return its exit code.
+
+    Args:
+        command: What to run.
+        target: Where it goes, or `auto`.
+        report: File for the lines of the project that went through the redirect.
+
+    Raises:
+        UsageError: there is no such command, or the report cannot be written.
+    """
+    if report is not None:
+        _check_report(report)
+    with tempfile.TemporaryDirectory(prefix="torchferry-run-", ignore_cleanup_errors=True) as folder:
+        mark = Path(folder) / "begun"
+        path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+        values = {
+            env.SHIM: "1",
+            "TORCHFERRY_SHIM_TARGET": target,
+            no_device.MARK: str(mark),
+            "PYTHONPATH": path,
+        }
+        if report is not None:
+            values[env.SITES] = folder
+        code = run_command(command, {**os.environ, **values})
+        if report is not None:
+            _report(Path(folder), target, report)
+        if target != cuda.DEVICE_TYPE and not mark.exists():
+            print(
+                f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
+            )
+        for reason in failures.explanations_left(str(mark)):
+            print(f"torchferry: {reason}", file=sys.stderr)
+        if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
+            text = say("a process of the command had no card, and the command ended well all the same: exit code 2")
+            print(f"torchferry: {text}", file=sys.stderr)
+            code = exitcodes.ERROR
+    return code
+
+
+def _check_report(report: Path) -> None:
+    """Try to write there before the command runs for hours, without leaving a file behind."""
+    existed_before = report.exists()
+    try:
+        with report.open("a", encoding="utf-8"):
+            pass
+        if not existed_before:
+            report.unlink()
+    except OSError as error:
+        raise UsageError(
+            say("cannot write {path}: {error}", path=report, error=error.strerror),
+            say("name a file in a folder that exists"),
+        ) from None
+
+
+def _report(folder: Path, target: str, report: Path) -> None:
+    document, broken_off = collect(folder, target, Path.cwd())
+    report.write_text(document, encoding="utf-8")
+    if broken_off:
+        text = say(
+            "processes that ended before they could count: {count}; their lines are in {path}, each as used once",
+            count=broken_off,
+            path=report,
+        )
+        print(f"torchferry: {text}", file=sys.stderr)
+
+
+def begin() -> None:
+    """Begin the redirect in this process, and say so in the first one of the command."""
+    if no_device.refused() or current() is not None:
+        return  # torch loads our entry point twice where torchferry is installed
+    redirect = enable(env.shim_target())
+    if no_device.first():
+        announce(redirect)
+
+
+def announce(redirect: Redirect) -> None:
+    """Say what is redirected, and with a torch that was not tested, that too."""
+    for text in (opening(redirect), untested(redirect)):
+        if text:
+            print(f"torchferry: {text}", file=sys.stderr, flush=True)
+
+
+def opening(redirect: Redirect) -> str:
+    """Return the line that says what is redirected."""
+    target = redirect.target
+    if target is None:
+        return str(say("torch.cuda is CUDA itself here; nothing is redirected"))
+    text = say(
+        "torch.cuda of this program runs on {target} (`{device}`), {count} names of torch redirected",
+        target=target.title,
+        device=target.backend.DEVICE_TYPE,
+        count=sum(name.startswith("torch.") for name in redirect.names),
+    )
+    if hidden(target):
+        variable = str(target.backend.VISIBLE_DEVICES)
+        value = os.environ[variable]
+        text = say("{text}; `{variable}={value}` hides every card", text=text, variable=variable, value=value)
+    return str(text)

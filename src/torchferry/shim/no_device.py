@@ -1,0 +1,106 @@
+"""A run that was to be redirected and has no card: it ends with the reason, and does not go on on the CPU.
+
+A program that is told that there is no CUDA takes the CPU, computes for days and ends well. So its questions raise, and
+`torchferry run`, which finds the mark that is left here, ends with an error where the program catches what they raise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say
+
+MARK = "TORCHFERRY_SHIM_MARK"
+"""File that says that some process has begun the redirect; the first one to begin also says what it redirects."""
+
+_SUFFIX = "-refused"
+
+_QUESTIONS = {
+    "cuda": ("is_available", "device_count", "_lazy_init"),
+    "accelerator": ("is_available", "device_count", "current_accelerator"),
+}
+"""Modules of torch, and what a program asks them in order to choose its device or to start it."""
+
+_reasons_shown: list[str] = []
+
+
+def first() -> bool:
+    """Whether this is the first process of the command to begin."""
+    return _leave_mark("")
+
+
+def refused() -> bool:
+    """Whether this process was refused."""
+    return bool(_reasons_shown)
+
+
+def refused_somewhere(mark: str) -> bool:
+    """Whether a process of the command whose mark is `mark` was refused."""
+    return os.path.exists(mark + _SUFFIX)
+
+
+def refuse(error: BaseException) -> None:
+    """Say why the redirect cannot begin, and let the program's questions about its device raise it."""
+    import torch
+
+    if not isinstance(error, TorchferryError):
+        traceback.print_exception(error)
+        error = TorchferryError(
+            say("the redirect did not begin: {error}", error=in_full(error)),
+            say("the traceback says where: in the plugin, or in torchferry, whose fault it then is"),
+        )
+    reason = tell(error)
+
+    def ask(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"torchferry: {reason}")
+
+    for name, questions in _QUESTIONS.items():
+        module = getattr(torch, name, None)
+        for question in questions:
+            if hasattr(module, question):
+                setattr(module, question, ask)
+
+
+def tell(error: TorchferryError) -> str:
+    """Print a reason once in this process, leave the mark, and return the reason."""
+    reason = "\n  ".join(error.lines())
+    if reason not in _reasons_shown:
+        _reasons_shown.append(reason)
+        first()
+        _leave_mark(_SUFFIX)
+        print(f"torchferry: {reason}", file=sys.stderr, flush=True)
+    return reason
+
+
+def ask_the_doctor(target: Target) -> Message:
+    """Return the advice for a plugin that does not work, where nothing closer is known."""
+    return say("`torchferry doctor --target {name}` finds the cause", name=target.name)
+
+
+def in_full(error: BaseException) -> str:
+    """Return an error and what caused it, each with its type, the last one first."""
+    errors: list[str] = []
+    errors_seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in errors_seen:
+        errors_seen.add(id(cause))
+        errors.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "\n    <- ".join(errors)
+
+
+def _leave_mark(suffix: str) -> bool:
+    """Leave a mark beside the command's; whether there was none yet. Without a command each process is the first."""
+    path = os.environ.get(MARK, "")
+    if not path:
+        return True
+    with contextlib.suppress(OSError):
+        os.close(os.open(path + suffix, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return True
+    return False

@@ -1,0 +1,311 @@
+"""Tensors and what holds them: `.cuda()`, `.to()`, `.is_cuda`, `.device`, `.type()`, pinning, storages, files.
+
+`torch.load` translates `map_location` alone: the path of a file is nobody's device. What was saved on CUDA is restored
+on the card. `torch.set_default_tensor_type` is the older way to say a default device and dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils.rnn import PackedSequence
+from torch.storage import TypedStorage, UntypedStorage
+from torch.utils.data import DataLoader
+
+from torchferry.backends import cuda
+from torchferry.core.messages import say
+from torchferry.shim.caller_policy import CallerPolicy, warn_user
+from torchferry.shim.devices import Devices, Parameters, with_device
+from torchferry.shim.patches import Patches
+
+_LEGACY = f"{cuda.NAMESPACE}."
+
+
+def patch_tensor_methods(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
+    """Redirect the methods of `torch.Tensor` that name a device."""
+    tensor = torch.Tensor
+    to = _to(tensor.to, devices)
+    patches.set(tensor, "to", to)
+    patches.set(tensor, "cuda", _cuda(to, devices))
+    patches.set(tensor, "type", _type(tensor.type, to, devices, policy))
+    patches.set(tensor, "device", property(shown_device(tensor.device.__get__, devices, policy)))
+    patches.set(tensor, "is_cuda", property(_is_cuda(tensor.device.__get__, devices, policy)))
+    if devices.numbers:
+        patches.set(torch.nn.Module, "to", _to(torch.nn.Module.to, devices))
+    packed = PackedSequence
+    patches.set(packed, "is_cuda", property(shown_is_cuda(_packed_device, devices, policy)))
+    patches.set(packed, "cuda", _packed_cuda(packed.cuda, devices))
+    lazy: Any = UninitializedParameter.__mro__[1]  # the mixin of parameters and buffers, which has no public name
+    patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to, tensor.cuda])
+    for name in ("pin_memory", "is_pinned"):
+        patches.set(tensor, name, _first_is_device(getattr(tensor, name), devices))
+
+
+def _to(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    of, kinds = devices.of, (str, torch.device, int) if devices.numbers else (str, torch.device)
+
+    @functools.wraps(original)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and args[0].__class__ in kinds:
+            return original(self, of(args[0]), *args[1:], **kwargs)
+        if "device" in kwargs:
+            kwargs["device"] = of(kwargs["device"])
+        return original(self, *args, **kwargs)
+
+    return to
+
+
+def _cuda(to: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    original = torch.Tensor.cuda
+
+    @functools.wraps(original)
+    def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not devices.to_card:
+            return original(self, device, *args, **kwargs)
+        if devices.call_sites is not None:
+            devices.call_sites.note("torch.Tensor.cuda")
+        if args:
+            kwargs["non_blocking"] = args[0]
+        return to(self, devices.place(device), **kwargs)
+
+    return cuda_
+
+
+def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices, policy: CallerPolicy) -> Any:
+    card_prefix = f"torch.{devices.card}."
+
+    @functools.wraps(original)
+    def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        legacy = legacy_dtype(dtype) if devices.to_card else None
+        if legacy is not None:
+            return to(self, torch.device(devices.card), legacy, non_blocking=non_blocking)
+        type_name = original(self, dtype, non_blocking, **kwargs)
+        if dtype is None and type_name.startswith(card_prefix) and devices.to_card and not policy.sees_card():
+            return _LEGACY + type_name.removeprefix(card_prefix)
+        return type_name
+
+    return type_
+
+
+def legacy_dtype(kind: Any) -> torch.dtype | None:
+    """Return the dtype of `torch.cuda.FloatTensor`, given by name or as what stands there; None for anything else."""
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    name = name.rpartition(".")[2]
+    if isinstance(kind, str):
+        is_cuda_type = kind == _LEGACY + name
+    else:
+        is_cuda_type = name.endswith("Tensor") and vars(torch.cuda).get(name) is kind
+    dtype = getattr(getattr(torch, name, None), "dtype", None) if is_cuda_type else None
+    return dtype if isinstance(dtype, torch.dtype) else None
+
+
+def shown_device(
+    get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy, depth: int = 1
+) -> Callable[[Any], Any]:
+    """Return a getter of `.device` that shows the card to those who see it and a CUDA device to the program.
+
+    Args:
+        get: The device as it is.
+        devices: Those of the card.
+        policy: Who sees what.
+        depth: How many frames up the one is who asks.
+    """
+    to_cuda, by_module, decide = devices.to_cuda, policy.by_module, policy.decide
+
+    def device(self: Any) -> torch.device:
+        real = get(self)
+        cuda_device = to_cuda.get(real)
+        if cuda_device is None:
+            return real
+        name = sys._getframe(depth).f_globals.get("__name__", "")
+        sees_card = by_module.get(name)
+        if sees_card is None:
+            sees_card = decide(name)
+        return real if sees_card else cuda_device
+
+    return device
+
+
+def _is_cuda(get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy) -> Callable[[Any], bool]:
+    to_cuda = devices.to_cuda
+
+    def is_cuda(self: Any) -> bool:
+        real = get(self)
+        if real not in to_cuda:
+            return real.type == cuda.DEVICE_TYPE
+        if policy.sees_card():
+            return False
+        if devices.call_sites is not None:
+            devices.call_sites.note("torch.Tensor.is_cuda")
+        return True
+
+    return is_cuda
+
+
+def shown_is_cuda(get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy) -> Callable[[Any], bool]:
+    """Return a getter of `.is_cuda` of what has a device, answered for the one who asks."""
+
+    def is_cuda(self: Any) -> bool:
+        real = get(self)
+        return real.type == cuda.DEVICE_TYPE or (real in devices.to_cuda and not policy.sees_card())
+
+    return is_cuda
+
+
+def _packed_device(packed: Any) -> torch.device:
+    """torch asks the tensor, which shows torch the card, as it does here."""
+    device: torch.device = packed.data.device
+    return device
+
+
+def _packed_cuda(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def cuda_(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not devices.to_card:
+            return original(self, device, *args, **kwargs)
+        if args:
+            kwargs["non_blocking"] = args[0]
+        return self.to(devices.place(device), **kwargs)
+
+    return cuda_
+
+
+def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, device: Any = None) -> Any:
+        return original(self) if device is None else original(self, devices.of(device))
+
+    return call
+
+
+def patch_storages(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
+    """Redirect both kinds of storage."""
+    for kind in (UntypedStorage, TypedStorage):
+        original = kind.device
+        get = original.fget if isinstance(original, property) else original.__get__
+        patches.set(kind, "device", property(shown_device(get, devices, policy)))
+        patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, policy)))
+        patches.set(kind, "cuda", _storage_cuda(kind.cuda, devices))
+        if hasattr(kind, "to"):  # since torch 2.2
+            patches.set(kind, "to", _storage_to(kind.to, devices))
+    patches.set(UntypedStorage, "__new__", staticmethod(with_device(UntypedStorage.__new__, devices)))
+    patches.set(TypedStorage, "__init__", with_device(TypedStorage.__init__, devices))
+
+
+def _storage_cuda(original: Any, devices: Devices) -> Any:
+    def cuda_(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+        if not devices.to_card:
+            return original(self, device, non_blocking)
+        return move_storage(self, torch.device(devices.place(device)), non_blocking)
+
+    return cuda_
+
+
+def move_storage(storage: Any, place: torch.device, non_blocking: bool = False) -> Any:
+    """Return a storage on a device of the card; torch 2.1 has the method alone that the plugin adds."""
+    if hasattr(storage, "to"):
+        return storage.to(device=place, non_blocking=non_blocking)
+    return getattr(storage, place.type)(place.index, non_blocking)
+
+
+def _storage_to(original: Any, devices: Devices) -> Any:
+    def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
+        return original(self, device=torch.device(devices.of(device)), non_blocking=non_blocking)
+
+    return to
+
+
+_PRIORITY = 15
+"""Between torch's own CPU (10) and CUDA (20): storages saved on CUDA go to the card."""
+
+
+def patch_load(patches: Patches, devices: Devices) -> None:
+    """Redirect `torch.load`, `torch.jit.load` and the places that storages are restored to."""
+    load = _load(torch.load, devices, position=1)
+    for module in (torch, torch.serialization):
+        patches.set(module, "load", load)
+    patches.set(torch.jit, "load", _load(torch.jit.load, devices, position=1))
+    registry = torch.serialization._package_registry
+    entry = (_PRIORITY, _no_tag, _restore(devices))
+    registry.append(entry)
+    registry.sort(key=lambda restorer: restorer[0])
+    patches.at_end(lambda: registry.remove(entry))
+
+
+def _load(original: Callable[..., Any], devices: Devices, position: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > position:
+            args = (*args[:position], _map_location(args[position], devices), *args[position + 1 :])
+        elif "map_location" in kwargs:
+            kwargs["map_location"] = _map_location(kwargs["map_location"], devices)
+        return original(*args, **kwargs)
+
+    return load
+
+
+def _map_location(location: Any, devices: Devices) -> Any:
+    """Return `map_location` for the card: a device, or a table that serves files of CUDA and of the card."""
+    if isinstance(location, dict):
+        locations = {key: str(devices.of(value)) for key, value in location.items()}
+        return {**{str(devices.of(key)): value for key, value in locations.items()}, **locations}
+    return _with_cuda_location(location, devices) if callable(location) else devices.of(location)
+
+
+def _with_cuda_location(function: Callable[[Any, str], Any], devices: Devices) -> Callable[[Any, str], Any]:
+    """Return the program's function, which asks for places on CUDA, for files that were written on the card."""
+
+    @functools.wraps(function)
+    def call(storage: Any, location: str) -> Any:
+        cuda_names = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
+        return function(storage, cuda_names.get(location, location))
+
+    return call
+
+
+def _no_tag(storage: Any) -> None:
+    return None
+
+
+def _restore(devices: Devices) -> Callable[[Any, str], Any]:
+    def restore(storage: Any, location: str) -> Any:
+        if not location.startswith(cuda.DEVICE_TYPE):
+            return None
+        place = devices.to_card.get(location)
+        return None if place is None else move_storage(storage, place)
+
+    return restore
+
+
+def patch_data_loader(patches: Patches, parameters: Parameters) -> None:
+    """Redirect `pin_memory_device`."""
+    patches.set(DataLoader, "__init__", parameters.translated(DataLoader.__init__))
+
+
+def patch_default_tensor_type(patches: Patches, devices: Devices) -> None:
+    """Redirect `torch.set_default_tensor_type`; torch has such types for CUDA alone."""
+    original = torch.set_default_tensor_type
+    on_card = False
+
+    @functools.wraps(original)
+    def set_default_tensor_type(t: Any) -> None:
+        nonlocal on_card
+        dtype = legacy_dtype(t) if devices.to_card else None
+        if dtype is not None and dtype.is_floating_point:
+            torch.set_default_dtype(dtype)
+            torch.set_default_device(devices.card)
+            if not on_card:
+                on_card = True
+                warn_user(say("`torch.Tensor(...)` without a device goes on to make tensors on the CPU"))
+            return
+        if on_card:
+            on_card = False
+            torch.set_default_device(None)
+        original(t)
+
+    patches.set(torch, "set_default_tensor_type", set_default_tensor_type)

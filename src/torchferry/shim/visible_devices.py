@@ -1,0 +1,142 @@
+"""`CUDA_VISIBLE_DEVICES`: which of the machine's cards a process sees, under the name that the card's driver reads.
+
+A driver reads its list when the device is first used, so what a program sets before that counts, as on CUDA. A program
+that was meant for card 3 would otherwise take card 0, which may be somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import Any
+
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.shim.patches import Patches
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+MARK = "TORCHFERRY_SHIM_VISIBLE"
+"""The list that was handed on: a child finds by it that the card's own list is ours, and follows the child's."""
+
+_BY_IDENTITY = ("GPU-", "MIG-")
+"""How a list begins that names cards of NVIDIA by their identity."""
+
+
+def patch(patches: Patches, target: Target) -> None:
+    """Hand on the list that there is, and every later one.
+
+    Raises:
+        UsageError: it names cards in a way that the card's driver does not take.
+    """
+    if target.backend.VISIBLE_DEVICES == VARIABLE:
+        return
+    cards_own_list = _CardsOwnList(target)
+    patches.at_end(cards_own_list.end)
+    cards_own_list.begin()
+    putenv, unsetenv = os.putenv, os.unsetenv
+
+    # What `os.environ` calls for each of its changes; the variable itself is set as the program wants it.
+    def put(name: Any, value: Any, /) -> None:
+        if os.fsdecode(name) == VARIABLE:
+            try:
+                cards_own_list.follow(os.fsdecode(value))
+            except UsageError as error:
+                raise ValueError(f"torchferry: {error}") from None
+        putenv(name, value)
+
+    def unset(name: Any, /) -> None:
+        unsetenv(name)
+        if os.fsdecode(name) == VARIABLE:
+            cards_own_list.end()
+
+    patches.set(os, "putenv", put)
+    patches.set(os, "unsetenv", unset)
+
+
+def hidden(target: Target) -> bool:
+    """Whether the list that the card's driver reads hides every card on purpose: it is empty, or begins like `-1`."""
+    value = os.environ.get(str(target.backend.VISIBLE_DEVICES))
+    if value is None:
+        return False
+    first = value.partition(",")[0].strip()
+    return not first.isdecimal() and not any(letter.isalpha() for letter in first)  # some have identities
+
+
+class _CardsOwnList:
+    """The card's own list while ours stands in it."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._before: str | None = None
+        self._ours: str | None = None
+
+    @cached_property
+    def _row(self) -> Row:
+        """Looked up when there is a list: most programs see all cards."""
+        return self._target.row("env", VARIABLE)
+
+    def begin(self) -> None:
+        """Hand on the list that the process began with; one that names the card's driver itself comes first."""
+        wanted = os.environ.get(VARIABLE)
+        if wanted is None:
+            return
+        set_already = os.environ.get(self._row.use) if self._row.use else None
+        if set_already is None or set_already == os.environ.get(MARK):
+            self.follow(wanted)
+        elif set_already != self._listed(wanted):
+            text = say(
+                "`{variable}={value}` is not used, since `{use}={own}` is set as well",
+                variable=VARIABLE,
+                value=wanted,
+                use=self._row.use,
+                own=set_already,
+            )
+            print(f"torchferry: {text}", file=sys.stderr)
+
+    def follow(self, wanted: str) -> None:
+        """Set the card's own list to what a list of CUDA means."""
+        if not self._row.use:
+            text = say(
+                "nobody has verified which variable of {target} takes the place of `{variable}`; it hides no card",
+                target=self._target.title,
+                variable=VARIABLE,
+            )
+            print(f"torchferry: {text}", file=sys.stderr)
+            return
+        listed = self._listed(wanted)
+        if self._ours is None:
+            self._before = os.environ.get(self._row.use)
+        self._ours = os.environ[self._row.use] = os.environ[MARK] = listed
+
+    def end(self) -> None:
+        """Put back what stood there, unless somebody else has set it since."""
+        if self._ours is not None and os.environ.get(self._row.use) == self._ours:
+            os.environ.pop(MARK, None)
+            if self._before is None:
+                del os.environ[self._row.use]
+            else:
+                os.environ[self._row.use] = self._before
+        self._ours = None
+
+    def _listed(self, wanted: str) -> str:
+        """Return the numbers of a list as CUDA reads it, up to the first entry that is none; `-1` for no card."""
+        numbers: list[int] = []
+        for entry in (part.strip() for part in wanted.split(",")):
+            if entry.startswith(_BY_IDENTITY):
+                raise UsageError(
+                    say("`{variable}={value}` names cards of NVIDIA", variable=VARIABLE, value=wanted),
+                    say("name the cards by their numbers, as in `{variable}=0,1`", variable=VARIABLE),
+                )
+            if not entry.isdecimal():
+                break
+            numbers.append(int(entry))
+        if self._row.extra.get("ascending") and numbers != sorted(numbers):
+            raise UsageError(
+                say("`{variable}={value}` reorders the cards", variable=VARIABLE, value=wanted),
+                say("`{use}`, which {target} reads, takes ascending numbers alone", use=self._row.use,
+                    target=self._target.title),
+            )  # fmt: skip
+        return ",".join(map(str, numbers)) or "-1"
