@@ -32,9 +32,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.numerics.faults import MODELS, TARGET, Model, plant, prepared, truth, yolov5
 from torchferry import rehearsal
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.rundiff.comparison import Comparison, compare
+from torchferry.numerics.runlog.record import read_record
 from torchferry.rehearsal.session import Session
 
 YOLO = "YOLOv5"

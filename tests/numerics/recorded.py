@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.rundiff.comparison import Comparison, compare
+from torchferry.numerics.runlog.record import read_record
 
 
 class Told(NamedTuple):

@@ -27,10 +27,11 @@ from tests.numerics.models import (  # noqa: E402
 )
 from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
-from torchferry.numerics import CompareWithCPU, inside  # noqa: E402
+from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
 from torchferry.numerics.compare.reduced import rounded  # noqa: E402
-from torchferry.numerics.summaries.standards import NAMES  # noqa: E402
+from torchferry.numerics.framework import bootstrap  # noqa: E402
+from torchferry.numerics.report.standards import NAMES  # noqa: E402
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
@@ -358,7 +359,7 @@ def test_noise_does_not_excuse_itself(name: str, dtype: str, rehearsed: Any, fau
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("count", [64, 1500])
 def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import verdict
+    from torchferry.numerics.compare import judge
 
     terms = torch.randn(count, 40, generator=torch.Generator().manual_seed(1)).to(getattr(torch, dtype))
 
@@ -371,7 +372,7 @@ def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch:
         return result
 
     differences = (device(1).double() - device(2).double()).abs()
-    monkeypatch.setattr(verdict, "spread", lambda call, number: differences)
+    monkeypatch.setattr(judge, "spread", lambda call, number: differences)
     with Wrong("index_add", lambda out, args: device(3)), CompareWithCPU(quiet=True) as tool:
         torch.zeros(1, 40, dtype=terms.dtype).index_add(0, torch.zeros(count, dtype=torch.int64), terms)
     assert complaints(tool.document("en")) == []
@@ -841,7 +842,7 @@ def test_threads() -> None:
 
 def test_a_rank_that_is_known_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that start their own processes say the rank only to init_process_group."""
-    for name in inside._RANKS:
+    for name in bootstrap._RANKS:
         monkeypatch.delenv(name, raising=False)
     layer = nn.Linear(2, 2)
     tools = [CompareWithCPU(quiet=True, every=True, enable_ranks=[rank]) for rank in (0, 1)]

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.rehearsal.child import ENVIRONMENT
-from torchferry.numerics.summaries.compare import FIELDS
+from torchferry.numerics.report.compare import FIELDS
 
 PROGRAM = """
 import os, sys, torch

@@ -14,9 +14,10 @@ from torch import nn  # noqa: E402
 
 from tests.numerics.wrong import Wrong, times  # noqa: E402
 from torchferry.numerics import CompareWithCPU, ModuleInfo, open_module_tracker  # noqa: E402
+from torchferry.numerics.callfile import writing  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
-from torchferry.numerics.replay import read, writing  # noqa: E402
-from torchferry.numerics.summaries.compare import lines  # noqa: E402
+from torchferry.numerics.replay import read  # noqa: E402
+from torchferry.numerics.report.compare import lines  # noqa: E402
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native

@@ -18,15 +18,16 @@ from click.testing import CliRunner
 
 from tests.numerics.recorded import Language, Told, compared, record
 from torchferry.cli.compare_diff import command
-from torchferry.numerics.differences import decomposed, report_data, report_text
-from torchferry.numerics.differences.alignment import Alignment
-from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
-from torchferry.numerics.differences.comparison import Comparison, compare, parted
-from torchferry.numerics.differences.errors import ALLOWED, Errors, errors, matrices
-from torchferry.numerics.differences.layout import Key
-from torchferry.numerics.differences.record import Rows, read_record
-from torchferry.numerics.differences.stepwise import Past, suspect
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.report import diff_data, diff_text
+from torchferry.numerics.rundiff import decomposed
+from torchferry.numerics.rundiff.alignment import Alignment
+from torchferry.numerics.rundiff.cause import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.rundiff.comparison import Comparison, compare, parted
+from torchferry.numerics.rundiff.errors import ALLOWED, Errors, errors, matrices
+from torchferry.numerics.rundiff.stepwise import Past, suspect
+from torchferry.numerics.runlog.layout import Key
+from torchferry.numerics.runlog.record import Rows, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -299,14 +300,14 @@ def test_batches_of_another_size(tmp_path: Path) -> None:
 
 def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    document = json.loads(report_data.as_json(result, "en"))
+    document = json.loads(diff_data.as_json(result, "en"))
     assert document["tool"] == "diff"
     assert set(document) >= {"causes", "first", "aligned", "only_a", "only_b", "modules", "steps"}
     assert set(document["causes"][0]) >= {"cause", "where", "a", "b", "advice"}
     assert set(document["modules"][0]) == {"module", "phase", "error", "step"}
     assert set(document["steps"][0]) == {"step", "error"}
     assert document["first"]["module"] == "Language.blocks.2.down"
-    header, *rows = report_data.as_csv(result).splitlines()
+    header, *rows = diff_data.as_csv(result).splitlines()
     assert header == "module,phase,error,step"
     assert len(rows) == len(document["modules"])
 
@@ -314,7 +315,7 @@ def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_report_names_cause_and_place(tmp_path: Path, lang: str) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    text = "\n".join(report_text.lines(result, lang))
+    text = "\n".join(diff_text.lines(result, lang))
     assert "0.001 | 0.002" in text
     assert "Language.blocks.2.down (forward) aten.addmm" in text
     assert ("学习率" in text) == (lang == "zh")
@@ -346,7 +347,7 @@ def test_what_covers_less_than_the_reference_is_not_the_same(
     result = compare(read_record(one), read_record(two))
     assert (result.differs, result.same) == (False, not gap)
     assert any(gap in str(message) for message in result.coverage.gaps) is bool(gap)
-    headline = next(report_text.lines(result, "en"))
+    headline = next(diff_text.lines(result, "en"))
     assert headline.startswith("NOT COMPARED TO THE END" if gap else "SAME")
     assert f"the first run made {a} steps" in headline
     for arguments, code in (([], 1 if gap else 0), (["--partial"], 0)):

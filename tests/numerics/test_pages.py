@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from torchferry.numerics.pages import page
-from torchferry.numerics.pages.compare_page import render as compare_page
-from torchferry.numerics.pages.diff_page import render as diff_page
-from torchferry.numerics.pages.nan_page import render as nan_page
-from torchferry.numerics.pages.tree import Mark, grown
+from torchferry.numerics.report import page
+from torchferry.numerics.report.compare_page import render as compare_page
+from torchferry.numerics.report.diff_page import render as diff_page
+from torchferry.numerics.report.nan_page import render as nan_page
+from torchferry.numerics.report.tree import Mark, grown
 
 HOSTILE = "<script>alert(1)</script>"
 

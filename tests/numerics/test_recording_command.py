@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
+from torchferry.numerics.rundiff.comparison import Comparison, compare
+from torchferry.numerics.runlog.record import read_record
 
 pytestmark = pytest.mark.rehearsal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from torchferry.numerics.launched import Outcome
-from torchferry.numerics.summaries import ranks
+from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.report import ranks
 
 option = click.option(
     "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."

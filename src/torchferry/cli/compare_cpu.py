@@ -12,12 +12,12 @@ import click
 from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries import compare as summary
-from torchferry.numerics.summaries.standards import NAMES, SOURCES
+from torchferry.numerics.framework.launcher import Settings, require_examined, run
+from torchferry.numerics.report import compare as summary
+from torchferry.numerics.report.standards import NAMES, SOURCES
 from torchferry.rehearsal.config import note_verdict
 
-TOOL = "torchferry.numerics.compare.examined"
+TOOL = "torchferry.numerics.compare.entrypoint"
 
 
 @click.command("cpu", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -127,7 +127,7 @@ def command(
     elif output_format == "csv":
         text = summary.table(found)
     elif output_format == "html":
-        from torchferry.numerics.pages.compare_page import render
+        from torchferry.numerics.report.compare_page import render
 
         text = render(found, lang)
     else:

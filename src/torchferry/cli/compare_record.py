@@ -13,8 +13,8 @@ from torchferry.cli import agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.differences import layout
-from torchferry.numerics.launched import Outcome, Settings, require_examined, run
+from torchferry.numerics.framework.launcher import Outcome, Settings, require_examined, run
+from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

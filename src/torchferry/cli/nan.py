@@ -13,8 +13,8 @@ import click
 from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries.nan import document, failed, lines, nothing_ran, table
+from torchferry.numerics.framework.launcher import Settings, require_examined, run
+from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
 from torchferry.rehearsal.config import note_verdict
 
 
@@ -87,7 +87,7 @@ def command(
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
         outcome = run(
-            list(command), Settings("torchferry.numerics.nan.examined", options, ranks, check_ranks), Path(name)
+            list(command), Settings("torchferry.numerics.nan.entrypoint", options, ranks, check_ranks), Path(name)
         )
     require_examined(outcome)
     ranks_differ = agreement.tell(outcome, lang)
@@ -111,7 +111,7 @@ def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -
     if output_format == "csv":
         return table(result)
     if output_format == "html":
-        from torchferry.numerics.pages.nan_page import render
+        from torchferry.numerics.report.nan_page import render
 
         return render(result, lang)
     return said

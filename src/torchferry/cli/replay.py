@@ -50,8 +50,8 @@ def command(
     lang = lang or env.language()
     try:
         from torchferry.numerics import replay
-        from torchferry.numerics.replay import environment, places
-        from torchferry.numerics.replay.issue import issue as as_issue
+        from torchferry.numerics.callfile import environment, places
+        from torchferry.numerics.callfile.issue import issue as as_issue
         from torchferry.numerics.replay.single import finiteness
     except ImportError as error:
         raise TorchferryError(
@@ -104,7 +104,7 @@ def _document(call: Call, place: torch.device, told: list[Judgement], failure: s
 
 
 def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, lang: str) -> None:
-    from torchferry.numerics.replay.issue import arguments
+    from torchferry.numerics.callfile.issue import arguments
 
     click.echo(
         say("{operator} on {device}", operator=f"{call.name}.{call.overload}".rstrip("."), device=place).render(lang)

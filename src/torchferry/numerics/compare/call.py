@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message
-from torchferry.numerics.attribution import Where
 from torchferry.numerics.compare.fetching import Fetched
 from torchferry.numerics.compare.reference import EIGHT_BITS
 from torchferry.numerics.compare.snapshot import Snapshot
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.attribution import Where
+from torchferry.numerics.framework.operators import Operator
 
 
 @dataclass

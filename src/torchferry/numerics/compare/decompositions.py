@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from torchferry.backends.fused import Fused, fused_operators
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.operators import Operator
 
 Function = Callable[..., Any]
 

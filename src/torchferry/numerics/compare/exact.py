@@ -13,7 +13,7 @@ from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.layout import judge_layout
 from torchferry.numerics.compare.measuring import first_off
 from torchferry.numerics.compare.status import Measures, Status, Verdict
-from torchferry.numerics.kinds import Kind
+from torchferry.numerics.framework.kinds import Kind
 
 _SHOWN = 20
 

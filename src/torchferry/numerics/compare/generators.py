@@ -18,7 +18,7 @@ import torch
 from torchferry.core.messages import say
 from torchferry.numerics.compare.decompositions import decomposition
 from torchferry.numerics.compare.snapshot import Untestable
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.operators import Operator
 
 _OWN = frozenset({"aten", "prims"})
 """Namespaces whose operators say whether they draw."""

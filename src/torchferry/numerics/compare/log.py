@@ -12,9 +12,9 @@ from typing import Any, TextIO
 import torch
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Where
 from torchferry.numerics.compare.snapshot import Place, Snapshot, replaced
 from torchferry.numerics.compare.status import Measures, Status, Verdict
+from torchferry.numerics.framework.attribution import Where
 
 _PARAGRAPHS = 200
 """Failures that are told in full; those that follow get a line each, so that a log does not fill a disk."""

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Where
-from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import Call, Result
 from torchferry.numerics.compare.fetching import Crossing, Fetched
-from torchferry.numerics.compare.parts import Parts, applies
+from torchferry.numerics.compare.foreach_blocks import Parts, applies
 from torchferry.numerics.compare.sampling import Kindred, key_of
 from torchferry.numerics.compare.snapshot import SPARSE, Snapshot, Untestable, check, take, too_large
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Operator, argument, tensors
-from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
-from torchferry.numerics.unseen import Unseen
+from torchferry.numerics.framework.attribution import Where
+from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator, argument, tensors
+from torchferry.numerics.framework.subclasses import is_plain, of_modes, unwrap_themselves
+from torchferry.numerics.framework.unseen import Unseen
 
 if TYPE_CHECKING:
     from torchferry.numerics.compare.tool import CompareWithCPU

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchferry.core.messages import say
 from torchferry.numerics.compare import generators, tables
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
-from torchferry.numerics.operators import Operator, tensors
+from torchferry.numerics.framework.operators import Operator, tensors
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 EIGHT_BITS = frozenset(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.fetching import Crossing, Fetched
-from torchferry.numerics.operators import tensors
+from torchferry.numerics.framework.operators import tensors
 
 SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 

@@ -12,8 +12,8 @@ import torch
 
 from torchferry.backends.fused import fused_operators
 from torchferry.core import toml
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator
 
 
 class Growth(enum.Enum):

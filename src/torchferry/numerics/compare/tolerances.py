@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.operators import Operator, tensors
+from torchferry.numerics.framework.operators import Operator, tensors
 
 UNIT = {
     torch.float16: 2.0**-11,

@@ -19,25 +19,25 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Attribution, Where
-from torchferry.numerics.compare import draws
+from torchferry.numerics.compare import random_ops
 from torchferry.numerics.compare.blocks import block_of
 from torchferry.numerics.compare.call import Call
+from torchferry.numerics.compare.dump import keep
 from torchferry.numerics.compare.generators import is_foreign
-from torchferry.numerics.compare.golden import Golden
-from torchferry.numerics.compare.keeping import keep
-from torchferry.numerics.compare.ledger import Ledger, Row
+from torchferry.numerics.compare.judge import Judge
 from torchferry.numerics.compare.log import Log, log_name
 from torchferry.numerics.compare.mode import CompareMode, Plan
+from torchferry.numerics.compare.results import Ledger, Row
 from torchferry.numerics.compare.sampling import FIRSTS, Kindred, Sampler
+from torchferry.numerics.compare.shadow_run import Golden
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.status import Status, Verdict, worst
-from torchferry.numerics.compare.verdict import Judge
 from torchferry.numerics.compare.worker import Worker
-from torchferry.numerics.inside import asked, rank
-from torchferry.numerics.operators import Operator, operator
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.summaries.standards import SOURCES, STANDARDS
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.bootstrap import asked, rank
+from torchferry.numerics.framework.operators import Operator, operator
+from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.report.standards import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
 """Bytes that copies may take, unless `memory_limit` says otherwise."""
@@ -386,7 +386,7 @@ class CompareWithCPU:
         try:
             args = call.arguments()
             if call.operator.draws(*args):
-                return draws.judge(call)
+                return random_ops.judge(call)
             return worst(self._judge.verdicts(call))
         except Untestable as error:
             return Verdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)

@@ -16,9 +16,12 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modules import unwrapped
+from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.modules import unwrapped
+from torchferry.numerics.framework.operators import tensors
+from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN
 from torchferry.numerics.nan.inspector import Call, Inspector, Origin
 from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of, version
 from torchferry.numerics.nan.mode import OperatorWatch
@@ -26,9 +29,6 @@ from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
 from torchferry.numerics.nan.roots import RootCall, leaves, taking_part
 from torchferry.numerics.nan.tape import Taped, again
-from torchferry.numerics.operators import tensors
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS, NAN
 
 
 @dataclass

@@ -10,7 +10,7 @@ import torch
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.numerics.modes import is_higher_order
+from torchferry.numerics.framework.dispatch import is_higher_order
 from torchferry.numerics.nan.diagnosis import Diagnosis
 from torchferry.numerics.nan.inspector import Call
 
@@ -44,8 +44,8 @@ def dumped(folder: Path, diagnosis: Diagnosis, step: int) -> Path:
 
 def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
     """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
+    from torchferry.numerics.callfile.judging import FAIL
     from torchferry.numerics.replay import capture
-    from torchferry.numerics.replay.judging import FAIL
     from torchferry.numerics.replay.single import finiteness
 
     def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from torchferry.core.userlines import NOWHERE, Place, UserLines
-from torchferry.numerics.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
+from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator, argument, operator, tensors
+from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN, Statistics
+from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
+from torchferry.numerics.framework.unseen import Unseen, unseen
 from torchferry.numerics.nan.parts import described, parts, worst
-from torchferry.numerics.operators import Operator, argument, operator, tensors
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS, NAN, Statistics
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.unseen import Unseen, unseen
 
 _NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.numerics.inside import known_rank, rank
+from torchferry.numerics.framework.bootstrap import known_rank, rank
 
 
 class Log:

@@ -52,7 +52,7 @@ class RandomState:
         for device in devices:
             try:
                 self._devices.append((device, _module(device).get_rng_state(device)))
-            except Exception as error:  # noqa: PERF203 - a plugin may raise anything
+            except Exception as error:  # noqa: PERF203 - few, and rarely
                 if omitted is not None:
                     omitted.add(say("the random state of {device}", device=device), error)
 

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.attribution import OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
+from torchferry.numerics.framework.attribution import OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator, operator
+from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.statistics import FINITE, has_values
+from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
 from torchferry.numerics.nan.origins import Result
 from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.slots import Slots
-from torchferry.numerics.operators import Operator, operator
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, has_values
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
 _LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
-from torchferry.numerics.attribution import Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import Operator
-from torchferry.numerics.statistics import FINITE, NAN
+from torchferry.numerics.framework.attribution import Where
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator
+from torchferry.numerics.framework.statistics import FINITE, NAN
 
 
 class Result(NamedTuple):

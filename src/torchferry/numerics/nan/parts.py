@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from torchferry.numerics.statistics import (
+from torchferry.numerics.framework.statistics import (
     COMPLEX,
     FINITE,
     FLOATS,
@@ -17,7 +17,7 @@ from torchferry.numerics.statistics import (
     kind_of,
     statistics,
 )
-from torchferry.numerics.subclasses import is_plain
+from torchferry.numerics.framework.subclasses import is_plain
 
 _COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 

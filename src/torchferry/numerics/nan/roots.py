@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchferry.numerics.framework.unseen import unseen
 from torchferry.numerics.nan.memory import Autocast, Buffers, RandomState, Saved, devices_of, version
-from torchferry.numerics.unseen import unseen
 
 _CALLS = (nn.Module._call_impl.__code__,)
 

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchferry.numerics.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW
 
 CHUNK = 4096
 """Slots that are made at once."""

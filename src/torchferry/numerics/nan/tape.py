@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from torchferry.core.userlines import Place, UserLines
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import Operator, operator
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import Operator, operator
+from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
 
 MOST = 4000
 """Calls that are kept of one step: what comes after is not looked at, and this is said."""

@@ -13,9 +13,13 @@ from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
-from torchferry.numerics.attribution import BACKWARD, SCALING, Attribution
-from torchferry.numerics.capturing import capturing
-from torchferry.numerics.inside import asked
+from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
+from torchferry.numerics.framework.bootstrap import asked
+from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.statistics import FINITE, KINDS
+from torchferry.numerics.framework.steps import Steps
+from torchferry.numerics.framework.unseen import unseen
 from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
 from torchferry.numerics.nan.dumping import dumped
 from torchferry.numerics.nan.inspector import Origin
@@ -25,11 +29,7 @@ from torchferry.numerics.nan.origins import Result, origins, untaken
 from torchferry.numerics.nan.parts import parts
 from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS
-from torchferry.numerics.steps import Steps
-from torchferry.numerics.summaries.finding import told
-from torchferry.numerics.unseen import unseen
+from torchferry.numerics.report.finding import told
 
 LEVELS = ("watch", "operator")
 

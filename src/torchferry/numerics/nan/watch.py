@@ -18,14 +18,14 @@ from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Attribution
-from torchferry.numerics.capturing import capturing
+from torchferry.numerics.framework.attribution import Attribution
+from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, kind_of
 from torchferry.numerics.nan import roots as root_calls
 from torchferry.numerics.nan.memory import Buffers, version
 from torchferry.numerics.nan.parts import described_kind, parts, worst
 from torchferry.numerics.nan.roots import RootCall, differentiated
 from torchferry.numerics.nan.tape import MOST, Tape
-from torchferry.numerics.statistics import COMPLEX, FINITE, NARROW, kind_of
 
 MOST_ROOTS = 256
 """Calls of outermost modules that are kept of one step."""
@@ -311,7 +311,7 @@ def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
     for one in ones:
         try:
             found.append(torch.linalg.vector_norm(one.cpu().to(torch.float32)).to(one.device))
-        except (RuntimeError, NotImplementedError):  # noqa: PERF203 - few, and rarely
+        except (RuntimeError, NotImplementedError):  # noqa: PERF203 - a plugin may raise anything
             unread.count(one)
     return found
 

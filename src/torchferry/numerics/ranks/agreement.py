@@ -13,9 +13,9 @@ import torch.distributed as dist
 from torch import nn
 
 from torchferry.core.messages import Message, say
+from torchferry.numerics.framework.unseen import Unseen
 from torchferry.numerics.ranks.chosen import GRADIENT, Chosen, choose
 from torchferry.numerics.ranks.sketch import sketches
-from torchferry.numerics.unseen import Unseen
 
 TIMEOUT = 60.0
 """Seconds that a rank may be late."""

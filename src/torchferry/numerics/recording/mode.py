@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import COPIES, Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Operator, operator, tensors
+from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.kinds import COPIES, Kind
+from torchferry.numerics.framework.operators import Operator, operator, tensors
+from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
+from torchferry.numerics.framework.unseen import Unseen
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.unwritten import Unwritten
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.unseen import Unseen
 
 _COMPUTED = frozenset({Kind.COMPUTE, Kind.RANDOM})
 _WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})

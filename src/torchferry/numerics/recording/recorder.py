@@ -18,10 +18,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.numerics.attribution import Attribution, Where
-from torchferry.numerics.capturing import capturing
-from torchferry.numerics.differences import layout as names
-from torchferry.numerics.operators import Operator, tensors
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.operators import Operator, tensors
+from torchferry.numerics.framework.steps import Steps
+from torchferry.numerics.framework.unseen import Unseen
 from torchferry.numerics.recording.facts import facts, world
 from torchferry.numerics.recording.gathered import Gathered
 from torchferry.numerics.recording.hashing import Hasher
@@ -32,8 +33,7 @@ from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
 from torchferry.numerics.recording.step import StepFiles
 from torchferry.numerics.recording.storing import Store
-from torchferry.numerics.steps import Steps
-from torchferry.numerics.unseen import Unseen
+from torchferry.numerics.runlog import layout as names
 
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""

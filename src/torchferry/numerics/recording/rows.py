@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchferry.numerics.differences.layout import INPUTS_MOST, LARGEST
 from torchferry.numerics.recording.sketching import OfStep, Sketches
+from torchferry.numerics.runlog.layout import INPUTS_MOST, LARGEST
 
 _LAYOUTS = 64
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchferry.numerics.differences.layout import SAMPLE, WIDTH
+from torchferry.numerics.runlog.layout import SAMPLE, WIDTH
 
 _ROWS = 1 << 16
 """Rows that one product takes; longer tensors are added block by block, each with a sign of its own."""

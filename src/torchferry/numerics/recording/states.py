@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchferry.numerics.modules import ModulePaths
+from torchferry.numerics.framework.modules import ModulePaths
 
 _LARGEST = 1 << 15
 """Parameters that are followed by name."""

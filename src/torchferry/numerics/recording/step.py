@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchferry.numerics.differences import layout as names
 from torchferry.numerics.recording.gathered import Gathered
 from torchferry.numerics.recording.rows import Rows
 from torchferry.numerics.recording.sketching import OfStep, Sketches, sketched_of
 from torchferry.numerics.recording.storing import container
+from torchferry.numerics.runlog import layout as names
 
 
 class Read(NamedTuple):

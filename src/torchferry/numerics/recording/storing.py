@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.differences import layout as names
+from torchferry.numerics.runlog import layout as names
 
 DTYPES = {
     "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",

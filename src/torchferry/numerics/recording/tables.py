@@ -12,8 +12,8 @@ from torch import Tensor
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.differences.layout import WIDTH, Key
 from torchferry.numerics.recording.rows import Rows
+from torchferry.numerics.runlog.layout import WIDTH, Key
 
 
 def require() -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import operator, tensors
+from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.operators import operator, tensors
 
 
 class Unwritten:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.operators import tensors
-from torchferry.numerics.replay.building import Builder, called
-from torchferry.numerics.replay.judging import FAIL, PASS, Judgement
-from torchferry.numerics.replay.places import place
-from torchferry.numerics.replay.reading import Call, Refused, read_call
-from torchferry.numerics.replay.verdicts import verdicts
-from torchferry.numerics.statistics import FINITE, KINDS, kind_of, statistics
+from torchferry.numerics.callfile.building import Builder, called
+from torchferry.numerics.callfile.judging import FAIL, PASS, Judgement
+from torchferry.numerics.callfile.places import place
+from torchferry.numerics.callfile.reading import Call, Refused, read_call
+from torchferry.numerics.compare.written_call import verdicts
+from torchferry.numerics.framework.operators import tensors
+from torchferry.numerics.framework.statistics import FINITE, KINDS, kind_of, statistics
 
 Answer = tuple[bool, list[Any], dict[str, Any], Any]
 """Whether it was right, the arguments, the keyword arguments, what the operator returned."""
