@@ -111,7 +111,14 @@ NUMERICS_ON_FILES = (
 )
 """Parts of `numerics` that work on files, without torch; the others run inside a program."""
 
-NUMERICS_WITH_NUMPY = ("differences", "report.diff_data", "report.diff_text", "rundiff", "runlog.container", "runlog.record")
+NUMERICS_WITH_NUMPY = (
+    "differences",
+    "report.diff_data",
+    "report.diff_text",
+    "rundiff",
+    "runlog.container",
+    "runlog.record",
+)
 """Of these, what is imported by one command alone, with the numpy of the extra `numerics`."""
 
 MAY_IMPORT = {

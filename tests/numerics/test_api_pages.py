@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from torchferry import numerics
-from torchferry.numerics.recording.options import Options
+from torchferry.numerics.recording.recorder import Options
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 WRITTEN = {"limit": "1 << 30", "memory_limit": "1 << 30"}

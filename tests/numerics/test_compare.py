@@ -29,7 +29,7 @@ from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
-from torchferry.numerics.compare.reduced import rounded  # noqa: E402
+from torchferry.numerics.compare.judge import rounded  # noqa: E402
 from torchferry.numerics.framework import bootstrap  # noqa: E402
 from torchferry.numerics.report.standards import NAMES  # noqa: E402
 
@@ -477,7 +477,7 @@ def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:
 
 
 def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import fetching
+    from torchferry.numerics.compare import snapshot
 
     seen: list[str] = []
 
@@ -492,8 +492,8 @@ def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.
     empty = torch.empty
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
     monkeypatch.setattr(torch, "empty", lambda size, dtype, pin_memory: empty(size, dtype=dtype))
-    monkeypatch.setattr(fetching, "sends", lambda device: True)
-    crossing = fetching.Crossing()
+    monkeypatch.setattr(snapshot, "sends", lambda device: True)
+    crossing = snapshot.Crossing()
     first = crossing.add(torch.ones(3))
     crossing.go()
     second = crossing.add(torch.full((2, 2), 2.0))
@@ -506,7 +506,7 @@ def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.
 
 
 def test_what_crosses_together_keeps_its_values_and_strides() -> None:
-    from torchferry.numerics.compare.fetching import Crossing
+    from torchferry.numerics.compare.snapshot import Crossing
 
     given = [
         torch.arange(6.0).reshape(2, 3),
@@ -537,7 +537,7 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
 
 
 def fetched_flat(tensor: Tensor) -> Tensor:
-    from torchferry.numerics.compare.fetching import Crossing
+    from torchferry.numerics.compare.snapshot import Crossing
 
     crossing = Crossing()
     fetched = crossing.add(tensor, flat=True)
@@ -547,7 +547,7 @@ def fetched_flat(tensor: Tensor) -> Tensor:
 
 
 def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import fetching
+    from torchferry.numerics.compare import snapshot
 
     def refused(*size: int, pin_memory: bool = False, **how: Any) -> Tensor:
         if pin_memory:
@@ -559,9 +559,9 @@ def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPat
     event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
     monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(Event=lambda: event))
     monkeypatch.setattr(torch, "empty", refused)
-    monkeypatch.setattr(fetching, "_PINNED", {"cpu": True})
-    assert fetching.fetch(torch.ones(3)).tensor.tolist() == [1.0, 1.0, 1.0]
-    assert fetching._PINNED == {"cpu": False}
+    monkeypatch.setattr(snapshot, "_PINNED", {"cpu": True})
+    assert snapshot.fetch(torch.ones(3)).tensor.tolist() == [1.0, 1.0, 1.0]
+    assert snapshot._PINNED == {"cpu": False}
 
 
 def test_nested_tensors_beside_a_golden_run() -> None:
@@ -883,8 +883,8 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize("count", [3, 1 << 16])
 def test_a_result_of_float64_stays_as_it_is_while_it_is_measured(count: int) -> None:
-    from torchferry.numerics.compare.measuring import of_bound
     from torchferry.numerics.compare.tolerances import Bound
+    from torchferry.numerics.compare.verdict import of_bound
 
     device, reference = torch.full((count,), 3.0, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
     assert of_bound(device, reference, Bound(0.0, 1.0)) == 2.0

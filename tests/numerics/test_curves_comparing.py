@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from torchferry.backends.acceptance import find
 from torchferry.cli.compare_curves import command
 from torchferry.core.errors import UsageError
-from torchferry.numerics.curves import smoothing
+from torchferry.numerics.curves import measures
 from torchferry.numerics.curves.comparison import Comparison, Terms, compare
 from torchferry.numerics.curves.measures import measure
 from torchferry.numerics.curves.reading import Wanted, read
-from torchferry.numerics.report import curves_data, curves_page, curves_plot, curves_text
+from torchferry.numerics.report import curves, curves_plot
 
 NAN, INF = math.nan, math.inf
 
@@ -329,17 +329,17 @@ SMOOTHED = [
 
 @pytest.mark.parametrize(("how", "values", "wanted"), SMOOTHED)
 def test_smoothing(how: str, values: list[float], wanted: list[float]) -> None:
-    assert smoothing.parse(how)(values) == pytest.approx(tuple(wanted), nan_ok=True)
+    assert measures.parse(how)(values) == pytest.approx(tuple(wanted), nan_ok=True)
 
 
 @pytest.mark.parametrize("how", ["", "ema", "ema:1", "ema:0", "window:0", "window:1.5", "window:x", "none:1", "mean:3"])
 def test_no_smoothing(how: str) -> None:
     with pytest.raises(UsageError, match="is no smoothing"):
-        smoothing.parse(how)
+        measures.parse(how)
 
 
 def text(comparison: Comparison, lang: str = "en") -> str:
-    return "\n".join(curves_text.lines(comparison, lang, lambda words, kind: words))
+    return "\n".join(curves.lines(comparison, lang, lambda words, kind: words))
 
 
 def test_the_text_says_the_verdict_first(tmp_path: Path) -> None:
@@ -370,19 +370,19 @@ SPARK = [([0, 1, 2, 3], "▁▃▆█"), ([1, 1], "▁▁"), ([0, NAN, 3], "▁�
 @pytest.mark.parametrize(("values", "drawn"), SPARK)
 def test_sparklines(values: list[float], drawn: str) -> None:
     finite = [value for value in values if math.isfinite(value)]
-    assert curves_text.sparkline(values, min(finite, default=0), max(finite, default=0)) == drawn
-    assert len(curves_text.sparkline([1.0] * 1000, 0, 2)) == 60
+    assert curves.sparkline(values, min(finite, default=0), max(finite, default=0)) == drawn
+    assert len(curves.sparkline([1.0] * 1000, 0, 2)) == 60
 
 
 def test_json_and_csv(tmp_path: Path) -> None:
     found = compared(tmp_path, [1.0, 2.0, 4.0, 0.0], [1.0, 2.5, NAN, 1.0])
-    document = json.loads(curves_data.render_json(found, "en"))
+    document = json.loads(curves.render_json(found, "en"))
     metric = document["metrics"][0]
     assert (document["met"], metric["rule"]["name"], metric["common_steps"]) == (False, "relative", 4)
     assert metric["measures"]["first_beyond"] == "2"
     assert metric["measures"]["broken"] == "3"
     assert metric["needs"][0][0]["limit"] == 0.02
-    rows = list(csv.DictReader(io.StringIO(curves_data.render_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(curves.render_csv(found))))
     assert [(row["step"], row["reference"], row["relative_error"]) for row in rows] == [
         ("1", "1.0", "0.0"), ("2", "2.0", "0.25"), ("3", "4.0", ""), ("4", "0.0", "")]  # fmt: skip
 
@@ -401,13 +401,13 @@ DRAWN = [
 @pytest.mark.parametrize(("reference", "target"), DRAWN)
 def test_plots(tmp_path: Path, reference: list[float], target: list[float]) -> None:
     found = compared(tmp_path, reference, target)
-    drawn = curves_plot.render(found, "en")
+    drawn = curves_plot.draw(found, "en")
     root = ET.fromstring(drawn)
     assert root.tag.endswith("svg")
     assert not re.search(r"\b(?:nan|inf)\b", re.sub(r"<(?:title|text|style).*?</", "", drawn, flags=re.DOTALL))
     assert len(drawn) < 400_000
-    assert drawn == curves_plot.render(found, "en")
-    whole = curves_page.render(found, "zh")
+    assert drawn == curves_plot.draw(found, "en")
+    whole = curves_plot.render(found, "zh")
     assert whole.startswith('<!doctype html><html lang="zh">')
     assert "http" not in re.sub(r"https?://www\.w3\.org/2000/svg", "", drawn)
 
@@ -416,14 +416,14 @@ def test_a_hostile_name_does_not_break_the_page(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('step,<script>alert(1)</script>\x1b[31m"loss\n1,2\n2,3\n', encoding="utf-8")
     found = compare([read(path, Wanted())], [read(path, Wanted())], (), False, Terms())
-    for shown in (curves_plot.render(found, "en"), curves_page.render(found, "en")):
+    for shown in (curves_plot.draw(found, "en"), curves_plot.render(found, "en")):
         assert "<script>" not in shown
         assert "\x1b" not in shown
     assert "\x1b" not in text(found)
-    ET.fromstring(curves_plot.render(found, "en"))
+    ET.fromstring(curves_plot.draw(found, "en"))
 
 
 def test_a_logarithmic_scale(tmp_path: Path) -> None:
-    assert curves_plot.render(compared(tmp_path, [100.0, 1.0], [90.0, 1.0]), "en", log_scale=True)
+    assert curves_plot.draw(compared(tmp_path, [100.0, 1.0], [90.0, 1.0]), "en", log_scale=True)
     with pytest.raises(UsageError, match="not above 0"):
-        curves_plot.render(compared(tmp_path, [1.0, 0.0], [1.0, 1.0]), "en", log_scale=True)
+        curves_plot.draw(compared(tmp_path, [1.0, 0.0], [1.0, 1.0]), "en", log_scale=True)

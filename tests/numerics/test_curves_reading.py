@@ -13,9 +13,8 @@ import pytest
 from torchferry.core import toml
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
-from torchferry.numerics.curves.lines import lines
 from torchferry.numerics.curves.reading import Log, Wanted, read
-from torchferry.numerics.curves.sample import plain
+from torchferry.numerics.curves.records import lines, plain
 
 Row = tuple[str, float, float | None, float | None, int | None]
 

@@ -19,10 +19,10 @@ from click.testing import CliRunner
 from tests.numerics.recorded import Language, Told, compared, record
 from torchferry.cli.compare_diff import command
 from torchferry.numerics.recording import Recorder
-from torchferry.numerics.report import diff_data, diff_text
-from torchferry.numerics.rundiff import decomposed
+from torchferry.numerics.report import diff
+from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
-from torchferry.numerics.rundiff.cause import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.rundiff.comparison import Comparison, compare, parted
 from torchferry.numerics.rundiff.errors import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.rundiff.stepwise import Past, suspect
@@ -174,9 +174,9 @@ def test_parts_that_feed_parts(errors: list[float], inner: list[int]) -> None:
     other = replace(rows, keys=[*rows.keys, *further])
     aligned = Alignment(aligned.pairs, [], [5, 6])
     known: set[tuple[object, ...]] = set()
-    assert decomposed.parts(rows, other, aligned, off, limits, {}, known) == inner
+    assert stepwise.parts(rows, other, aligned, off, limits, {}, known) == inner
     later = replace(off, relative=np.full(5, 0.9))
-    assert decomposed.parts(rows, other, aligned, later, limits, {}, known) == inner
+    assert stepwise.parts(rows, other, aligned, later, limits, {}, known) == inner
 
 
 def test_a_bias_without_effect_excuses_nothing_in_its_module() -> None:
@@ -300,14 +300,14 @@ def test_batches_of_another_size(tmp_path: Path) -> None:
 
 def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    document = json.loads(diff_data.as_json(result, "en"))
+    document = json.loads(diff.as_json(result, "en"))
     assert document["tool"] == "diff"
     assert set(document) >= {"causes", "first", "aligned", "only_a", "only_b", "modules", "steps"}
     assert set(document["causes"][0]) >= {"cause", "where", "a", "b", "advice"}
     assert set(document["modules"][0]) == {"module", "phase", "error", "step"}
     assert set(document["steps"][0]) == {"step", "error"}
     assert document["first"]["module"] == "Language.blocks.2.down"
-    header, *rows = diff_data.as_csv(result).splitlines()
+    header, *rows = diff.as_csv(result).splitlines()
     assert header == "module,phase,error,step"
     assert len(rows) == len(document["modules"])
 
@@ -315,7 +315,7 @@ def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_report_names_cause_and_place(tmp_path: Path, lang: str) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    text = "\n".join(diff_text.lines(result, lang))
+    text = "\n".join(diff.lines(result, lang))
     assert "0.001 | 0.002" in text
     assert "Language.blocks.2.down (forward) aten.addmm" in text
     assert ("学习率" in text) == (lang == "zh")
@@ -347,7 +347,7 @@ def test_what_covers_less_than_the_reference_is_not_the_same(
     result = compare(read_record(one), read_record(two))
     assert (result.differs, result.same) == (False, not gap)
     assert any(gap in str(message) for message in result.coverage.gaps) is bool(gap)
-    headline = next(diff_text.lines(result, "en"))
+    headline = next(diff.lines(result, "en"))
     assert headline.startswith("NOT COMPARED TO THE END" if gap else "SAME")
     assert f"the first run made {a} steps" in headline
     for arguments, code in (([], 1 if gap else 0), (["--partial"], 0)):

@@ -22,8 +22,8 @@ from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker, nan_inf_track_for_single_op  # noqa: E402
 from torchferry.numerics.callfile.reading import read_call  # noqa: E402
 from torchferry.numerics.framework import bootstrap  # noqa: E402
-from torchferry.numerics.nan.memory import Buffers  # noqa: E402
 from torchferry.numerics.nan.parts import described, parts, worst  # noqa: E402
+from torchferry.numerics.nan.rerun import Buffers  # noqa: E402
 from torchferry.numerics.nan.tracker import NotFiniteError  # noqa: E402
 
 LEVELS = ("watch", "operator")
@@ -788,19 +788,19 @@ def test_what_goes_into_a_graph_is_not_compared(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.framework import capturing
+    from torchferry.numerics.framework import dispatch
 
     begun = False
     module = types.SimpleNamespace(is_initialized=lambda: begun, is_current_stream_capturing=lambda: True)
     monkeypatch.setattr(torch._C, "_get_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
-    capturing._question.cache_clear()
+    dispatch._question.cache_clear()
     try:
-        assert not capturing.capturing()
+        assert not dispatch.capturing()
         begun = True
-        assert capturing.capturing()
+        assert dispatch.capturing()
     finally:
-        capturing._question.cache_clear()
+        dispatch._question.cache_clear()
 
 
 def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

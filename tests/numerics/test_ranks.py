@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from torchferry.numerics import check_equal_across_ranks
-from torchferry.numerics.ranks.sketch import sketches
+from torchferry.numerics.ranks.agreement import sketches
 
 _DDP = """
 from torch import nn

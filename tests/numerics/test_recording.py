@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from tests.numerics.recorded import Told, record
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics.recording import Recorder
-from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.sketching import Sketches, sketched_of
+from torchferry.numerics.recording.sketching import Hasher, Sketches, sketched_of
 from torchferry.numerics.runlog.layout import SAMPLE, WIDTH
 from torchferry.numerics.runlog.record import Rows, Step, read_record
 

@@ -127,9 +127,9 @@ def command(
     elif output_format == "csv":
         text = summary.table(found)
     elif output_format == "html":
-        from torchferry.numerics.report.compare_page import render
+        from torchferry.numerics.report.pages import compare_page
 
-        text = render(found, lang)
+        text = compare_page(found, lang)
     else:
         text = "\n".join(summary.lines(found, lang))
     write(text, output_file)

@@ -111,7 +111,7 @@ def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -
     if output_format == "csv":
         return table(result)
     if output_format == "html":
-        from torchferry.numerics.report.nan_page import render
+        from torchferry.numerics.report.pages import nan_page
 
-        return render(result, lang)
+        return nan_page(result, lang)
     return said

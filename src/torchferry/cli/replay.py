@@ -50,7 +50,7 @@ def command(
     lang = lang or env.language()
     try:
         from torchferry.numerics import replay
-        from torchferry.numerics.callfile import environment, places
+        from torchferry.numerics.callfile import environment
         from torchferry.numerics.callfile.issue import issue as as_issue
         from torchferry.numerics.replay.single import finiteness
     except ImportError as error:
@@ -58,9 +58,9 @@ def command(
             say("a replay needs torch: {error}", error=error),
             say("install the torch that the accelerator's plugin asks for"),
         ) from None
-    places.import_libraries(libraries)
+    environment.import_libraries(libraries)
     call = replay.read(directory)
-    place = places.place(call, device)
+    place = environment.place(call, device)
     told: list[Judgement] = []
     failure = ""
     try:

@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message
-from torchferry.numerics.compare.fetching import Fetched
 from torchferry.numerics.compare.reference import EIGHT_BITS
-from torchferry.numerics.compare.snapshot import Snapshot
+from torchferry.numerics.compare.snapshot import Fetched, Snapshot
 from torchferry.numerics.framework.attribution import Where
 from torchferry.numerics.framework.operators import Operator
 
 
 @dataclass
-class Result:
+class DeviceResult:
     """One result of the device: its values on the CPU, and how it lay on the device."""
 
     fetched: Fetched
@@ -34,7 +33,7 @@ class Result:
 
 
 @dataclass
-class Call:
+class ComparedCall:
     """One call of an operator, with what it was given and what came of it.
 
     Attributes:
@@ -63,7 +62,7 @@ class Call:
     step: int
     device: str
     snapshot: Snapshot
-    results: list[Result]
+    results: list[DeviceResult]
     full: bool = True
     note: Message | None = None
     owners: list[int] | None = None

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import Call
-from torchferry.numerics.compare.pair import Pair
+from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.reference import Reference
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
+from torchferry.numerics.compare.standards import Pair
 from torchferry.numerics.compare.tolerances import unit
 
 _DEVIATIONS = 4 / math.sqrt(6)
@@ -28,7 +28,7 @@ _SHORTEST = 4.0
 """Terms that each sum is taken to have at least: factors below 1, as of an interpolation, count as less than a term."""
 
 
-def spread(call: Call, number: int) -> Tensor | None:
+def device_noise(call: ComparedCall, number: int) -> Tensor | None:
     """Return the differences of two runs on copies of the arguments; None where they cannot be made."""
     if call.device.startswith("cpu"):
         return None
@@ -55,7 +55,7 @@ def spread(call: Call, number: int) -> Tensor | None:
         return None
 
 
-def explained(call: Call, number: int, pair: Pair, finite: Tensor | None) -> Tensor:
+def explained(call: ComparedCall, number: int, pair: Pair, finite: Tensor | None) -> Tensor:
     """Return what another order of additions can change in each element.
 
     Where each element is a sum of products of the arguments, n terms that are added in the dtype of the result are off
@@ -72,7 +72,7 @@ def explained(call: Call, number: int, pair: Pair, finite: Tensor | None) -> Ten
     return pair.reference.abs() * pair.bound.relative + pair.bound.absolute
 
 
-def _on(call: Call, number: int, change: Callable[[Tensor], Tensor]) -> Tensor | None:
+def _on(call: ComparedCall, number: int, change: Callable[[Tensor], Tensor]) -> Tensor | None:
     """Return a result of the reference on changed arguments; None where it cannot run on them."""
     kwargs = dict(call.snapshot.kwargs)
     if "alpha" in kwargs:

@@ -13,7 +13,7 @@ import torch
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.snapshot import Place, Snapshot, replaced
-from torchferry.numerics.compare.status import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import Measures, Status, Verdict
 from torchferry.numerics.framework.attribution import Where
 
 _PARAGRAPHS = 200

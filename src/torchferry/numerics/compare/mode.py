@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import Call, Result
-from torchferry.numerics.compare.fetching import Crossing, Fetched
-from torchferry.numerics.compare.foreach_blocks import Parts, applies
+from torchferry.numerics.compare.blocks import Parts, applies
+from torchferry.numerics.compare.call import ComparedCall, DeviceResult
 from torchferry.numerics.compare.sampling import Kindred, key_of
-from torchferry.numerics.compare.snapshot import SPARSE, Snapshot, Untestable, check, take, too_large
-from torchferry.numerics.framework.attribution import Where
-from torchferry.numerics.framework.capturing import capturing
-from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.compare.shadow_run import Golden
+from torchferry.numerics.compare.snapshot import SPARSE, Crossing, Fetched, Snapshot, Untestable, check, take, too_large
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.dispatch import (
+    WholeMode,
+    WithoutDispatchModes,
+    capturing,
+    is_higher_order,
+    is_plain,
+    of_modes,
+    unwrap_themselves,
+)
 from torchferry.numerics.framework.kinds import Kind
 from torchferry.numerics.framework.operators import Operator, argument, tensors
-from torchferry.numerics.framework.subclasses import is_plain, of_modes, unwrap_themselves
-from torchferry.numerics.framework.unseen import Unseen
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.tool import CompareWithCPU
 
 ON_CPU = "on the CPU"
 META = "no values (meta or fake tensors)"
@@ -63,10 +65,44 @@ class Plan:
         self.lists = tables.is_elementwise_list(known)
 
 
+class Comparison(Protocol):
+    """What the mode asks of the comparison that it works for.
+
+    Attributes:
+        off: Whether nothing is done any more.
+        verbose: Whether each call that begins is said.
+        golden: The run in higher precision beside the program, or None.
+        attribution: Where calls belong.
+    """
+
+    off: bool
+    verbose: bool
+    golden: Golden | None
+    attribution: Attribution
+
+    def plan(self, overload: Any) -> Plan:
+        """Return what is done with an operator."""
+
+    def told(self, plan: Plan, where: Where) -> None:
+        """Say of a call that begins what is done with it."""
+
+    def where(self, known: Operator) -> Where:
+        """Return where the call belongs that is being dispatched."""
+
+    def kindred(self, plan: Plan, key: tuple[Any, ...]) -> Kindred | None:
+        """Return the call's kind if it is to be compared, else None."""
+
+    def untested(self, plan: Plan, kindred: Kindred, where: Where, reason: Message) -> None:
+        """Note a call that could not be copied."""
+
+    def taken(self, plan: Plan, kindred: Kindred, call: ComparedCall, seconds: float) -> None:
+        """Hand in a call for its verdict."""
+
+
 class CompareMode(WholeMode):
     """Sees every call below autograd."""
 
-    def __init__(self, owner: CompareWithCPU, limit: int) -> None:
+    def __init__(self, owner: Comparison, limit: int) -> None:
         super().__init__()
         self._owner = owner
         self._plans: dict[Any, Plan] = {}
@@ -76,7 +112,7 @@ class CompareMode(WholeMode):
         self._limit = limit
         self.device = ""
         """The first device that is not the CPU; from then on calls on the CPU are not compared."""
-        self._last: tuple[Kindred, Call, float] | None = None
+        self._last: tuple[Kindred, ComparedCall, float] | None = None
         """The call that the golden run is to follow next."""
         self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0, CAPTURED: 0, _LEFT[Kind.VIEW]: 0}
 
@@ -151,7 +187,7 @@ class CompareMode(WholeMode):
             out = self._computed(plan, where, func, args, kwargs)
         with Calm():
             drift = golden.after(plan.operator, prepared, args, kwargs, out)
-        last: tuple[Kindred, Call, float] | None = self._last
+        last: tuple[Kindred, ComparedCall, float] | None = self._last
         if last is not None:
             kindred, call, seconds = last
             call.drift = drift
@@ -235,7 +271,7 @@ class CompareMode(WholeMode):
         kwargs: dict[str, Any],
         out: Any,
         parts: Parts | None,
-    ) -> Call | None:
+    ) -> ComparedCall | None:
         known = plan.operator
         whole, shape = 0, None
         if parts is not None:
@@ -269,7 +305,7 @@ class CompareMode(WholeMode):
         results = [_result(one, crossing) for one in made]
         crossing.go()
         crossing.left()
-        return Call(
+        return ComparedCall(
             number=0,
             operator=known,
             where=where,
@@ -287,12 +323,12 @@ class CompareMode(WholeMode):
         )
 
 
-def _result(tensor: Tensor, crossing: Crossing) -> Result:
+def _result(tensor: Tensor, crossing: Crossing) -> DeviceResult:
     if tensor.layout in SPARSE:
         values = Fetched(tensor.detach().to("cpu", copy=True))
-        return Result(values, tuple(tensor.shape), (), tensor.dtype)
+        return DeviceResult(values, tuple(tensor.shape), (), tensor.dtype)
     check(tensor)
-    return Result(crossing.add(tensor.detach()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+    return DeviceResult(crossing.add(tensor.detach()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
 def _broken(error: Exception) -> Message:
@@ -300,7 +336,7 @@ def _broken(error: Exception) -> Message:
     return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
 
 
-class Calm(Unseen):
+class Calm(WithoutDispatchModes):
     """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
 
     __slots__ = ("_functions", "_grad")

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import Call
+from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.standards import name_of, short
-from torchferry.numerics.compare.status import Measures, Status, Verdict
 from torchferry.numerics.compare.tolerances import TINY, unit
+from torchferry.numerics.compare.verdict import Measures, Status, Verdict
 
 _DEVIATIONS = 5.0
 _FEW = 30
@@ -32,11 +32,11 @@ _FEW = 30
 _VAGUE = 0.05
 """Shares that are known less well than this are not tested."""
 
-Check = Callable[["Call", list[Tensor], tuple[Any, ...], dict[str, Any]], "Message | None"]
+Check = Callable[["ComparedCall", list[Tensor], tuple[Any, ...], dict[str, Any]], "Message | None"]
 """Gives what is wrong, or None; raises Untestable where what was checked is not the distribution."""
 
 
-def judge(call: Call) -> Verdict:
+def judge(call: ComparedCall) -> Verdict:
     """Return the verdict on a call that draws random numbers.
 
     Raises:
@@ -60,19 +60,21 @@ def judge(call: Call) -> Verdict:
     return Verdict(status, reason, measures, first.shape, name_of(first.dtype))
 
 
-def _value(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+def _value(call: ComparedCall, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
     for index, item in enumerate(call.operator.overload._schema.arguments):
         if item.name == name:
             return args[index] if index < len(args) else kwargs.get(name, item.default_value)
     return None
 
 
-def _number(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, default: float) -> float:
+def _number(call: ComparedCall, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, default: float) -> float:
     value = _value(call, args, kwargs, name)
     return default if value is None or isinstance(value, Tensor) else float(value)
 
 
-def _dropout(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _dropout(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     given: Tensor = args[0]
     chance = _number(call, args, kwargs, "p", 0.5)
     if _value(call, args, kwargs, "train") is False:
@@ -92,7 +94,9 @@ def _dropout(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: d
     return _share(counted, 1 - chance)
 
 
-def _bernoulli(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _bernoulli(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     out = results[0]
     if not bool(((out == 0) | (out == 1)).all()):
         return say("values other than 0 and 1")
@@ -128,12 +132,14 @@ def _share(kept: Tensor, chance: float) -> Message | None:
     return None
 
 
-def _uniform(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _uniform(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     low, high = _number(call, args, kwargs, "from", 0.0), _number(call, args, kwargs, "to", 1.0)
     return _moments(results[0], low, high, (low + high) / 2, (high - low) / math.sqrt(12))
 
 
-def _normal(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _normal(call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
     if any(isinstance(_value(call, args, kwargs, name), Tensor) for name in ("mean", "std")):
         return _standardized(call, results[0], args, kwargs)
     mean, deviation = _number(call, args, kwargs, "mean", 0.0), _number(call, args, kwargs, "std", 1.0)
@@ -142,7 +148,7 @@ def _normal(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: di
     return _moments(results[0], -math.inf, math.inf, mean, deviation, kurtosis=3.0)
 
 
-def _standardized(call: Call, out: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _standardized(call: ComparedCall, out: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
     """Check numbers with a mean and a deviation each, less that mean and over that deviation."""
     if not bool(out.isfinite().all()):
         return say("values that are not finite")
@@ -159,7 +165,9 @@ def _standardized(call: Call, out: Tensor, args: tuple[Any, ...], kwargs: dict[s
     return _moments(((values - mean) / deviation)[wide], -math.inf, math.inf, 0.0, 1.0, 3.0, unit(out.dtype))
 
 
-def _exponential(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _exponential(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     rate = _number(call, args, kwargs, "lambd", 1.0)
     values = results[0].to(torch.float64)
     if not bool(values.isfinite().all()):
@@ -167,7 +175,9 @@ def _exponential(call: Call, results: list[Tensor], args: tuple[Any, ...], kwarg
     return _outside(values, 0.0) or _even(-torch.expm1(-rate * values), results[0].dtype)
 
 
-def _geometric(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _geometric(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     chance = _number(call, args, kwargs, "p", 0.5)
     values = results[0].to(torch.float64)
     stay = math.log1p(-chance) if chance < 1 else -math.inf
@@ -178,7 +188,9 @@ def _geometric(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs:
     return _whole(values) or _outside(values, 1.0) or _steps(upto(values - 1), upto(values), results[0].dtype)
 
 
-def _poisson(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _poisson(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     rate = args[0].to(torch.float64).expand(results[0].shape)
     values = results[0].to(torch.float64)
     wrong = _whole(values) or _outside(values, 0.0)
@@ -195,20 +207,24 @@ def _poisson(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: d
     return _steps(upto(values - 1), upto(values), results[0].dtype)
 
 
-def _log_normal(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _log_normal(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     mean, deviation = _number(call, args, kwargs, "mean", 1.0), _number(call, args, kwargs, "std", 2.0)
     values = results[0].to(torch.float64)
     wrong = _not_a_number(values) or _outside(values, 0.0)
     return wrong or _even(torch.special.ndtr((values.log() - mean) / deviation), results[0].dtype)
 
 
-def _cauchy(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _cauchy(call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
     median, width = _number(call, args, kwargs, "median", 0.0), _number(call, args, kwargs, "sigma", 1.0)
     values = results[0].to(torch.float64)
     return _not_a_number(values) or _even(((values - median) / width).atan() / math.pi + 0.5, results[0].dtype)
 
 
-def _integers(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _integers(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     low = _value(call, args, kwargs, "low")
     low = low if low is not None else _value(call, args, kwargs, "from")
     high = _value(call, args, kwargs, "high")
@@ -223,13 +239,15 @@ def _integers(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: 
     return _moments(results[0], low, high - 1, (low + high - 1) / 2, deviation)
 
 
-def _permutation(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _permutation(
+    call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Message | None:
     out = results[0].reshape(-1).long()
     right = torch.arange(out.numel())
     return None if torch.equal(out.sort().values, right) else say("not a permutation")
 
 
-def _chosen(call: Call, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
+def _chosen(call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Message | None:
     weights: Tensor = args[0]
     picked = results[0]
     if int(picked.min()) < 0 or int(picked.max()) >= weights.shape[-1]:

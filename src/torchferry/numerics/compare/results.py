@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchferry.core.messages import Message
-from torchferry.numerics.compare.status import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import Measures, Status, Verdict
 from torchferry.numerics.framework.attribution import Where
 
 MOST_ROWS = 20_000

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from torchferry.numerics.compare import generators, tables
+from torchferry.numerics.compare import reference, tables
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
 from torchferry.numerics.framework.kinds import Kind
@@ -107,7 +107,7 @@ class Golden:
                 mask = out[1].cpu()
                 return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
             args, kwargs = tables.widened(known, args, kwargs)
-            result = generators.run(known, args, kwargs)
+            result = reference.run(known, args, kwargs)
         except Exception:
             return None
         return list(known.results(args, kwargs, result))

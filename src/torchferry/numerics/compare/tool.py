@@ -21,22 +21,20 @@ from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import random_ops
 from torchferry.numerics.compare.blocks import block_of
-from torchferry.numerics.compare.call import Call
-from torchferry.numerics.compare.dump import keep
-from torchferry.numerics.compare.generators import is_foreign
+from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.judge import Judge
 from torchferry.numerics.compare.log import Log, log_name
 from torchferry.numerics.compare.mode import CompareMode, Plan
+from torchferry.numerics.compare.reference import is_foreign
 from torchferry.numerics.compare.results import Ledger, Row
 from torchferry.numerics.compare.sampling import FIRSTS, Kindred, Sampler
 from torchferry.numerics.compare.shadow_run import Golden
 from torchferry.numerics.compare.snapshot import Untestable
-from torchferry.numerics.compare.status import Status, Verdict, worst
+from torchferry.numerics.compare.verdict import Status, Verdict, worst
 from torchferry.numerics.compare.worker import Worker
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.bootstrap import asked, rank
-from torchferry.numerics.framework.operators import Operator, operator
-from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.operators import Operator, Selection, operator
 from torchferry.numerics.report.standards import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
@@ -68,7 +66,7 @@ os.register_at_fork(after_in_child=_rest)
 class _Job:
     """A call on its way to its verdict."""
 
-    def __init__(self, call: Call, plan: Plan, kindred: Kindred, seconds: float) -> None:
+    def __init__(self, call: ComparedCall, plan: Plan, kindred: Kindred, seconds: float) -> None:
         self.call = call
         self.plan = plan
         self.kindred = kindred
@@ -343,7 +341,7 @@ class CompareWithCPU:
         self.ledger.add(plan.operator.name, where, self.step_cnt, number, verdict)
         self._log.verdict(log_name(where, plan.operator.name), None, verdict, None)
 
-    def taken(self, plan: Plan, kindred: Kindred, call: Call, seconds: float) -> None:
+    def taken(self, plan: Plan, kindred: Kindred, call: ComparedCall, seconds: float) -> None:
         """Hand in a call for its verdict."""
         with self._lock:
             self._number += 1
@@ -382,7 +380,7 @@ class CompareWithCPU:
         if verdict.status is Status.FAIL:
             self._failed(call, verdict)
 
-    def _verdict(self, call: Call) -> Verdict:
+    def _verdict(self, call: ComparedCall) -> Verdict:
         try:
             args = call.arguments()
             if call.operator.draws(*args):
@@ -395,7 +393,7 @@ class CompareWithCPU:
             reason = say("the comparison broke off: {error}", error=f"{type(error).__name__}: {first}")
             return Verdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
-    def _failed(self, call: Call, verdict: Verdict) -> None:
+    def _failed(self, call: ComparedCall, verdict: Verdict) -> None:
         written: Message | None = None
         if self._dump and not self.written:
             written = self._keep(call, verdict)
@@ -413,8 +411,10 @@ class CompareWithCPU:
                 *([written] if written is not None else []),
             )
 
-    def _keep(self, call: Call, verdict: Verdict) -> Message:
+    def _keep(self, call: ComparedCall, verdict: Verdict) -> Message:
         """Write the call, and return where it is, or why it is not."""
+        from torchferry.numerics.compare.dump import keep
+
         try:
             path = keep(self._directory, call, verdict, self.standard)
         except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now

@@ -12,11 +12,17 @@ from typing import NamedTuple, Protocol
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.curves.document import DocumentReader
 from torchferry.numerics.curves.events import EventReader, is_event_file
-from torchferry.numerics.curves.lines import beginning, decoded
-from torchferry.numerics.curves.sample import Sample, Trouble, plain
-from torchferry.numerics.curves.table import TableReader, delimiter_of
+from torchferry.numerics.curves.records import (
+    DocumentReader,
+    Sample,
+    TableReader,
+    Trouble,
+    beginning,
+    decoded,
+    delimiter_of,
+    plain,
+)
 from torchferry.numerics.curves.text_log import PatternReader, Reader
 
 FORMATS = ("auto", "text", "csv", "json", "tensorboard")

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.messages import say
-from torchferry.numerics.curves.lines import lines
 from torchferry.numerics.curves.log_patterns import When, apart, when
-from torchferry.numerics.curves.record import samples_of
-from torchferry.numerics.curves.sample import Sample, Trouble, plain
+from torchferry.numerics.curves.records import Sample, Trouble, lines, plain, samples_of
 
 _NUMBER = (
     r"[+-]?(?:\d{1,30}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,4})?|\.\d{1,40}(?:[eE][+-]?\d{1,4})?"

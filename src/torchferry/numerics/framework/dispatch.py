@@ -7,17 +7,119 @@ does so by itself below a mode, but ends the program where they are compiled wit
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.utils._pytree as pytree
+from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from torchferry.numerics.framework.subclasses import is_plain
+from torchferry.core.ownwork import OwnWork
+
+# Whether the program captures a graph of the device's: then nothing is computed, and nobody may wait for it.
+
+
+def capturing() -> bool:
+    """Whether what the program calls now goes into a graph. To be asked once a step or call of a model."""
+    try:
+        kind = torch._C._get_accelerator().type
+        asks = _question(kind) if kind != "cpu" else None
+        return asks is not None and asks()
+    except (AttributeError, RuntimeError):  # no device that could, or none that is ready
+        return False
+
+
+@lru_cache
+def _question(kind: str) -> Callable[[], bool] | None:
+    """Return a device's own question, or None where it captures no graphs."""
+    module = torch.get_device_module(kind)
+    asks = getattr(module, "is_current_stream_capturing", None)
+    if asks is None:
+        return None
+    begun = getattr(module, "is_initialized", None)
+    return lambda: (begun is None or bool(begun())) and bool(asks())
+
+
+# Tensors that dispatch by themselves, in a call that a mode of ours sees first.
+
+_OF_MODES = frozenset({"FakeTensor", "FunctionalTensor"})
+"""Subclasses that leave a call to the mode of theirs, which lies below us if it is there at all."""
+
+_PLAIN = Tensor.__torch_dispatch__
+
+
+def is_plain(kind: type) -> bool:
+    """Whether a type of tensor leaves dispatch to torch, as Parameter does."""
+    return kind.__torch_dispatch__ is _PLAIN  # type: ignore[attr-defined]
+
+
+def of_modes(types: Iterable[type]) -> bool:
+    """Whether a call is to go on below us unseen: its tensors hold no values."""
+    return any(kind.__name__ in _OF_MODES for kind in types)
+
+
+def unwrap_themselves(types: Iterable[type]) -> bool:
+    """Whether a call is to be returned as NotImplemented: a tensor unwraps itself, and what it calls comes to us."""
+    return not all(map(is_plain, types))
+
+
+# What a tool computes for itself, unseen by its own dispatch modes and by those of the program.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_of_tracing: Callable[[], int] = getattr(torch._ops, "_len_torch_dispatch_stack_pre_dispatch", lambda: 0)
+"""How many modes of torch's own tracing there are, which are kept elsewhere than others."""
+
+
+class WithoutDispatchModes(OwnWork):
+    """Within the context no dispatch mode is active, and waits and copies count for nobody.
+
+    torch has a context that does the first and, where nothing is traced, no more; it costs ten times as much, and the
+    tools come by here many times in a step.
+    """
+
+    __slots__ = ("_modes", "_traced")
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes: list[Any] = []
+        self._traced: Any = None
+        if _of_tracing():
+            self._traced = _disable_current_modes()
+            self._traced.__enter__()
+            return
+        for _ in range(torch._C._len_torch_dispatch_stack()):
+            self._modes.append(torch._C._pop_torch_dispatch_stack(None))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._traced is not None:
+            self._traced.__exit__(kind, error, trace)
+        while self._modes:
+            torch._C._push_on_torch_dispatch_stack(self._modes.pop())
+        super().__exit__(kind, error, trace)
+
+
+def without_dispatch_modes(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function run with no dispatch mode active, and with its waits and copies counted for nobody."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with WithoutDispatchModes():
+            return function(*args, **kwargs)
+
+    return run
+
 
 _CALLING = frozenset({"cond", "while_loop"})
 """Higher-order operators that do nothing but call what they are given."""

@@ -7,28 +7,38 @@ backward, each model backward (run again), what stands between backward and the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import is_higher_order
 from torchferry.numerics.framework.kinds import Kind
 from torchferry.numerics.framework.modules import unwrapped
-from torchferry.numerics.framework.operators import tensors
-from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.operators import Selection, tensors
 from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN
-from torchferry.numerics.nan.inspector import Call, Inspector, Origin
-from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of, version
+from torchferry.numerics.nan.inspector import Call, Inspector, Origin, origins
 from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
-from torchferry.numerics.nan.roots import RootCall, leaves, taking_part
-from torchferry.numerics.nan.tape import Taped, again
+from torchferry.numerics.nan.rerun import (
+    Omitted,
+    RandomState,
+    RootCall,
+    Taped,
+    again,
+    buffers_as,
+    devices_of,
+    leaves,
+    taking_part,
+    version,
+)
 
 
 @dataclass
@@ -346,3 +356,46 @@ def _why_not(root: RootCall) -> Message | None:
             if "FullyShardedDataParallel" in type(module).__name__ or "FSDP" in type(module).__name__:
                 return say("its parameters are spread over ranks ({kind})", kind=type(module).__name__)
     return None
+
+
+# Writes the call that made the first NaN or infinity into a directory, for `torchferry replay`.
+
+
+def dumped(folder: Path, diagnosis: Diagnosis, step: int) -> Path:
+    """Write the first call of a diagnosis, cut down to what is still not finite, and return its directory.
+
+    Raises:
+        TorchferryError: there is none that can run by itself.
+        OSError: the folder cannot be written.
+    """
+    from torchferry.numerics.callfile.writing import LIMIT, write
+
+    if not diagnosis.made:
+        raise TorchferryError(say("none was found that can run by itself"))
+    origin, call = diagnosis.origins[0], diagnosis.made[0]
+    if is_higher_order(call.overload):
+        raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
+    return write(
+        folder,
+        call.overload,
+        call.args,
+        call.kwargs,
+        origin.where,
+        {"kind": origin.kind, "tool": "nan"},
+        step=step,
+        fails=_makes_worse(call),
+        limit=LIMIT,
+    )
+
+
+def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
+    """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
+    from torchferry.numerics.callfile.capture import capture
+    from torchferry.numerics.callfile.judging import FAIL
+    from torchferry.numerics.replay.single import finiteness
+
+    def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
+        copied = capture(call.overload, args, kwargs)
+        return any(one.status == FAIL for one in finiteness(copied, torch.device(copied.device)))
+
+    return fails

@@ -6,22 +6,89 @@ It waits for the device at every call: it is for a step that is known to be bad 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from torchferry.core.userlines import NOWHERE, Place, UserLines
 from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, RECOMPUTE, Attribution, Where
-from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.dispatch import (
+    WholeMode,
+    WithoutDispatchModes,
+    is_higher_order,
+    of_modes,
+    unwrap_themselves,
+    without_dispatch_modes,
+)
 from torchferry.numerics.framework.kinds import Kind
-from torchferry.numerics.framework.operators import Operator, argument, operator, tensors
-from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.operators import Operator, Selection, argument, operator, tensors
 from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN, Statistics
-from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.framework.unseen import Unseen, unseen
 from torchferry.numerics.nan.parts import described, parts, worst
+
+# From what was not finite in a step to where it came from.
+#
+# Kinds are ordered: finite, infinite, NaN. A call is an *origin* when its result is worse than all that it was given.
+# An origin *matters* when something that is not finite reaches the end of the step from it: an infinity that a mask or
+# an exponential makes finite again does not.
+
+
+class Result(NamedTuple):
+    """One result of a call.
+
+    Attributes:
+        operator: What was called.
+        where: Where the call belongs.
+        parents: Numbers of the results that it was given, by number of the argument; -1 for what no call made.
+    """
+
+    operator: Operator
+    where: Where
+    parents: tuple[int, ...]
+
+
+def origins(results: Sequence[Result], kinds: Sequence[int], ends: Set[int] | None = None) -> list[int]:
+    """Return the numbers of the origins that matter, in the order of the calls.
+
+    Args:
+        results: All results of a step, in order.
+        kinds: FINITE, INFINITE or NAN for each.
+        ends: Results that the step is for, such as gradients; without them, those that nothing took.
+    """
+    bad = {number for number, kind in enumerate(kinds) if kind != FINITE}
+    if not bad:
+        return []
+    reached: set[int] = set()
+    waiting = list(bad & (untaken(results) if ends is None else ends))
+    while waiting:
+        number = waiting.pop()
+        if number in reached:
+            continue
+        reached.add(number)
+        waiting += [parent for parent in results[number].parents if parent >= 0 and kinds[parent] != FINITE]
+    return [number for number in sorted(reached) if _is_origin(results[number], kinds[number], kinds)]
+
+
+def untaken(results: Sequence[Result]) -> set[int]:
+    """Return the numbers of the results that no call took."""
+    left = set(range(len(results)))
+    for result in results:
+        left.difference_update(result.parents)
+    return left
+
+
+def _is_origin(result: Result, kind: int, kinds: Sequence[int]) -> bool:
+    given = max((kinds[parent] for parent in result.parents if parent >= 0), default=FINITE)
+    if kind <= given:
+        return False
+    if result.operator.kind is Kind.CONSTANT:
+        return kind == NAN  # an infinity is what the program puts there
+    if result.operator.kind is Kind.MOVE:  # what it moved came from elsewhere, such as another rank; or it was rounded
+        return kind != NAN and any(parent >= 0 for parent in result.parents)
+    return True
+
 
 _NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
 
@@ -130,7 +197,7 @@ class Inspector(WholeMode):
         after: tuple[tuple[Any, ...], dict[str, Any]],
     ) -> None:
         values = [*before[0], *before[1].values()]
-        with Unseen():
+        with WithoutDispatchModes():
             inputs = tuple(described(one) for one in tensors(values))
             outputs = tuple(described(one) for one in known.results(*after, out) if parts(one))
         self.origins.append(
@@ -169,13 +236,13 @@ class Inspector(WholeMode):
         return f"{place.file}:{place.line}" if place.line and not self._lines.in_library(place.file) else ""
 
 
-@unseen
+@without_dispatch_modes
 def _worst(values: list[Any]) -> int:
     """Return the worst value of tensors. What is computed for it is no part of what is looked at."""
     return max(map(worst, tensors(values)), default=FINITE)
 
 
-@unseen
+@without_dispatch_modes
 def _before(known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with copies of those that the call will write to."""
     if not known.written:

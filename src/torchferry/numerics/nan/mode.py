@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -10,15 +11,69 @@ import torch
 from torch import Tensor
 
 from torchferry.numerics.framework.attribution import OPTIMIZER, Attribution, Where
-from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
 from torchferry.numerics.framework.kinds import Kind
-from torchferry.numerics.framework.operators import Operator, operator
-from torchferry.numerics.framework.selection import Selection
-from torchferry.numerics.framework.statistics import FINITE, has_values
-from torchferry.numerics.framework.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.nan.origins import Result
+from torchferry.numerics.framework.operators import Operator, Selection, operator
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW, has_values
+from torchferry.numerics.nan.inspector import Result
 from torchferry.numerics.nan.parts import parts
-from torchferry.numerics.nan.slots import Slots
+
+# One number for each result of a step, on the device that has the result; read together when the step has ended.
+#
+# The number is the sum in float32: no NaN and no infinity can be missed by it, it needs no memory of its own, and the
+# device is not waited for. A sum of finite numbers beyond 3.4e38 is infinite too; whoever reads it looks again.
+
+
+CHUNK = 4096
+"""Slots that are made at once."""
+
+_DIMENSIONS = [list(range(rank)) for rank in range(65)]
+
+
+class Slots:
+    """The slots of one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._chunks: list[Tensor] = []
+        self._slots: list[Tensor] = []
+        self.used = 0
+
+    def take(self, tensor: Tensor) -> int:
+        """Sum a tensor into the next slot and return the slot's number."""
+        if tensor.dtype in COMPLEX:
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        elif tensor.dtype in NARROW:
+            tensor = tensor.to(torch.float32)
+        number = self.used
+        if number == len(self._slots):
+            self._grow()
+        torch.sum(tensor, dim=_DIMENSIONS[tensor.dim()], dtype=torch.float32, out=self._slots[number])
+        self.used = number + 1
+        return number
+
+    def read(self) -> list[int]:
+        """Return FINITE, INFINITE or NAN for each slot that was used, and use them anew: the one wait of a step."""
+        used, self.used = self.used, 0
+        kinds: list[int] = []
+        for chunk in self._chunks:
+            taken = min(used - len(kinds), CHUNK)
+            if taken <= 0:
+                break
+            values = chunk[:taken].cpu()
+            if bool(torch.isfinite(values).all()):
+                kinds += [FINITE] * taken
+            else:
+                kinds += [
+                    NAN if math.isnan(value) else INFINITE if math.isinf(value) else FINITE for value in values.tolist()
+                ]
+        return kinds
+
+    def _grow(self) -> None:
+        chunk = torch.zeros(CHUNK, dtype=torch.float32, device=self._device)
+        self._chunks.append(chunk)
+        self._slots += chunk.unbind()
+
 
 _LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
 

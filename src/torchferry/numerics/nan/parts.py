@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from torchferry.numerics.framework.dispatch import is_plain
 from torchferry.numerics.framework.statistics import (
     COMPLEX,
     FINITE,
@@ -17,7 +18,6 @@ from torchferry.numerics.framework.statistics import (
     kind_of,
     statistics,
 )
-from torchferry.numerics.framework.subclasses import is_plain
 
 _COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -14,22 +15,63 @@ from torch.optim.optimizer import Optimizer
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
 from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
-from torchferry.numerics.framework.bootstrap import asked
-from torchferry.numerics.framework.capturing import capturing
-from torchferry.numerics.framework.selection import Selection
+from torchferry.numerics.framework.bootstrap import asked, known_rank, rank
+from torchferry.numerics.framework.dispatch import capturing, without_dispatch_modes
+from torchferry.numerics.framework.operators import Selection
 from torchferry.numerics.framework.statistics import FINITE, KINDS
 from torchferry.numerics.framework.steps import Steps
-from torchferry.numerics.framework.unseen import unseen
-from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
-from torchferry.numerics.nan.dumping import dumped
-from torchferry.numerics.nan.inspector import Origin
-from torchferry.numerics.nan.log import Log
+from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner, dumped
+from torchferry.numerics.nan.inspector import Origin, Result, origins, untaken
 from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.origins import Result, origins, untaken
 from torchferry.numerics.nan.parts import parts
-from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
+from torchferry.numerics.nan.rerun import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
 from torchferry.numerics.report.finding import told
+
+# Where NanInfTracker says what it found: standard error, or a file of its rank.
+
+
+class Log:
+    """Lines on standard error, or in `folder/nan_rank_<n>.log` where a folder is given.
+
+    Args:
+        folder: The folder.
+
+    Attributes:
+        brief: Whether the first line of each finding is enough, as a summary with all of it follows.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.brief = False
+        self._folder = folder
+        self._stream: Any = None
+
+    def say(self, text: str) -> None:
+        """Write a line, or several; on standard error the first says which rank it is, where there are several."""
+        file = self._file()
+        if file is None:
+            number = known_rank()
+            text = text if number is None else f"rank {number}: {text}"
+        print(text.partition("\n")[0] if self.brief else text, file=file or sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _file(self) -> Any:
+        """Return the file, which is made when there is something to write: the rank may not be known before."""
+        if self._stream is None and self._folder is not None:
+            path = self._folder / f"nan_rank_{rank()}.log"
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._stream = path.open("a", encoding="utf-8")
+            except OSError as error:
+                self._folder = None
+                self.say(str(say("cannot write {path}: {error}", path=path, error=error.strerror or error)))
+        return self._stream
+
 
 LEVELS = ("watch", "operator")
 
@@ -300,7 +342,7 @@ class NanInfTracker:
         """The program has begun, or ended, to capture a graph: what goes into it is not computed now."""
         self._set_active(self._number)
 
-    @unseen
+    @without_dispatch_modes
     def _look(self, optimizer: Optimizer | None) -> None:
         self._checked = True
         self._in_a_row = 0
@@ -355,7 +397,7 @@ class NanInfTracker:
             return
         self._guarded(lambda: self._look_at_overflow(optimizer))
 
-    @unseen
+    @without_dispatch_modes
     def _look_at_overflow(self, optimizer: Optimizer) -> None:
         self._checked = True
         deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
@@ -381,7 +423,7 @@ class NanInfTracker:
                 self._mode.gave(part for one in call.outputs for part in parts(one) or ())
             self._guarded(lambda: self._look_alone(call))
 
-    @unseen
+    @without_dispatch_modes
     def _look_alone(self, call: RootCall) -> None:
         if not bad_outputs([call]):
             return

@@ -19,13 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.framework.attribution import Attribution
-from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.dispatch import capturing
 from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, kind_of
-from torchferry.numerics.nan import roots as root_calls
-from torchferry.numerics.nan.memory import Buffers, version
+from torchferry.numerics.nan import rerun as root_calls
 from torchferry.numerics.nan.parts import described_kind, parts, worst
-from torchferry.numerics.nan.roots import RootCall, differentiated
-from torchferry.numerics.nan.tape import MOST, Tape
+from torchferry.numerics.nan.rerun import MOST, Buffers, RootCall, Tape, differentiated, version
 
 MOST_ROOTS = 256
 """Calls of outermost modules that are kept of one step."""

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from torchferry.numerics.recording.options import Options
-from torchferry.numerics.recording.recorder import Recorder
+from torchferry.numerics.recording.recorder import Options, Recorder
 
 
 class _Program:

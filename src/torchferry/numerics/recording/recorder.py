@@ -7,6 +7,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -19,21 +20,63 @@ from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.framework.attribution import Attribution, Where
-from torchferry.numerics.framework.capturing import capturing
+from torchferry.numerics.framework.dispatch import WithoutDispatchModes, capturing
 from torchferry.numerics.framework.operators import Operator, tensors
 from torchferry.numerics.framework.steps import Steps
-from torchferry.numerics.framework.unseen import Unseen
-from torchferry.numerics.recording.facts import facts, world
-from torchferry.numerics.recording.gathered import Gathered
-from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.kept import Kept
+from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, world
 from torchferry.numerics.recording.mode import RecordingMode, unusual
-from torchferry.numerics.recording.options import Options
-from torchferry.numerics.recording.rows import Rows
-from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
-from torchferry.numerics.recording.step import StepFiles
-from torchferry.numerics.recording.storing import Store
+from torchferry.numerics.recording.sketching import Hasher
+from torchferry.numerics.recording.step import Gathered, Rows, StepFiles
+from torchferry.numerics.recording.storing import Kept, Store
 from torchferry.numerics.runlog import layout as names
+
+# What a recording was asked for.
+
+
+LIMIT = 1 << 30
+"""Bytes that a rank's record may take, unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is recorded, and how much of it.
+
+    Attributes:
+        folder: Where the record goes; absolute.
+        first: Steps from the first on that are recorded operator by operator.
+        every: Which of the later steps are: each tenth, for example; 0 for none. The others leave a line.
+        limit: Bytes that the record of one rank may take; then it ends, and says so.
+        tensors: Patterns of module paths whose results are kept whole.
+        form: `safetensors`; `parquet` writes the rows as tables too.
+        perturb: Whether parameters are multiplied by 1 + 2^-24 N(0, 1) before the first step, so that two records show
+            how far rounding alone carries.
+    """
+
+    folder: str
+    first: int = 20
+    every: int = 10
+    limit: int = LIMIT
+    tensors: tuple[str, ...] = field(default=())
+    form: str = "safetensors"
+    perturb: bool = False
+
+    def records(self, step: int) -> bool:
+        """Whether a step is recorded operator by operator."""
+        return step < self.first or (self.every > 0 and step % self.every == 0)
+
+    def records_state(self, step: int) -> bool:
+        """Whether a step's parameters and gradients are sketched one by one."""
+        return self.records(step) and (step < min(self.first, 3) or step % 20 == 0)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Options:
+        """Return the options that `as_dict` made."""
+        return cls(**{**values, "tensors": tuple(values.get("tensors", ()))})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options as values that JSON has."""
+        return {**self.__dict__, "tensors": list(self.tensors)}
+
 
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""
@@ -136,7 +179,7 @@ class Recorder:
                 say("{path} holds a record already", path=folder), say("name another folder, or remove this one")
             )
         if self.options.form == "parquet":
-            from torchferry.numerics.recording.tables import require
+            from torchferry.numerics.recording.step import require
 
             require()
         self._by_optimizer = by_optimizer
@@ -213,7 +256,7 @@ class Recorder:
             return
         if type(module).__name__ == "OptimizedModule":
             self._notes.add("compiled")
-        with Unseen(), torch.no_grad(), torch.inference_mode(False):
+        with WithoutDispatchModes(), torch.no_grad(), torch.inference_mode(False):
             self._tracked.add(module)
             if not self._begin():
                 return
@@ -243,7 +286,7 @@ class Recorder:
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         if not self._running or self._captures() or not self._begin():
             return
-        with Unseen(), torch.no_grad():
+        with WithoutDispatchModes(), torch.no_grad():
             name = self._optimizers.get(id(optimizer))
             if name is None:
                 kind = type(optimizer).__name__
@@ -267,7 +310,7 @@ class Recorder:
             return
         self._updated = True
         if self._state_of == self._step and self._mode.on:
-            with Unseen(), torch.no_grad():
+            with WithoutDispatchModes(), torch.no_grad():
                 for name, parts in states(optimizer).items():
                     self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
 
@@ -386,14 +429,14 @@ class Recorder:
         known = self._mode.on or trained or not tensor.is_floating_point()
         if not known or not self._mode.is_given(tensor):
             return
-        with Unseen(), torch.no_grad():
+        with WithoutDispatchModes(), torch.no_grad():
             entries = self._gathered.entries_of(tensor)
             rows = self._hasher.rows(entries) if entries.shape[0] <= _HASHED else self._hasher.whole(entries)
         self._gathered.add_batch(name, tensor, rows, self._rows.dtype(tensor.dtype))
 
     def _end_step(self, how: str) -> None:
         try:
-            with Unseen(), torch.no_grad(), torch.inference_mode(False):
+            with WithoutDispatchModes(), torch.no_grad(), torch.inference_mode(False):
                 if self._begin():
                     assert self._store is not None
                     self._write(self._store, how)
@@ -430,7 +473,7 @@ class Recorder:
             if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept, noted=True):
                 line["tensors"] = f"tensors-{self._step:08d}.safetensors"
             if self.options.form == "parquet":
-                from torchferry.numerics.recording.tables import table
+                from torchferry.numerics.recording.step import table
 
                 store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, files.sketch, files.sums))
         used = [name for name in (*line_files, line.get("tensors", "")) if name]

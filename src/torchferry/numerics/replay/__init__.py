@@ -18,7 +18,7 @@ from torchferry.numerics.callfile.capture import capture
 from torchferry.numerics.callfile.judging import FAIL, PASS, UNTESTED, Judgement
 from torchferry.numerics.callfile.reading import Call, Refused, read_call
 from torchferry.numerics.callfile.writing import LIMIT, save, write
-from torchferry.numerics.compare.written_call import STANDARDS, verdicts
+from torchferry.numerics.compare.dump import STANDARDS, judge_written_call
 from torchferry.numerics.replay.single import compare_for_single_op, nan_inf_track_for_single_op
 
 __all__ = [
@@ -83,7 +83,7 @@ def judge(call: Call, device: str | torch.device, standard: str = "ours") -> lis
         raise unknown_name("standard", standard, STANDARDS)
     place = torch.device(device)
     try:
-        return verdicts(call, place, called(call, place), standard)
+        return judge_written_call(call, place, called(call, place), standard)
     except Refused as refused:
         raise _error(refused) from None
 

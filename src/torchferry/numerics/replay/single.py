@@ -11,10 +11,10 @@ from torch import Tensor
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.numerics.callfile.building import Builder, called
+from torchferry.numerics.callfile.environment import place
 from torchferry.numerics.callfile.judging import FAIL, PASS, Judgement
-from torchferry.numerics.callfile.places import place
 from torchferry.numerics.callfile.reading import Call, Refused, read_call
-from torchferry.numerics.compare.written_call import verdicts
+from torchferry.numerics.compare.dump import judge_written_call
 from torchferry.numerics.framework.operators import tensors
 from torchferry.numerics.framework.statistics import FINITE, KINDS, kind_of, statistics
 
@@ -46,7 +46,7 @@ def compare_for_single_op(
     try:
         done = called(call, where)
         if atol is None and rtol is None:
-            told = verdicts(call, where, done, "ours")
+            told = judge_written_call(call, where, done, "ours")
             return bool(told) and all(one.status == PASS for one in told), done.args, done.kwargs, done.out
         reference = _reference(call)
     except Refused as refused:

@@ -41,7 +41,7 @@ class _Axis(NamedTuple):
         return self.start + (value - self.low) / span * (self.end - self.start) if span else (self.start + self.end) / 2
 
 
-def render(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
+def draw(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
     """Return one SVG with a plot for each metric, one under the other.
 
     Raises:
@@ -61,7 +61,7 @@ def framed(compared: Compared, lang: str, log_scale: bool) -> str:
     """Return the SVG of one metric for a page that has `STYLE`.
 
     Raises:
-        UsageError: as `render`.
+        UsageError: as `draw`.
     """
     inner = drawing(compared, lang, log_scale)
     return f'<svg class="tf" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{inner}</svg>'
@@ -71,7 +71,7 @@ def drawing(compared: Compared, lang: str, log_scale: bool) -> str:
     """Return what is inside the SVG of one metric.
 
     Raises:
-        UsageError: as `render`.
+        UsageError: as `draw`.
     """
     pairing = compared.pairing
     scale = _logarithm(compared) if log_scale else _same
@@ -251,3 +251,64 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
+
+
+# A comparison of curves as one HTML page that loads nothing.
+
+_STYLE = Path(__file__).with_name("curves_page.css").read_text(encoding="utf-8")
+
+
+def render(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
+    """Return the page.
+
+    Raises:
+        UsageError: a logarithmic scale is asked for and a curve is not above 0.
+    """
+    title = escape(curves_labels.headline(comparison).render(lang))
+    kind = "met" if comparison.passed else "unmet"
+    sides = [
+        (say("reference"), comparison.references),
+        (say("target"), comparison.targets),
+    ]
+    files = "".join(
+        f'<p class="faint">{escape(side.render(lang))}: {escape(curves_labels.safe(", ".join(map(str, paths))))}</p>'
+        for side, paths in sides
+    )
+    body = "".join(_metric(compared, lang, log_scale) for compared in comparison.metrics)
+    notes = "".join(f"<p>{escape(curves_labels.safe(note.render(lang)))}</p>" for note in comparison.notes)
+    smoothed = ""
+    if comparison.smoothing.kind != "none":
+        smoothed = f"<p>{escape(say('smoothed before comparing: {how}', how=comparison.smoothing).render(lang))}</p>"
+    language = "zh" if lang == "zh" else "en"
+    return (
+        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}{STYLE}</style></head><body>"
+        f'<h1 class="{kind}">{title}</h1>{files}{body}{smoothed}{notes}</body></html>\n'
+    )
+
+
+def _metric(compared: Compared, lang: str, log_scale: bool) -> str:
+    kind = "met" if compared.verdict.met else "unmet"
+    head = "".join(
+        f"<th>{escape(text)}</th>" for text in ("", say("reference").render(lang), say("target").render(lang))
+    )
+    ends = "".join(_row(row) for row in curves_labels.ends(compared, lang))
+    rows = "".join(_row(row) for row in curves_labels.rows(compared, lang))
+    notes = "".join(f"<p>{escape(curves_labels.safe(note.render(lang)))}</p>" for note in curves_labels.notes(compared))
+    source = ""
+    if compared.verdict.rule.source:
+        source = (
+            f'<p class="faint">{escape(say("source: {source}", source=compared.verdict.rule.source).render(lang))}</p>'
+        )
+    return (
+        f'<section><h2 class="{kind}">{escape(curves_labels.verdict(compared, lang))}</h2>'
+        f"<p>{escape(curves_labels.extent(compared).render(lang))}</p>{notes}{framed(compared, lang, log_scale)}"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{ends}</tbody></table>"
+        f"<table><tbody>{rows}</tbody></table>{source}</section>"
+    )
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    first, *others = cells
+    return f"<tr><th>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in others)}</tr>"

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.rundiff import data, decomposed, operators, optimizers, randomness, settings, updates, weights
+from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment, align
-from torchferry.numerics.rundiff.cause import CERTAIN, NOTE, POSSIBLE, Cause
-from torchferry.numerics.rundiff.coverage import Coverage, coverage, remarks
-from torchferry.numerics.rundiff.envelope import Envelope
-from torchferry.numerics.rundiff.errors import HALF, Errors, Weights, allowed, errors, matrices
+from torchferry.numerics.rundiff.causes import (
+    CERTAIN,
+    NOTE,
+    POSSIBLE,
+    Cause,
+    causes_in_data,
+    causes_in_optimizers,
+    causes_in_randomness,
+    causes_in_settings,
+)
+from torchferry.numerics.rundiff.coverage import Coverage, Exact, coverage, exact, remarks
+from torchferry.numerics.rundiff.errors import HALF, Envelope, Errors, Weights, allowed, errors, matrices
+from torchferry.numerics.rundiff.outcomes import State, causes_in_operators, causes_in_updates, causes_in_weights, state
 from torchferry.numerics.rundiff.stepwise import Past, Suspect, suspect
-from torchferry.numerics.rundiff.whole import Exact, exact
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
 from torchferry.numerics.runlog.record import Rank, Record, Rows, Step
@@ -157,13 +165,13 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     """
     result = Comparison(a, b, coverage=coverage(a, b), remarks=list(remarks(a, b)))
     rename = _renamed_roots(a.ranks[0], b.ranks[0])
-    result.causes += data.causes(a, b)
-    result.causes += weights.causes(a.ranks[0], b.ranks[0], rename)
-    result.causes += optimizers.causes(a.ranks[0], b.ranks[0])
-    result.causes += settings.causes(a.ranks[0], b.ranks[0])
+    result.causes += causes_in_data(a, b)
+    result.causes += causes_in_weights(a.ranks[0], b.ranks[0], rename)
+    result.causes += causes_in_optimizers(a.ranks[0], b.ranks[0])
+    result.causes += causes_in_settings(a.ranks[0], b.ranks[0])
     same_world = a.world == b.world
     if same_world:
-        result.causes += randomness.causes(a.ranks[0], b.ranks[0], rename)
+        result.causes += causes_in_randomness(a.ranks[0], b.ranks[0], rename)
     else:
         result.left_out.append(
             say("operators and random draws of single ranks: the runs had {a} and {b} ranks", a=a.world, b=b.world)
@@ -186,7 +194,7 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
     past = Past()
     held: Weights = {}
     known: set[tuple[object, ...]] = set()
-    last_state: updates.State | None = None
+    last_state: State | None = None
     told: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
         other = others.get(step.number)
@@ -211,19 +219,19 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
         held |= matrices(rows_a)
         found = errors(rows_a, rows_b, aligned.pairs, held)
         limits = envelope.limits(a.number, step.number, rows_a, aligned, allowed(rows_a, aligned.pairs, past.coarsest))
-        inner = decomposed.parts(rows_a, rows_b, aligned, found, limits, rename, known)
+        inner = stepwise.parts(rows_a, rows_b, aligned, found, limits, rename, known)
         by_name = aligned
         if inner:
             aligned, found, limits = aligned.without(inner), found.without(inner), np.delete(limits, inner)
         if same_world:
-            for cause in operators.causes(step.number, rows_a, rows_b, aligned, by_name, rename):
+            for cause in causes_in_operators(step.number, rows_a, rows_b, aligned, by_name, rename):
                 if cause.cause not in told:
                     result.causes.append(cause)
             told |= {cause.cause for cause in result.causes}
         else:
             result.causes += _scaled(step.number, rows_a, rows_b, aligned, told)
-        result.causes += updates.causes(step.number, rows_a, rows_b, aligned, last_state, told)
-        last_state = updates.state(rows_a, rows_b, aligned, step.number) or last_state
+        result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, last_state, told)
+        last_state = state(rows_a, rows_b, aligned, step.number) or last_state
         _count(result, step.number, rows_a, aligned, found)
         if result.first is None or step.number < result.first.step:
             place = suspect(step.number, rows_a, aligned, found, limits, past)

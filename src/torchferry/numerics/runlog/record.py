@@ -14,8 +14,19 @@ import numpy as np
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.numerics.runlog import layout as names
-from torchferry.numerics.runlog.container import Array, load, load_one, values
-from torchferry.numerics.runlog.folder import damaged, inside, lines, parsed, plain, read, text
+from torchferry.numerics.runlog.container import (
+    Array,
+    damaged,
+    inside,
+    lines,
+    load,
+    load_one,
+    parsed,
+    plain,
+    read,
+    text,
+    values,
+)
 from torchferry.numerics.runlog.layout import Key
 
 _BEGIN_FILE = 1 << 24
