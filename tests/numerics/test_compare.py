@@ -499,7 +499,7 @@ def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.
     second = crossing.add(torch.full((2, 2), 2.0))
     crossing.go()
     assert not seen
-    crossing.left()
+    crossing.mark_sent()
     assert first.tensor.tolist() == [1.0, 1.0, 1.0]
     assert second.tensor.tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert seen == ["on cpu", "record", "back", "wait", "wait"]
@@ -523,7 +523,7 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
     crossing = Crossing()
     crossed = [crossing.add(tensor) for tensor in given]
     crossing.go()
-    crossing.left()
+    crossing.mark_sent()
     kept = [tensor.clone() for tensor in given]
     given[0].zero_()
     for tensor, before, fetched in zip(given, kept, crossed, strict=True):
@@ -542,7 +542,7 @@ def fetched_flat(tensor: Tensor) -> Tensor:
     crossing = Crossing()
     fetched = crossing.add(tensor, flat=True)
     crossing.go()
-    crossing.left()
+    crossing.mark_sent()
     return fetched.tensor
 
 
@@ -883,9 +883,9 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize("count", [3, 1 << 16])
 def test_a_result_of_float64_stays_as_it_is_while_it_is_measured(count: int) -> None:
-    from torchferry.numerics.compare.tolerances import Bound
+    from torchferry.numerics.compare.tolerances import ErrorBound
     from torchferry.numerics.compare.verdict import of_bound
 
     device, reference = torch.full((count,), 3.0, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
-    assert of_bound(device, reference, Bound(0.0, 1.0)) == 2.0
+    assert of_bound(device, reference, ErrorBound(0.0, 1.0)) == 2.0
     assert bool((device == 3.0).all())

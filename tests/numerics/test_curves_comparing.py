@@ -19,7 +19,7 @@ from torchferry.backends.acceptance import find
 from torchferry.cli.compare_curves import command
 from torchferry.core.errors import UsageError
 from torchferry.numerics.curves import measures
-from torchferry.numerics.curves.comparison import Comparison, Terms, compare
+from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
 from torchferry.numerics.curves.measures import measure
 from torchferry.numerics.curves.reading import Wanted, read
 from torchferry.numerics.report import curves, curves_plot
@@ -36,7 +36,7 @@ def log(folder: Path, name: str, values: Sequence[float], first: int = 1, every:
 
 def compared(
     folder: Path, reference: Sequence[float], target: Sequence[float], terms: Terms | None = None
-) -> Comparison:
+) -> CurveComparison:
     sides = [[read(log(folder, name, values), Wanted())] for name, values in (("a", reference), ("b", target))]
     return compare(sides[0], sides[1], (), False, terms or Terms())
 
@@ -274,7 +274,7 @@ def runs(seed: int, count: int, bias: float = 0.0, noise: float = 0.01) -> list[
 
 def of_seeds(
     folder: Path, references: list[list[float]], targets: list[list[float]], terms: Terms | None = None
-) -> Comparison:
+) -> CurveComparison:
     logs = [
         [read(log(folder, f"{side}{index}", run), Wanted()) for index, run in enumerate(many)]
         for side, many in (("a", references), ("b", targets))
@@ -338,7 +338,7 @@ def test_no_smoothing(how: str) -> None:
         measures.parse(how)
 
 
-def text(comparison: Comparison, lang: str = "en") -> str:
+def text(comparison: CurveComparison, lang: str = "en") -> str:
     return "\n".join(curves.lines(comparison, lang, lambda words, kind: words))
 
 

@@ -23,11 +23,11 @@ from torchferry.numerics.report import diff
 from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
-from torchferry.numerics.rundiff.comparison import Comparison, compare, parted
+from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
 from torchferry.numerics.rundiff.errors import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.rundiff.stepwise import Past, suspect
 from torchferry.numerics.runlog.layout import Key
-from torchferry.numerics.runlog.record import Rows, read_record
+from torchferry.numerics.runlog.record import RecordedRows, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -39,7 +39,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def causes(result: Comparison, *grades: str) -> dict[str, str]:
+def causes(result: RunComparison, *grades: str) -> dict[str, str]:
     return {cause.cause: cause.where for cause in result.causes if cause.grade in grades}
 
 
@@ -130,7 +130,7 @@ def test_other_rounding_is_the_same_over_many_steps(tmp_path: Path, autocast: st
 )
 def test_gates_make_small_errors_larger(operator: str, came_in: float, error: float, found: bool) -> None:
     keys = [Key("backward", "m", name, "", 0, "bfloat16", False) for name in ("aten.mm", operator)]
-    rows = Rows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
+    rows = RecordedRows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
     off = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
     limits = np.full(2, ALLOWED["bfloat16"])
     place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), off, limits, Past())
@@ -141,7 +141,7 @@ def made(operators: list[tuple[str, str, str]], inputs: list[tuple[int, ...]], e
     """Return rows of bfloat16, aligned with those of another run, and what they are off, and may be."""
     keys = [Key(phase, module, name, "", 0, "bfloat16", False) for phase, module, name in operators]
     count = len(keys)
-    rows = Rows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
+    rows = RecordedRows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
     pairs = [(row, row) for row in range(count)]
     off = Errors(np.asarray(pairs), np.asarray(errors), np.zeros(count, bool))
     return rows, Alignment(pairs, [], []), off, np.full(count, ALLOWED["bfloat16"])
@@ -198,8 +198,8 @@ def test_a_product_that_cancels_is_measured_by_its_terms() -> None:
     ]
     sketch = np.stack([np.full(64, 8.0), np.full(64, 2.0), np.full(64, 1e-3), np.full(64, 1e-3)])
     inputs: list[tuple[int, ...]] = [(), (), (1,), (1,)]
-    a = Rows(keys, [(32, 16), (4, 16), (4, 32), (4, 32)], [()] * 4, inputs, sketch, sketch.sum(1))
-    b = Rows(keys, a.shapes, [()] * 4, inputs, sketch + np.asarray([[0], [0], [1e-4], [1e-4]]), a.sums)
+    a = RecordedRows(keys, [(32, 16), (4, 16), (4, 32), (4, 32)], [()] * 4, inputs, sketch, sketch.sum(1))
+    b = RecordedRows(keys, a.shapes, [()] * 4, inputs, sketch + np.asarray([[0], [0], [1e-4], [1e-4]]), a.sums)
     found = errors(a, b, [(n, n) for n in range(4)], matrices(a)).relative
     assert found[2] == pytest.approx(1e-4 * 8 / (16.0 * 64.0 / 4), rel=1e-6)  # |x| |W| / sqrt(16)
     assert found[3] == pytest.approx(0.1, rel=0.1)  # nothing is known of its weight

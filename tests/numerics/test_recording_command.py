@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from torchferry.numerics.rundiff.comparison import Comparison, compare
+from torchferry.numerics.rundiff.comparison import RunComparison, compare
 from torchferry.numerics.runlog.record import read_record
 
 pytestmark = pytest.mark.rehearsal
@@ -78,7 +78,7 @@ def record(folder: Path, *arguments: object, code: int = 0) -> str:
     return done.stderr
 
 
-def compared(a: Path, b: Path) -> Comparison:
+def compared(a: Path, b: Path) -> RunComparison:
     return compare(read_record(a), read_record(b))
 
 

@@ -12,7 +12,7 @@ import click
 from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.numerics.framework.launcher import Settings, require_examined, run
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import compare as summary
 from torchferry.numerics.report.standards import NAMES, SOURCES
 from torchferry.rehearsal.config import note_verdict
@@ -118,7 +118,7 @@ def command(
         "lang": lang,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-compare-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), Settings(TOOL, options, enable_ranks, check_ranks), Path(name))
+        outcome = run(list(command), ToolSettings(TOOL, options, enable_ranks, check_ranks), Path(name))
     require_examined(outcome)
     ranks_differ = agreement.tell(outcome, lang)
     found = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))

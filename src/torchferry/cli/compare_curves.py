@@ -14,7 +14,7 @@ from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.curves.comparison import Comparison, Terms, compare
+from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
 from torchferry.numerics.curves.comparison import parse as parse_metric
 from torchferry.numerics.curves.curve import ALIGNMENTS, REPEATED, RESTARTS, Habits
 from torchferry.numerics.curves.judging import FACTOR, OWN, SPREAD
@@ -185,7 +185,7 @@ def _compiled(text: str) -> re.Pattern[str]:
     return pattern
 
 
-def _show(comparison: Comparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
+def _show(comparison: CurveComparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
     if form == "text":
         colour = file is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = "".join(f"{line}\n" for line in curves.lines(comparison, lang, _paint if colour else _plain))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.core import env, exitcodes
-from torchferry.numerics.framework.launcher import Settings, require_examined, run
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import ranks as summary
 
 
@@ -37,7 +37,7 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     lang = lang or env.language()
     options = {"every": every, "timeout": timeout}
     with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), Settings("torchferry.numerics.ranks.entrypoint", options), Path(name))
+        outcome = run(list(command), ToolSettings("torchferry.numerics.ranks.entrypoint", options), Path(name))
     require_examined(outcome)
     if output_format == "json":
         click.echo(json.dumps(summary.found(outcome), indent=2, ensure_ascii=False))

@@ -13,7 +13,7 @@ import click
 from torchferry.cli import agreement
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
-from torchferry.numerics.framework.launcher import Settings, require_examined, run
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
 from torchferry.rehearsal.config import note_verdict
 
@@ -87,7 +87,7 @@ def command(
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
         outcome = run(
-            list(command), Settings("torchferry.numerics.nan.entrypoint", options, ranks, check_ranks), Path(name)
+            list(command), ToolSettings("torchferry.numerics.nan.entrypoint", options, ranks, check_ranks), Path(name)
         )
     require_examined(outcome)
     ranks_differ = agreement.tell(outcome, lang)

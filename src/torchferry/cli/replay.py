@@ -78,7 +78,7 @@ def command(
         )
     else:
         _tell(call, place, told, failure, lang)
-    statuses = {one.status for one in told}
+    statuses = {judgement.status for judgement in told}
     if failure or replay.FAIL in statuses:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(exitcodes.CLEAN if statuses & {replay.PASS, "warn"} else exitcodes.ERROR)
@@ -93,12 +93,12 @@ def _document(call: Call, place: torch.device, told: list[Judgement], failure: s
         "raised": failure,
         "results": [
             {
-                "result": one.what.render("en"),
-                "status": one.status,
-                "found": one.why.render("en"),
-                "ratio": one.ratio if one.ratio == one.ratio else None,
+                "result": judgement.what.render("en"),
+                "status": judgement.status,
+                "found": judgement.why.render("en"),
+                "ratio": judgement.ratio if judgement.ratio == judgement.ratio else None,
             }
-            for one in told
+            for judgement in told
         ],
     }
 
@@ -117,5 +117,5 @@ def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, 
         click.echo(f"  {met.render(lang)}")
     if failure:
         click.echo(say("it raised {error}", error=failure).render(lang))
-    for one in told:
-        click.echo(f"{one.status}: {one.what.render(lang)}: {one.why.render(lang)}")
+    for judgement in told:
+        click.echo(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")

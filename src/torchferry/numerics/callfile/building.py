@@ -104,7 +104,7 @@ class Builder:
             else:
                 line = self.call.storages[name].clone().view(dtype)
             if self.wider and dtype in _WIDER:
-                used = {one["dtype"] for one in self.call.document["tensors"] if one["storage"] == name}
+                used = {tensor["dtype"] for tensor in self.call.document["tensors"] if tensor["storage"] == name}
                 if used != {row["dtype"]}:
                     raise Refused(say("storage `{name}` is seen under several dtypes", name=name))
                 line = _nudged(line, self.nudge) if self.nudge else line.to(_WIDER[dtype])

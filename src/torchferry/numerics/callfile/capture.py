@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.callfile.reading import DTYPES, FORMATS, LAYOUTS, Call
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import operator
 
 # Values that are too many to be written: their statistics, from which others like them are made.
@@ -178,7 +178,7 @@ def capture(
     with _disable_current_modes(), torch.no_grad():
         tree = [copier.node(value) for value in args]
         named = {key: copier.node(value) for key, value in kwargs.items()}
-        own = device or next((str(one) for one in copier.devices if one.type != "cpu"), "cpu")
+        own = device or next((str(device) for device in copier.devices if device.type != "cpu"), "cpu")
         draws = known.draws(args, kwargs)
         states = (random_states(own) if draws and not device else {}) if random is None else random
         streams = {kind: copier.add(state) for kind, state in states.items()}
@@ -191,7 +191,7 @@ def capture(
             "operator": overload._schema.name,
             "overload": overload._schema.overload_name,
             "schema": str(overload._schema),
-            "kind": known.kind.value if known.kind is Kind.ALLOCATE else "",
+            "kind": known.kind.value if known.kind is OpKind.ALLOCATE else "",
             "draws": draws,
             "written": [[index, name] for index, name in known.written],
             "device": own,
@@ -327,7 +327,9 @@ def _fill(line: Tensor, tensor: Tensor, row: dict[str, Any]) -> None:
 def _overlaps(shape: list[int], stride: list[int]) -> bool:
     """Whether two elements may be one in memory, as in what `unfold` returns."""
     reach = 0
-    for n, step in sorted(((n, step) for n, step in zip(shape, stride, strict=True) if n > 1), key=lambda one: one[1]):
+    for n, step in sorted(
+        ((n, step) for n, step in zip(shape, stride, strict=True) if n > 1), key=lambda size_and_step: size_and_step[1]
+    ):
         if step <= reach:
             return True
         reach += (n - 1) * step

@@ -27,14 +27,14 @@ def issue(
     """
     document = call.document
     name = _name(call)
-    wrong = [one for one in told if one.status == FAIL]
+    wrong = [judgement for judgement in told if judgement.status == FAIL]
     state = f"raises on {device}" if failure else f"wrong on {device}" if wrong else f"replayed on {device}"
     lines = [f"# `{name}`: {state}", ""]
     if failure:
         lines += ["```text", failure.strip(), "```", ""]
     if told:
         lines += ["| result | verdict | found |", "|---|---|---|"]
-        lines += [f"| {_cell(one.what)} | {one.status} | {_cell(one.why)} |" for one in told]
+        lines += [f"| {_cell(judgement.what)} | {judgement.status} | {_cell(judgement.why)} |" for judgement in told]
         lines.append("")
     lines += ["## The call", "", "```text", f"{document.get('schema', name)}", "", *arguments(call), "```", ""]
     where = document.get("where") or {}

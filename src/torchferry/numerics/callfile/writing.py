@@ -35,8 +35,8 @@ Fails = Callable[[list[Any], dict[str, Any]], bool]
 
 def size(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return the bytes that the tensors of a call see, each tensor once."""
-    found = {id(one): one for value in (*args, *kwargs.values()) for one in tensors(value)}
-    return sum(one.numel() * one.element_size() for one in found.values())
+    found = {id(tensor): tensor for value in (*args, *kwargs.values()) for tensor in tensors(value)}
+    return sum(storage.numel() * storage.element_size() for storage in found.values())
 
 
 def shrunk(args: Sequence[Any], kwargs: dict[str, Any], fails: Fails, limit: int) -> tuple[list[Any], dict[str, Any]]:
@@ -71,12 +71,12 @@ def _still(fails: Fails, call: tuple[list[Any], dict[str, Any]]) -> bool:
 
 def _members(call: tuple[list[Any], dict[str, Any]]) -> list[Tensor]:
     args, kwargs = call
-    return list({id(one): one for value in (*args, *kwargs.values()) for one in tensors(value)}.values())
+    return list({id(tensor): tensor for value in (*args, *kwargs.values()) for tensor in tensors(value)}.values())
 
 
 def _share(call: tuple[list[Any], dict[str, Any]]) -> bool:
-    members = [one for one in _members(call) if type(one) in {Tensor, torch.nn.Parameter}]
-    return len({one.untyped_storage()._cdata for one in members}) < len(members)
+    members = [member for member in _members(call) if type(member) in {Tensor, torch.nn.Parameter}]
+    return len({member.untyped_storage()._cdata for member in members}) < len(members)
 
 
 Side = tuple[int, int]
@@ -88,9 +88,9 @@ Change = tuple[frozenset[Side], bool]
 
 def _changes(call: tuple[list[Any], dict[str, Any]]) -> Iterator[Change]:
     """Yield what can be halved: the sides of one size, all of them first, then fewer; the largest size first."""
-    members = sorted(_members(call), key=lambda one: -one.numel() * one.element_size())
-    for n in sorted({n for one in members for n in one.shape if n > 1}, reverse=True):
-        sides = [(id(one), side) for one in members for side, length in enumerate(one.shape) if length == n]
+    members = sorted(_members(call), key=lambda member: -member.numel() * member.element_size())
+    for n in sorted({n for member in members for n in member.shape if n > 1}, reverse=True):
+        sides = [(id(member), side) for member in members for side, length in enumerate(member.shape) if length == n]
         counts = range(len(sides), 0, -1) if len(sides) <= _MOST_SIDES else (len(sides), 1)
         for count in counts:
             for chosen in combinations(sides, count):
@@ -296,7 +296,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in value)
+        return "".join(character if character.isprintable() or character in "\n\t" else "?" for character in value)
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, Mapping):

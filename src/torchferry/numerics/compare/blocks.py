@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torchferry.core.messages import say
 from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.snapshot import Fetched, Place, Snapshot
+from torchferry.numerics.compare.snapshot import Fetched, Snapshot, StridedPlace
 from torchferry.numerics.framework.operators import Operator, tensors
 
 # A part of each tensor for operators on lists of tensors, such as an optimizer's: they work element by element.
@@ -26,7 +26,7 @@ BLOCK = 4096
 """Elements of a block. Of a larger tensor three are compared: the first, the last, and one between that moves."""
 
 
-class Parts:
+class ForeachBlocks:
     """Cuts the arguments of calls on lists; the cuts are views, so that what is written to them is seen.
 
     Args:
@@ -139,13 +139,13 @@ def _rows_of(call: ComparedCall, turn: int) -> ComparedCall:
     begin = min(turn % -(-rows // width) * width, rows - width)
     args = []
     for value in call.snapshot.args:
-        if isinstance(value, Place) and len(value.size) == len(shape) and value.size[0] == rows:
+        if isinstance(value, StridedPlace) and len(value.size) == len(shape) and value.size[0] == rows:
             args.append(_cut(value, begin, width))
-        elif isinstance(value, (list, tuple)) or (isinstance(value, Place) and len(value.size) > len(shape)):
+        elif isinstance(value, (list, tuple)) or (isinstance(value, StridedPlace) and len(value.size) > len(shape)):
             return call
         else:
             args.append(value)
-    if any(isinstance(value, Place) for value in call.snapshot.kwargs.values()):
+    if any(isinstance(value, StridedPlace) for value in call.snapshot.kwargs.values()):
         return call
     return _part(call, args, begin, width)
 
@@ -178,7 +178,7 @@ def block_of(call: ComparedCall, turn: int) -> ComparedCall:
     if place is None or call.operator.overload._overloadname != "default" or len(call.results) != 1:
         return call
     given, result = call.snapshot.args[place], call.results[0]
-    if not isinstance(given, Place) or not result.shape or given.size[0] != result.shape[0]:
+    if not isinstance(given, StridedPlace) or not result.shape or given.size[0] != result.shape[0]:
         return call
     rows = result.shape[0]
     width = max(1, rows // _SHARE)
@@ -190,12 +190,17 @@ def block_of(call: ComparedCall, turn: int) -> ComparedCall:
     if call.operator.base == "bmm":
         args[1] = _cut(args[1], begin, width)
     first = args[0]
-    if call.operator.base == "addmm" and isinstance(first, Place) and len(first.size) == 2 and first.size[0] == rows:
+    if (
+        call.operator.base == "addmm"
+        and isinstance(first, StridedPlace)
+        and len(first.size) == 2
+        and first.size[0] == rows
+    ):
         args[0] = _cut(first, begin, width)
     return _part(call, args, begin, width)
 
 
-def _cut(place: Place, begin: int, width: int) -> Place:
+def _cut(place: StridedPlace, begin: int, width: int) -> StridedPlace:
     return place._replace(size=(width, *place.size[1:]), offset=place.offset + begin * place.stride[0])
 
 

@@ -48,7 +48,7 @@ class ComparedCall:
         note: What part of the call this is, where it is not all of it.
         owners: For operators on lists, which tensor each part is of.
         whole: Elements of the results where only a part of them is here; 0 where all are.
-        left: Numbers of the results that are not compared; known when it was judged.
+        uncompared: Numbers of the results that are not compared; known when it was judged.
         written: How many of the results are arguments that were written to.
         size: Bytes that it holds.
         shape: Of its first result.
@@ -67,7 +67,7 @@ class ComparedCall:
     note: Message | None = None
     owners: list[int] | None = None
     whole: int = 0
-    left: tuple[int, ...] = ()
+    uncompared: tuple[int, ...] = ()
     written: int = 0
     size: int = 0
     shape: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class ComparedCall:
 
     def extent(self) -> tuple[int, int]:
         """Return how many elements of the results are compared, and how many there are in those results."""
-        here = sum(one.count for number, one in enumerate(self.results) if number not in self.left)
+        here = sum(result.count for number, result in enumerate(self.results) if number not in self.uncompared)
         return here, self.whole or here
 
     @cached_property

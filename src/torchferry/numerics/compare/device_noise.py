@@ -14,9 +14,9 @@ from torch import Tensor
 
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.reference import Reference
+from torchferry.numerics.compare.reference import CpuReference
 from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
-from torchferry.numerics.compare.standards import Pair
+from torchferry.numerics.compare.standards import ResultPair
 from torchferry.numerics.compare.tolerances import unit
 
 _DEVIATIONS = 4 / math.sqrt(6)
@@ -55,7 +55,7 @@ def device_noise(call: ComparedCall, number: int) -> Tensor | None:
         return None
 
 
-def explained(call: ComparedCall, number: int, pair: Pair, finite: Tensor | None) -> Tensor:
+def explained(call: ComparedCall, number: int, pair: ResultPair, finite: Tensor | None) -> Tensor:
     """Return what another order of additions can change in each element.
 
     Where each element is a sum of products of the arguments, n terms that are added in the dtype of the result are off
@@ -77,7 +77,9 @@ def _on(call: ComparedCall, number: int, change: Callable[[Tensor], Tensor]) -> 
     kwargs = dict(call.snapshot.kwargs)
     if "alpha" in kwargs:
         kwargs["alpha"] = kwargs["alpha"] ** 2 if change is torch.square else 1
-    reference = Reference(call.operator, Snapshot(call.snapshot.args, kwargs, call.snapshot.stores, call.snapshot.size))
+    reference = CpuReference(
+        call.operator, Snapshot(call.snapshot.args, kwargs, call.snapshot.stores, call.snapshot.size)
+    )
     reference.change = lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
     try:
         results, _ = reference.wide([torch.float64])

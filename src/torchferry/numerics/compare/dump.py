@@ -21,9 +21,9 @@ from torchferry.numerics.compare.call import ComparedCall, DeviceResult
 from torchferry.numerics.compare.judge import Judge
 from torchferry.numerics.compare.snapshot import Untestable, fetch, take
 from torchferry.numerics.compare.standards import JUDGES, short
-from torchferry.numerics.compare.verdict import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
 from torchferry.numerics.framework.attribution import OUTSIDE
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import argument, operator, tensors
 
 # Judge a replayed call as `torchferry compare` judges one of a program: by the same standards, in the same words.
@@ -31,7 +31,7 @@ from torchferry.numerics.framework.operators import argument, operator, tensors
 
 STANDARDS = tuple(JUDGES)
 
-_AS_THEY_ARE = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP})
+_AS_THEY_ARE = frozenset({OpKind.VIEW, OpKind.ALLOCATE, OpKind.BOOKKEEP})
 """Kinds of operators that a comparison leaves out, and that make values which can be looked at all the same."""
 
 
@@ -61,7 +61,7 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
             step=0,
             device=str(device),
             snapshot=take(args, kwargs, 2 * LARGEST),
-            results=[_result(one) for one in done.made],
+            results=[_result(result) for result in done.made],
             owners=list(range(len(args[0]))) if lists else None,
             written=written,
             shape=tuple(done.made[0].shape) if done.made else (),
@@ -81,7 +81,7 @@ def _result(tensor: Tensor) -> DeviceResult:
     return DeviceResult(fetch(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
-def _told(verdict: Verdict, index: int) -> Judgement:
+def _told(verdict: ResultVerdict, index: int) -> Judgement:
     what = say("all results")
     if index >= 0:
         what = say("result {n}, {dtype}{shape}", n=index, dtype=verdict.dtype, shape=list(verdict.shape))
@@ -95,7 +95,7 @@ def _told(verdict: Verdict, index: int) -> Judgement:
     return Judgement(verdict.status.value, what, why, math.nan if ratio is None else ratio)
 
 
-def _figures(measures: Measures) -> Message:
+def _figures(measures: ErrorMeasures) -> Message:
     """Return the figures that each of the standards asks for, so that all who read them find theirs."""
     return say(
         "largest error {error}, {ulp} ULP; RMSE {rmse}, MERE {mere}, MARE {mare}, cosine {cosine}",
@@ -108,7 +108,7 @@ def _figures(measures: Measures) -> Message:
     )
 
 
-def keep(folder: Path, call: ComparedCall, verdict: Verdict, standard: str) -> Path:
+def dump_call(folder: Path, call: ComparedCall, verdict: ResultVerdict, standard: str) -> Path:
     """Write a call, cut down to what still fails by the standard, and return its directory.
 
     Raises:
@@ -121,8 +121,8 @@ def keep(folder: Path, call: ComparedCall, verdict: Verdict, standard: str) -> P
     def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
         smaller = capture(overload, args, kwargs, device=call.device)
         return any(
-            one.status == Status.FAIL.value
-            for one in judge_written_call(smaller, device, called(smaller, device), standard)
+            judgement.status == Status.FAIL.value
+            for judgement in judge_written_call(smaller, device, called(smaller, device), standard)
         )
 
     args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)

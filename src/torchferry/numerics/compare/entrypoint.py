@@ -9,7 +9,7 @@ from torchferry.numerics.compare.tool import CompareWithCPU
 from torchferry.numerics.framework.steps import Steps
 
 
-class _Examined:
+class CompareProcessTool:
     """A comparison that stands from the import of torch to the end of the process."""
 
     def __init__(self, tool: CompareWithCPU, lang: str) -> None:
@@ -27,7 +27,7 @@ class _Examined:
         return self._tool.document(self._lang)
 
 
-def begin(options: dict[str, Any], folder: Path) -> _Examined:
+def begin(options: dict[str, Any], folder: Path) -> CompareProcessTool:
     """Begin to compare in this process."""
     lang = options.pop("lang", "en")
-    return _Examined(CompareWithCPU(**options), lang)
+    return CompareProcessTool(CompareWithCPU(**options), lang)

@@ -12,9 +12,9 @@ from torch import Tensor
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.snapshot import Place, Untestable, replaced
-from torchferry.numerics.compare.verdict import Measures, Status, Verdict, first_off
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.compare.snapshot import StridedPlace, Untestable, replaced
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status, first_off
+from torchferry.numerics.framework.kinds import OpKind
 
 # How a result lies in memory, beside how it lies on the CPU: operators promise it, and views rest on it.
 
@@ -76,12 +76,12 @@ def _planned(call: ComparedCall) -> list[Tensor] | None:
     if any(store.whole for store in call.snapshot.stores):
         return None  # sparse tensors have no strides
 
-    def meta(place: Place) -> Tensor:
+    def meta(place: StridedPlace) -> Tensor:
         dtype = call.snapshot.stores[place.store].fetched.dtype
         return torch.empty_strided(place.size, place.stride, dtype=dtype, device="meta")
 
-    args = tuple(replaced(value, Place, meta) for value in call.snapshot.args)
-    kwargs = {key: replaced(value, Place, meta) for key, value in call.snapshot.kwargs.items()}
+    args = tuple(replaced(value, StridedPlace, meta) for value in call.snapshot.args)
+    kwargs = {key: replaced(value, StridedPlace, meta) for key, value in call.snapshot.kwargs.items()}
     if "device" in kwargs:
         kwargs["device"] = torch.device("meta")
     try:
@@ -94,7 +94,7 @@ def _planned(call: ComparedCall) -> list[Tensor] | None:
 _SHOWN = 20
 
 
-def judge_exact(call: ComparedCall, number: int, right: Tensor) -> Verdict | None:
+def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict | None:
     """Judge a result by the CPU's in the same dtype, or in a wider one for integers.
 
     Returns:
@@ -105,7 +105,7 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> Verdict | Non
     right = right.detach()
     if tuple(right.shape) != result.shape:
         reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
-        return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+        return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
     ours = result.fetched.tensor
     if ours.layout is not torch.strided:
         ours = ours.to_dense()
@@ -113,24 +113,24 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> Verdict | Non
         right = right.to_dense()
     is_float = result.dtype.is_floating_point or result.dtype.is_complex
     if right.dtype != result.dtype and is_float:
-        if call.operator.kind is Kind.MOVE:
+        if call.operator.kind is OpKind.MOVE:
             reason = say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=right.dtype)
-            return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+            return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         return None
     right = right.to(result.dtype)
     if equal(ours, right):
-        measures = Measures(elements=right.numel(), of_bound=0.0)
-        verdict = Verdict(Status.PASS, None, measures, result.shape, dtype)
+        measures = ErrorMeasures(elements=right.numel(), of_bound=0.0)
+        verdict = ResultVerdict(Status.PASS, None, measures, result.shape, dtype)
         wrong = judge_layout(call, number, right, lambda: right) if call.full else None
-        return verdict if wrong is None else Verdict(wrong[0], wrong[1], measures, result.shape, dtype)
+        return verdict if wrong is None else ResultVerdict(wrong[0], wrong[1], measures, result.shape, dtype)
     if is_float and not _is_bitwise(call):
         return None
     if not is_float and _same_choice(call, number, ours, right):
-        measures = Measures(elements=right.numel(), of_bound=0.0)
-        return Verdict(Status.PASS, say("equal values chosen in another order"), measures, result.shape, dtype)
+        measures = ErrorMeasures(elements=right.numel(), of_bound=0.0)
+        return ResultVerdict(Status.PASS, say("equal values chosen in another order"), measures, result.shape, dtype)
     wrong_at = _different(ours, right)
     count = int(wrong_at.sum())
-    return Verdict(
+    return ResultVerdict(
         Status.FAIL,
         say("{off} of {count} elements differ, and they must be equal", off=count, count=right.numel()),
         _distances(ours, right, count),
@@ -142,7 +142,7 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> Verdict | Non
 
 def _is_bitwise(call: ComparedCall) -> bool:
     """Whether no rounding is allowed: the call moves values, and changes no dtype."""
-    if call.operator.kind is not Kind.MOVE:
+    if call.operator.kind is not OpKind.MOVE:
         return False
     given = set(call.snapshot.dtypes())
     floats = {dtype for dtype in given if dtype.is_floating_point or dtype.is_complex}
@@ -174,12 +174,12 @@ def _different(ours: Tensor, right: Tensor) -> Tensor:
     return wrong
 
 
-def _distances(ours: Tensor, right: Tensor, off: int) -> Measures:
+def _distances(ours: Tensor, right: Tensor, off: int) -> ErrorMeasures:
     if ours.dtype == torch.bool or ours.is_complex():
-        return Measures(elements=right.numel(), off=off, max_abs=1.0, max_rel=1.0)
+        return ErrorMeasures(elements=right.numel(), off=off, max_abs=1.0, max_rel=1.0)
     error = (ours.double() - right.double()).abs()
     error = torch.nan_to_num(error, nan=0.0, posinf=0.0)
-    return Measures(
+    return ErrorMeasures(
         elements=right.numel(),
         off=off,
         max_abs=float(error.max()),

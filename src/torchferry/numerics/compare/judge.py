@@ -13,22 +13,22 @@ from torchferry.numerics.compare import standards, tables, tolerances
 from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.device_noise import device_noise, explained
 from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout
-from torchferry.numerics.compare.reference import EIGHT_BITS, Reference, is_foreign, widening
+from torchferry.numerics.compare.reference import EIGHT_BITS, CpuReference, is_foreign, widening
 from torchferry.numerics.compare.snapshot import Untestable
-from torchferry.numerics.compare.standards import Pair
+from torchferry.numerics.compare.standards import ResultPair
 from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.compare.tolerances import Bound, unit
+from torchferry.numerics.compare.tolerances import ErrorBound, unit
 from torchferry.numerics.compare.verdict import (
     Element,
-    Measures,
+    ErrorMeasures,
+    ResultVerdict,
     Status,
-    Verdict,
     first_off,
     measure,
     of_bound,
     with_ratios,
 )
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import argument
 
 # Devices that round the float32 inputs of products first: TF32 on NVIDIA, HF32 on Ascend, and their like.
@@ -39,11 +39,11 @@ _KEPT = (10, 11, 7)
 """Explicit bits of the mantissa: TF32, HF32, bfloat16."""
 
 
-def kept_input_bits(call: ComparedCall, number: int, pair: Pair) -> int:
+def kept_input_bits(call: ComparedCall, number: int, pair: ResultPair) -> int:
     """Return how many bits of its inputs the device keeps, or 0 where that does not explain its result."""
     for kept in _KEPT:
         for to_nearest in (True, False):
-            reference = Reference(call.operator, call.snapshot)
+            reference = CpuReference(call.operator, call.snapshot)
             reference.change = lambda tensor, kept=kept, to_nearest=to_nearest: rounded(tensor, kept, to_nearest)
             try:
                 results, _ = reference.wide([torch.float32])
@@ -73,7 +73,7 @@ _SHOWN = 20
 
 
 @dataclass
-class Found:
+class NonfiniteCheck:
     """A result that can be measured, or the verdict where it cannot.
 
     Attributes:
@@ -87,7 +87,7 @@ class Found:
     device: Tensor
     reference: Tensor
     finite: Tensor | None = None
-    verdict: Verdict | None = None
+    verdict: ResultVerdict | None = None
     remark: Message | None = None
 
 
@@ -97,7 +97,7 @@ def judge_nonfinite(
     dtype: torch.dtype,
     same: Callable[[], Tensor | None],
     given_finite: Callable[[], bool] = lambda: True,
-) -> Found:
+) -> NonfiniteCheck:
     """Compare the patterns of NaN and infinity.
 
     Args:
@@ -108,7 +108,7 @@ def judge_nonfinite(
         given_finite: Says whether all that the call was given is finite.
     """
     if _sums_finite(ours) and _sums_finite(right) and _fits(right, dtype):
-        return Found(ours, right)
+        return NonfiniteCheck(ours, right)
     rounded = right.to(_real(dtype)).to(right.dtype)
     value = ours.to(right.dtype)
     agree = _pattern(value) == _pattern(rounded)
@@ -116,13 +116,13 @@ def judge_nonfinite(
     edge = torch.finfo(_real(dtype)).max * (1 - 8 * unit(dtype))
     agree |= (right.abs() >= edge) & (value.abs() >= edge) & (right.sign() == value.sign())
     if not bool(agree.all()):
-        return Found(ours, right, verdict=_differ(value, rounded, agree, dtype, same, given_finite))
+        return NonfiniteCheck(ours, right, verdict=_differ(value, rounded, agree, dtype, same, given_finite))
     finite = value.isfinite() & rounded.isfinite()
     nans, infinities = int(rounded.isnan().sum()), int(rounded.isinf().sum())
     remark = None
     if nans or infinities:
         remark = say("{nans} NaN and {infinities} infinities, as on the CPU", nans=nans, infinities=infinities)
-    return Found(torch.where(finite, value, 0.0), torch.where(finite, right, 0.0), finite, remark=remark)
+    return NonfiniteCheck(torch.where(finite, value, 0.0), torch.where(finite, right, 0.0), finite, remark=remark)
 
 
 def _differ(
@@ -132,21 +132,21 @@ def _differ(
     dtype: torch.dtype,
     same: Callable[[], Tensor | None],
     given_finite: Callable[[], bool],
-) -> Verdict:
+) -> ResultVerdict:
     wrong = ~agree
     bad = int((wrong & ~value.isfinite()).sum())
     off = int(wrong.sum())
-    measures = Measures(max_abs=float("inf"), max_rel=float("inf"), elements=value.numel(), off=off, cosine=0.0)
+    measures = ErrorMeasures(max_abs=float("inf"), max_rel=float("inf"), elements=value.numel(), off=off, cosine=0.0)
     elements = first_off(value, rounded, wrong, _SHOWN)
     its = same()
     if its is not None and bool((_pattern(value) == _pattern(its)).all()):
         reason = say("{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside", count=off)
-        return Verdict(Status.WARN, reason, measures, elements=elements)
+        return ResultVerdict(Status.WARN, reason, measures, elements=elements)
     if bad:
         reason = say("{count} NaN or infinities where the CPU has none", count=bad)
-        return Verdict(Status.FAIL, reason, measures, elements=elements)
+        return ResultVerdict(Status.FAIL, reason, measures, elements=elements)
     status, reason = _hidden(wrong, rounded, its, dtype, given_finite)
-    return Verdict(status, reason, measures, elements=elements)
+    return ResultVerdict(status, reason, measures, elements=elements)
 
 
 def _hidden(
@@ -212,7 +212,7 @@ class _Session:
     """One call under judgement: the runs of the reference, each made once."""
 
     call: ComparedCall
-    reference: Reference
+    reference: CpuReference
     wide: torch.dtype = torch.float64
     right: list[Tensor] = field(default_factory=list)
     _same: list[Tensor] | Untestable | None = None
@@ -225,7 +225,7 @@ class _Session:
         """
         if self._same is None:
             try:
-                self._same = Reference(self.call.operator, self.call.snapshot).same()
+                self._same = CpuReference(self.call.operator, self.call.snapshot).same()
             except Untestable as error:
                 self._same = error
         if isinstance(self._same, Untestable):
@@ -240,10 +240,10 @@ class _Session:
         """
         call = self.call
         try:
-            first, second = self.same(), Reference(call.operator, call.snapshot).same()
+            first, second = self.same(), CpuReference(call.operator, call.snapshot).same()
         except Untestable:
             dtypes = [result.dtype for result in call.results]
-            first, second = (Reference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
+            first, second = (CpuReference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
         if len(first) != len(second) or not all(map(equal, first, second)):
             raise Untestable(
                 say("two runs on the CPU differ: it draws random numbers, or remembers, without saying so")
@@ -264,34 +264,34 @@ class Judge:
         self._judge = standards.JUDGES[standard]
         self._is_ours = standard == "ours"
         self._standard = standard
-        self._given: Bound | None = None
+        self._given: ErrorBound | None = None
         if absolute is not None or relative is not None:
-            self._given = Bound(relative or 0.0, absolute or 0.0)
+            self._given = ErrorBound(relative or 0.0, absolute or 0.0)
             self._judge = standards.given(absolute or 0.0, relative or 0.0, strict)
             self._is_ours = not strict
 
-    def verdicts(self, call: ComparedCall) -> list[Verdict]:
+    def verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
         """Return a verdict for each result of a call, or one for the call."""
         try:
             return self._verdicts(call)
         except Untestable as error:
-            return [Verdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)]
+            return [ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)]
 
-    def _verdicts(self, call: ComparedCall) -> list[Verdict]:
+    def _verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
         if not call.results:
             raise Untestable(say("it has no result that is a tensor"))
-        session = _Session(call, Reference(call.operator, call.snapshot))
+        session = _Session(call, CpuReference(call.operator, call.snapshot))
         if is_foreign(call.operator):
             session.settle()
         operator = call.operator
         exact = not any(_is_float(result.dtype) for result in call.results)
-        if operator.kind in (Kind.MOVE, Kind.CONSTANT) or exact or tables.is_stepped(operator):
+        if operator.kind in (OpKind.MOVE, OpKind.CONSTANT) or exact or tables.is_stepped(operator):
             same = session.same()
             if len(same) != len(call.results):
                 return [self._count(call, len(same))]
             found = [judge_exact(call, number, right) for number, right in enumerate(same)]
-            if all(one is not None for one in found):
-                return [one for one in found if one is not None]
+            if all(verdict is not None for verdict in found):
+                return [verdict for verdict in found if verdict is not None]
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
         skipped = tables.auxiliary(operator)
         statistics = tables.statistics(operator)
@@ -300,11 +300,11 @@ class Judge:
             for n in range(len(call.results))
             if n - call.written not in skipped or (n - call.written in statistics and session.has(n))
         ]
-        call.left = tuple(n for n, one in enumerate(call.results) if n not in numbers and one.count)
+        call.uncompared = tuple(n for n, result in enumerate(call.results) if n not in numbers and result.count)
         if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
             return [self._count(call, len(session.right))]
         if call.owners is None:
-            return [_with_left(self._one(session, number), len(call.left)) for number in numbers]
+            return [_with_uncompared(self._one(session, number), len(call.uncompared)) for number in numbers]
         alike: dict[torch.dtype, list[int]] = {}
         for number in numbers:
             if (
@@ -316,39 +316,39 @@ class Judge:
         verdicts = [self._one(session, number) for number in numbers if number not in listed]
         return verdicts + [self._together(session, group) for group in alike.values()]
 
-    def _together(self, session: _Session, numbers: list[int]) -> Verdict:
+    def _together(self, session: _Session, numbers: list[int]) -> ResultVerdict:
         """Judge the results of an operator on lists as one: it works element by element."""
         results = session.call.results
         ours = _joined([results[number].fetched.tensor for number in numbers], range(len(numbers)))
         right = _joined(session.right, numbers)
         verdict = self._floating(session, numbers, ours, right)
-        largest = max((results[number] for number in numbers), key=lambda one: len(one.shape))
+        largest = max((results[number] for number in numbers), key=lambda result: len(result.shape))
         verdict = verdict.of(largest.shape, standards.name_of(largest.dtype))
         if not verdict.elements:
             return verdict
         owners = session.call.owners or []
         located = []
-        for one in verdict.elements:
-            (position,) = one.index
+        for element in verdict.elements:
+            (position,) = element.index
             for number in numbers:
                 count = results[number].fetched.tensor.numel()
                 if position < count:
-                    located.append(replace(one, index=(owners[number % len(owners)], position)))
+                    located.append(replace(element, index=(owners[number % len(owners)], position)))
                     break
                 position -= count
         return replace(verdict, elements=tuple(located))
 
-    def _count(self, call: ComparedCall, count: int) -> Verdict:
+    def _count(self, call: ComparedCall, count: int) -> ResultVerdict:
         reason = say("{ours} results, and the CPU has {its}", ours=len(call.results), its=count)
-        return Verdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
+        return ResultVerdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
 
-    def _one(self, session: _Session, number: int) -> Verdict:
+    def _one(self, session: _Session, number: int) -> ResultVerdict:
         call = session.call
         result, right = call.results[number], session.right[number].detach()
         dtype = standards.name_of(result.dtype)
         if tuple(right.shape) != result.shape:
             reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
-            return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+            return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         ours = result.fetched.tensor
         if ours.layout is not torch.strided:
             ours, right = ours.to_dense(), right.to_dense()
@@ -367,26 +367,26 @@ class Judge:
                 verdict = replace(verdict, status=wrong[0], reason=wrong[1])
         return verdict
 
-    def _as_variance(self, session: _Session, number: int, ours: Tensor, right: Tensor) -> Verdict | None:
+    def _as_variance(self, session: _Session, number: int, ours: Tensor, right: Tensor) -> ResultVerdict | None:
         """Judge what a batch norm saves as the variance: some devices hand that to their backward."""
         call = session.call
         place = next(i for i, item in enumerate(call.operator.overload._schema.arguments) if item.name in _EPSILON)
         epsilon = argument((place, call.operator.overload._schema.arguments[place].name), *call.arguments(), 0.0)
         variance = right.double().pow(-2) - epsilon
         own = tolerances.unit(call.results[number].dtype)
-        allowed = Bound(16 * own, 16 * own * tolerances.largest(variance))
+        allowed = ErrorBound(16 * own, 16 * own * tolerances.largest(variance))
         if not of_bound(ours, variance, allowed) <= 1:
             return None
         measures = measure(ours, variance, allowed, call.results[number].dtype)
         reason = say("it saves the variance, where the CPU saves the inverse of its root")
-        return Verdict(Status.PASS, reason, measures)
+        return ResultVerdict(Status.PASS, reason, measures)
 
-    def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> Verdict:
+    def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> ResultVerdict:
         call = session.call
         number = numbers[0]
         operator, dtype = call.operator, call.results[number].dtype
         if right.numel() == 0:
-            return Verdict(Status.PASS, say("it has no elements"))
+            return ResultVerdict(Status.PASS, say("it has no elements"))
         right = (
             right.to(torch.complex128 if session.wide is torch.float64 else torch.complex64)
             if (ours.is_complex() and not right.is_complex())
@@ -413,13 +413,13 @@ class Judge:
         if not call.full and not is_complex and self._is_ours:
             allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
             if of_bound(ours, right, allowed) <= 1:  # which NaN and infinity are not
-                return Verdict(Status.PASS)
+                return ResultVerdict(Status.PASS)
         found = judge_nonfinite(ours, right, dtype, same, lambda: call.given_finite)
         if found.verdict is not None:
             return found.verdict
         ours, right = found.device, found.reference
         if is_complex:
-            allowed = Bound(8 * tolerances.unit(dtype), 32 * tolerances.unit(dtype) * tolerances.largest(right))
+            allowed = ErrorBound(8 * tolerances.unit(dtype), 32 * tolerances.unit(dtype) * tolerances.largest(right))
         else:
             allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
             if found.finite is not None and isinstance(allowed.absolute, Tensor):
@@ -429,7 +429,7 @@ class Judge:
             value = same()
             return value if value is None or found.finite is None else torch.where(found.finite, value, 0.0)
 
-        pair = Pair(
+        pair = ResultPair(
             operator.base,
             tables.growth(operator),
             ours,
@@ -461,9 +461,9 @@ class Judge:
             elements = first_off(pair.device, pair.reference, wrong, SHOWN)
             if measures is not None:
                 measures = replace(measures, off=int(wrong.sum()))
-        return Verdict(status, reason or found.remark, measures, elements=elements)
+        return ResultVerdict(status, reason or found.remark, measures, elements=elements)
 
-    def _wrong(self, pair: Pair) -> Tensor:
+    def _wrong(self, pair: ResultPair) -> Tensor:
         """Return which elements are off: by what the standard says of one, or what the user gave, else by our bound."""
         error = (pair.device.to(pair.reference.dtype) - pair.reference).abs()
         size = pair.reference.abs()
@@ -475,21 +475,21 @@ class Judge:
         return error == error.max()
 
     def _wider(
-        self, session: _Session, numbers: list[int], dtype: torch.dtype, allowed: Bound, finite: Tensor | None
-    ) -> Bound | None:
+        self, session: _Session, numbers: list[int], dtype: torch.dtype, allowed: ErrorBound, finite: Tensor | None
+    ) -> ErrorBound | None:
         """Return a bound from the absolute values of the arguments, for sums that cancel."""
         call = session.call
-        args, kwargs = Reference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
+        args, kwargs = CpuReference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
         found = tolerances.magnitude(call.operator, args, kwargs)
         if found is None or numbers[-1] >= len(found) or found[numbers[0]].is_complex():
             return None
         size = torch.nan_to_num(_joined(found, numbers).to(session.wide), nan=0.0, posinf=0.0, neginf=0.0)
         own = tolerances.unit(dtype)
         absolute = size.mul_(8 * tolerances.summing(dtype) * 4 + 2 * own)
-        return Bound(allowed.relative, absolute.add_(allowed.absolute))
+        return ErrorBound(allowed.relative, absolute.add_(allowed.absolute))
 
     def _unordered(
-        self, session: _Session, number: int, pair: Pair, reason: Message | None, finite: Tensor | None
+        self, session: _Session, number: int, pair: ResultPair, reason: Message | None, finite: Tensor | None
     ) -> tuple[Status, Message | None]:
         """Judge what fails again, with what two runs on the device differ by allowed, if order can explain that."""
         differences = device_noise(session.call, number)
@@ -501,7 +501,7 @@ class Judge:
             differences = torch.where(finite, differences, 0.0)
         between = float(differences.max())
         order = explained(session.call, number, pair, finite)
-        wide = Bound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
+        wide = ErrorBound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
         if of_bound(pair.device, pair.reference, wide) <= 1:
             return Status.PASS, say(
                 "within what two runs on the device differ by, {spread}", spread=standards.short(between)
@@ -515,11 +515,11 @@ class Judge:
         return Status.FAIL, reason
 
 
-def _with_left(verdict: Verdict, left: int) -> Verdict:
+def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:
     """Return a verdict that says how many results were not compared, if any."""
-    if not left or verdict.status is not Status.PASS:
+    if not uncompared or verdict.status is not Status.PASS:
         return verdict
-    count = say("{count} results not compared: only the device's own backward reads them", count=left)
+    count = say("{count} results not compared: only the device's own backward reads them", count=uncompared)
     if verdict.reason is None:
         return replace(verdict, reason=count)
     return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))

@@ -23,7 +23,7 @@ from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.snapshot import Untestable
 from torchferry.numerics.compare.standards import name_of, short
 from torchferry.numerics.compare.tolerances import TINY, unit
-from torchferry.numerics.compare.verdict import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
 
 _DEVIATIONS = 5.0
 _FEW = 30
@@ -36,7 +36,7 @@ Check = Callable[["ComparedCall", list[Tensor], tuple[Any, ...], dict[str, Any]]
 """Gives what is wrong, or None; raises Untestable where what was checked is not the distribution."""
 
 
-def judge(call: ComparedCall) -> Verdict:
+def judge(call: ComparedCall) -> ResultVerdict:
     """Return the verdict on a call that draws random numbers.
 
     Raises:
@@ -51,13 +51,13 @@ def judge(call: ComparedCall) -> Verdict:
     if first is None:
         raise Untestable(say("it has no result that is a tensor"))
     if not results[0].numel():
-        return Verdict(Status.PASS, say("it has no elements"), Measures(), first.shape, name_of(first.dtype))
+        return ResultVerdict(Status.PASS, say("it has no elements"), ErrorMeasures(), first.shape, name_of(first.dtype))
     args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
     wrong = check(call, results, args, kwargs)
-    measures = Measures(elements=results[0].numel())
+    measures = ErrorMeasures(elements=results[0].numel())
     status = Status.PASS if wrong is None else Status.FAIL
     reason = say("its distribution, as it draws random numbers") if wrong is None else wrong
-    return Verdict(status, reason, measures, first.shape, name_of(first.dtype))
+    return ResultVerdict(status, reason, measures, first.shape, name_of(first.dtype))
 
 
 def _value(call: ComparedCall, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
@@ -156,7 +156,7 @@ def _standardized(call: ComparedCall, out: Tensor, args: tuple[Any, ...], kwargs
         raise Untestable(_only_range())
     values = out.to(torch.float64)
     given = [torch.as_tensor(_value(call, args, kwargs, name), dtype=torch.float64) for name in ("mean", "std")]
-    mean, deviation = (one.expand(values.shape) for one in given)
+    mean, deviation = (parameter.expand(values.shape) for parameter in given)
     wrong = (deviation == 0) & ((values - mean).abs() > 2 * unit(out.dtype) * mean.abs())
     if bool(wrong.any()):
         return say("values other than the mean, where the standard deviation is 0")

@@ -84,7 +84,7 @@ EIGHT_BITS = frozenset(
 )
 
 
-class Reference:
+class CpuReference:
     """Runs one call on the CPU, in the dtypes that are asked for.
 
     Communication, and what draws random numbers, must not come here: running it again would change the program. What

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchferry.core.messages import Message
-from torchferry.numerics.compare.verdict import Measures, Status, Verdict
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
 from torchferry.numerics.framework.attribution import Where
 
 MOST_ROWS = 20_000
@@ -16,7 +16,7 @@ MOST_ROWS = 20_000
 
 
 @dataclass
-class Row:
+class ResultRow:
     """Calls of one operator in one place that came to the same status.
 
     Attributes:
@@ -33,7 +33,7 @@ class Row:
         drift: Relative distance to the golden run, where there is one.
         extent: Elements that were compared in all the calls, and how many their results have.
         in_part: Calls of which not all elements were compared.
-        left: Results of a call that were not compared.
+        uncompared: Results of a call that were not compared.
     """
 
     operator: str
@@ -44,12 +44,12 @@ class Row:
     step: int
     number: int
     count: int = 0
-    measures: Measures | None = None
+    measures: ErrorMeasures | None = None
     reason: Message | None = None
     drift: float | None = None
     extent: tuple[int, int] = (0, 0)
     in_part: int = 0
-    left: int = 0
+    uncompared: int = 0
 
     def document(self, lang: str | None = None) -> dict[str, Any]:
         """Return the row in values that JSON has; what was not measured is None."""
@@ -74,7 +74,7 @@ class Row:
             "elements": self.extent[0],
             "all_elements": self.extent[1],
             "in_part": self.in_part,
-            "results_left": self.left,
+            "results_left": self.uncompared,
             "off": measures.off if measures else None,
             "drift": _number(self.drift),
             "count": self.count,
@@ -82,7 +82,7 @@ class Row:
         }
 
 
-class Ledger:
+class ResultTable:
     """Collects verdicts. Calls that were skipped or left out are counted by their class."""
 
     def __init__(self) -> None:
@@ -93,8 +93,8 @@ class Ledger:
         self.in_part = 0
         self.elsewhere = 0
         """Forward passes in threads that the program started, where nothing is compared."""
-        self.rows: dict[tuple[Any, ...], Row] = {}
-        self.first_failure: Row | None = None
+        self.rows: dict[tuple[Any, ...], ResultRow] = {}
+        self.first_failure: ResultRow | None = None
         self._lock = threading.Lock()
 
     def add(
@@ -103,10 +103,10 @@ class Ledger:
         where: Where,
         step: int,
         number: int,
-        verdict: Verdict,
+        verdict: ResultVerdict,
         drift: float | None = None,
         extent: tuple[int, int] = (0, 0),
-        left: int = 0,
+        uncompared: int = 0,
     ) -> None:
         """Note the verdict on a call, how many of its elements were compared, and how many results were not."""
         with self._lock:
@@ -124,14 +124,14 @@ class Ledger:
             )
             row = self.rows.get(key)
             if row is None:
-                row = Row(operator, where, verdict.status, verdict.shape, verdict.dtype, step, number)
+                row = ResultRow(operator, where, verdict.status, verdict.shape, verdict.dtype, step, number)
                 if len(self.rows) < MOST_ROWS:
                     self.rows[key] = row
                 else:
                     self.unlisted += 1
             row.count += 1
             row.extent = row.extent[0] + extent[0], row.extent[1] + extent[1]
-            row.left = max(row.left, left)
+            row.uncompared = max(row.uncompared, uncompared)
             if 0 < extent[0] < extent[1]:
                 row.in_part += 1
                 self.in_part += 1
@@ -170,13 +170,13 @@ class Ledger:
             }
 
 
-def _worse(one: Measures | None, other: Measures | None) -> bool:
+def _worse(one: ErrorMeasures | None, other: ErrorMeasures | None) -> bool:
     if one is None or other is None:
         return one is not None
     return _size(one) > _size(other)
 
 
-def _size(measures: Measures) -> float:
+def _size(measures: ErrorMeasures) -> float:
     size = measures.of_bound if measures.of_bound is not None else measures.max_rel
     return math.inf if math.isnan(size) else size
 

@@ -17,14 +17,14 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torchferry.numerics.compare import reference, tables
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, argument, tensors
 
 _WIDE = torch.float64
 _SWEEP = 512
 """Calls after which the values of storages that are gone are dropped."""
 
-_SAME_VALUES = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP})
+_SAME_VALUES = frozenset({OpKind.VIEW, OpKind.ALLOCATE, OpKind.BOOKKEEP})
 
 
 class Prepared:
@@ -35,7 +35,7 @@ class Prepared:
         self.kwargs = kwargs
 
 
-class _Shadow:
+class _ShadowTensor:
     """The golden values of one storage, flat."""
 
     def __init__(self, alive: StorageWeakRef, dtype: torch.dtype, values: Tensor) -> None:
@@ -44,16 +44,16 @@ class _Shadow:
         self.values = values
 
 
-class Golden:
+class ShadowRun:
     """Follows a program call by call. Costs a run of everything in float64."""
 
     def __init__(self) -> None:
-        self._shadows: dict[int, _Shadow] = {}
+        self._shadows: dict[int, _ShadowTensor] = {}
         self._calls = 0
 
     def before(self, known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared | None:
         """Return golden arguments for a call; None where its results are to be taken from the device."""
-        if known.kind in _SAME_VALUES or known.kind is Kind.COMMUNICATE:
+        if known.kind in _SAME_VALUES or known.kind is OpKind.COMMUNICATE:
             return None
         if known.draws(args, kwargs) and known.base != "native_dropout":
             return None
@@ -124,7 +124,7 @@ class Golden:
             found.values.copy_(storage.to("cpu", _WIDE))
         return found.values.as_strided(tensor.size(), tensor.stride(), int(tensor.storage_offset()))
 
-    def _found(self, tensor: Tensor) -> _Shadow | None:
+    def _found(self, tensor: Tensor) -> _ShadowTensor | None:
         key = tensor.untyped_storage()._cdata
         found = self._shadows.get(key)
         if found is not None and (found.alive.expired() or found.dtype != tensor.dtype):
@@ -132,10 +132,10 @@ class Golden:
             return None
         return found
 
-    def _begin(self, tensor: Tensor) -> _Shadow:
+    def _begin(self, tensor: Tensor) -> _ShadowTensor:
         storage = tensor.untyped_storage()
         values = torch.zeros(storage.nbytes() // tensor.element_size(), dtype=_WIDE)
-        shadow = _Shadow(StorageWeakRef(storage), tensor.dtype, values)
+        shadow = _ShadowTensor(StorageWeakRef(storage), tensor.dtype, values)
         self._shadows[storage._cdata] = shadow
         return shadow
 
@@ -150,7 +150,7 @@ class Golden:
             self._shadows.pop(tensor.untyped_storage()._cdata, None)
 
     def _sweep(self) -> None:
-        self._shadows = {key: one for key, one in self._shadows.items() if not one.alive.expired()}
+        self._shadows = {key: shadow for key, shadow in self._shadows.items() if not shadow.alive.expired()}
 
 
 def _followed(tensor: Tensor) -> bool:

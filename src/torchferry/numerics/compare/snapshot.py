@@ -87,7 +87,7 @@ _Added = tuple[Tensor, Fetched, bool, torch.device]
 class Crossing:
     """The tensors of one call on their way to the CPU.
 
-    Those that were added cross with `go`, and `left` marks where the device has sent them: the call itself may lie
+    Those that were added cross with `go`, and `mark_sent` marks where the device has sent them: the call itself may lie
     between, since a device works in the order in which it was asked.
     """
 
@@ -124,7 +124,7 @@ class Crossing:
         try:
             self._copy(added)
         except _FAILURES:
-            self.left()
+            self.mark_sent()
             self.wait()  # for what crossed before: from now on nothing is behind it
             for device in devices.keys() & self._sent_by.keys():
                 with _LOCK:
@@ -132,7 +132,7 @@ class Crossing:
                 del self._sent_by[device]
             self._copy(added)
 
-    def left(self) -> None:
+    def mark_sent(self) -> None:
         """Say that no more is added: what `wait` waits for is behind all that was sent."""
         for device in self._sent_by:
             self._events.append(_event(device))
@@ -173,7 +173,7 @@ def fetch(tensor: Tensor) -> Fetched:
     crossing = Crossing()
     found = crossing.add(tensor.detach())
     crossing.go()
-    crossing.left()
+    crossing.mark_sent()
     return found
 
 
@@ -226,7 +226,7 @@ class Untestable(Exception):  # noqa: N818 - it is a verdict
         self.reason = reason
 
 
-class Place(NamedTuple):
+class StridedPlace(NamedTuple):
     """In the place of a tensor: the copy that has its values, and how it lies there."""
 
     store: int
@@ -236,7 +236,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Store:
+class StorageCopy:
     """The copy of a part of one storage, flat; or, of a sparse tensor, the copy of the tensor."""
 
     fetched: Fetched
@@ -254,7 +254,7 @@ class Snapshot:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    stores: list[Store] = field(default_factory=list)
+    stores: list[StorageCopy] = field(default_factory=list)
     size: int = 0
     """Bytes that it holds."""
 
@@ -278,7 +278,7 @@ class Snapshot:
         whole: dict[int, Tensor] = {}
         apart = apart or change is not None
 
-        def tensor(place: Place) -> Tensor:
+        def tensor(place: StridedPlace) -> Tensor:
             store = self.stores[place.store]
             fetched = store.fetched
             if fetched.buffer is not None and not apart:
@@ -294,8 +294,8 @@ class Snapshot:
                 made[place.store] = kept
             return kept if store.whole else kept.as_strided(place.size, place.stride, place.offset)
 
-        args = tuple([replaced(value, Place, tensor) for value in self.args])
-        return args, {key: replaced(value, Place, tensor) for key, value in self.kwargs.items()}
+        args = tuple([replaced(value, StridedPlace, tensor) for value in self.args])
+        return args, {key: replaced(value, StridedPlace, tensor) for key, value in self.kwargs.items()}
 
     def dtypes(self) -> list[torch.dtype]:
         """Return the dtypes of the tensors in it."""
@@ -379,21 +379,23 @@ def take(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int, crossing: Cr
     crosses = Crossing() if crossing is None else crossing
     following = iter(order)
 
-    def place(tensor: Tensor) -> Place:
+    def place(tensor: Tensor) -> StridedPlace:
         group = next(following)
         if group is None:
-            stores.append(Store(Fetched(tensor.detach().to("cpu", copy=True)), whole=True))
-            return Place(len(stores) - 1, tuple(tensor.shape), (), 0)
+            stores.append(StorageCopy(Fetched(tensor.detach().to("cpu", copy=True)), whole=True))
+            return StridedPlace(len(stores) - 1, tuple(tensor.shape), (), 0)
         if group.number < 0:
             group.number = len(stores)
-            stores.append(Store(_copied(group, crosses)))
-        return Place(group.number, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()) - group.begin)
+            stores.append(StorageCopy(_copied(group, crosses)))
+        return StridedPlace(
+            group.number, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()) - group.begin
+        )
 
     snapshot.args = tuple([replaced(value, Tensor, place) for value in args])
     snapshot.kwargs = {key: replaced(value, Tensor, place) for key, value in kwargs.items()}
     crosses.go()
     if crossing is None:
-        crosses.left()
+        crosses.mark_sent()
     return snapshot
 
 

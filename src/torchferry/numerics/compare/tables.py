@@ -12,7 +12,7 @@ import torch
 
 from torchferry.backends.fused import fused_operators
 from torchferry.core import toml
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator
 
 
@@ -51,9 +51,9 @@ def _is(operator: Operator, table: str) -> bool:
 @cache
 def growth(operator: Operator) -> Growth:
     """Return how errors grow in an operator; one of which nothing is known reduces, if it is not pointwise."""
-    if operator.kind is Kind.MOVE:
+    if operator.kind is OpKind.MOVE:
         return Growth.NONE
-    if operator.kind is Kind.CONSTANT:
+    if operator.kind is OpKind.CONSTANT:
         return Growth.POINT
     if _is(operator, "product"):
         return Growth.PRODUCT

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message
-from torchferry.numerics.compare.tolerances import TINY, Bound, unit
+from torchferry.numerics.compare.tolerances import TINY, ErrorBound, unit
 
 # What a comparison came to: a status, why, and how far the device's values are from the reference.
 
@@ -33,7 +33,7 @@ ORDER = (Status.FAIL, Status.WARN, Status.UNTESTED, Status.PASS, Status.SKIPPED)
 
 
 @dataclass(frozen=True)
-class Measures:
+class ErrorMeasures:
     """How far a result is from the reference, which is of higher precision.
 
     Attributes:
@@ -74,7 +74,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResultVerdict:
     """What the comparison of one result came to.
 
     Attributes:
@@ -88,14 +88,14 @@ class Verdict:
 
     status: Status
     reason: Message | None = None
-    measures: Measures | None = None
+    measures: ErrorMeasures | None = None
     shape: tuple[int, ...] = ()
     dtype: str = ""
     elements: tuple[Element, ...] = ()
 
-    def of(self, shape: tuple[int, ...], dtype: str) -> Verdict:
+    def of(self, shape: tuple[int, ...], dtype: str) -> ResultVerdict:
         """Return the verdict as that of a result of this shape and dtype."""
-        return Verdict(self.status, self.reason, self.measures, shape, dtype, self.elements)
+        return ResultVerdict(self.status, self.reason, self.measures, shape, dtype, self.elements)
 
     @property
     def badness(self) -> tuple[int, float]:
@@ -108,9 +108,9 @@ class Verdict:
         return len(ORDER) - ORDER.index(self.status), size
 
 
-def worst(verdicts: list[Verdict]) -> Verdict:
+def worst(verdicts: list[ResultVerdict]) -> ResultVerdict:
     """Return the verdict of a call: that of its worst result."""
-    return max(verdicts, key=lambda one: one.badness)
+    return max(verdicts, key=lambda verdict: verdict.badness)
 
 
 # Distances between a result and its reference, in pieces that stay in the cache.
@@ -122,7 +122,7 @@ _ZERO = 1e-7
 """Added to the denominator of relative errors, as CANN's single benchmark does."""
 
 
-def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Tensor, Tensor, float | Tensor]]:
+def pieces(device: Tensor, reference: Tensor, bound: ErrorBound) -> Iterator[tuple[Tensor, Tensor, float | Tensor]]:
     """Yield parts of a result, of its reference and of its absolute bound, in the reference's dtype."""
     flat, right = device.reshape(-1), reference.reshape(-1)
     absolute = bound.absolute.reshape(-1) if isinstance(bound.absolute, Tensor) else bound.absolute
@@ -139,7 +139,7 @@ def pieces(device: Tensor, reference: Tensor, bound: Bound) -> Iterator[tuple[Te
         )
 
 
-def of_bound(device: Tensor, reference: Tensor, bound: Bound) -> float:
+def of_bound(device: Tensor, reference: Tensor, bound: ErrorBound) -> float:
     """Return the greatest error over its bound; NaN or infinite where a value is not finite."""
     if 0 < reference.numel() <= _PIECE and _alike(device, reference, bound):
         return _greatest(device, reference, bound.absolute, bound.relative)  # as it lies, in the fewest operations
@@ -158,7 +158,7 @@ def _greatest(ours: Tensor, right: Tensor, absolute: float | Tensor, relative: f
     return float(torch.sub(right, ours).abs_().div_(allowed).max())
 
 
-def _alike(device: Tensor, reference: Tensor, bound: Bound) -> bool:
+def _alike(device: Tensor, reference: Tensor, bound: ErrorBound) -> bool:
     absolute = bound.absolute
     return (
         device is not reference
@@ -167,11 +167,11 @@ def _alike(device: Tensor, reference: Tensor, bound: Bound) -> bool:
     )
 
 
-def measure(device: Tensor, reference: Tensor, bound: Bound, dtype: torch.dtype) -> Measures:
+def measure(device: Tensor, reference: Tensor, bound: ErrorBound, dtype: torch.dtype) -> ErrorMeasures:
     """Measure a result that is finite wherever its reference is; other elements must have been put to zero in both."""
     count = reference.numel()
     if count == 0:
-        return Measures()
+        return ErrorMeasures()
     most = relative = total = squares = both = ours_squared = right_squared = fraction = 0.0
     ulp, off = 0.0, 0
     spacing = 2 * unit(dtype)
@@ -197,7 +197,7 @@ def measure(device: Tensor, reference: Tensor, bound: Bound, dtype: torch.dtype)
         cosine = 1.0 if ours_squared == right_squared else 0.0
     else:
         cosine = min(1.0, both / math.sqrt(ours_squared) / math.sqrt(right_squared))
-    return Measures(
+    return ErrorMeasures(
         max_abs=most,
         max_rel=relative,
         mean_rel=total / count,
@@ -225,7 +225,7 @@ def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) 
     """
     count = max(1, reference.numel())
     ours_squares = same_squares = ours_most = same_most = sizes = greatest = 0.0
-    none = Bound(0.0, 0.0)
+    none = ErrorBound(0.0, 0.0)
     for (ours, right, _), (other, _, _) in zip(
         pieces(device, reference, none), pieces(same, reference, none), strict=True
     ):
@@ -263,6 +263,6 @@ def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(index))
 
 
-def with_ratios(measures: Measures, pair: tuple[float, float]) -> Measures:
+def with_ratios(measures: ErrorMeasures, pair: tuple[float, float]) -> ErrorMeasures:
     """Return measures with the ratios to the CPU in the same dtype."""
     return replace(measures, rmse_ratio=pair[0], max_ratio=pair[1])

@@ -17,15 +17,15 @@ from torchferry.numerics.curves.judging import (
     RTOL,
     SPREAD,
     Checked,
-    Envelope,
-    Verdict,
+    CurveEnvelope,
+    CurveVerdict,
     envelope,
     first_judged,
     judge,
     own_rule,
 )
-from torchferry.numerics.curves.measures import Measures, Smoothing, measure
-from torchferry.numerics.curves.reading import Log
+from torchferry.numerics.curves.measures import CurveMeasures, Smoothing, measure
+from torchferry.numerics.curves.reading import TrainingLog
 from torchferry.numerics.curves.records import plain
 
 # Which metric is compared where the user names none, and which of the target's belongs to which of the reference's.
@@ -45,7 +45,7 @@ _APART = frozenset({"val", "valid", "validation", "eval", "evaluation", "test"})
 _MOST_SHOWN = 40
 
 
-class Choice(NamedTuple):
+class MetricChoice(NamedTuple):
     """One metric, under the names that the two sides have for it (as `plain` has them)."""
 
     reference: str
@@ -57,13 +57,15 @@ class Choice(NamedTuple):
         return self.reference if self.reference == self.target else f"{self.reference} = {self.target}"
 
 
-def parse(text: str) -> Choice:
+def parse(text: str) -> MetricChoice:
     """Return what a user named: `loss`, or `loss=train/loss` where the sides differ."""
     reference, _, target = text.partition("=")
-    return Choice(plain(reference), plain(target or reference))
+    return MetricChoice(plain(reference), plain(target or reference))
 
 
-def choose(references: list[Log], targets: list[Log], named: tuple[str, ...], every: bool) -> tuple[Choice, ...]:
+def choose(
+    references: list[TrainingLog], targets: list[TrainingLog], named: tuple[str, ...], every: bool
+) -> tuple[MetricChoice, ...]:
     """Return the metrics to compare: those named, with `every` all that all logs have, else the training loss.
 
     Raises:
@@ -77,7 +79,7 @@ def choose(references: list[Log], targets: list[Log], named: tuple[str, ...], ev
             raise _nothing(log)
     common = set.intersection(*(set(log.points) for log in (*references, *targets)))
     if every and common:
-        return tuple(Choice(name, name) for name in sorted(common))
+        return tuple(MetricChoice(name, name) for name in sorted(common))
     likely = [name for name in _LIKELY if name in common][:1]
     if not likely:
         losses = [name for name in sorted(common) if "loss" in name and not name.endswith(("scale", "weight"))]
@@ -94,24 +96,24 @@ def choose(references: list[Log], targets: list[Log], named: tuple[str, ...], ev
                 other=_names(targets[0]),
             ),
         )
-    return tuple(Choice(name, name) for name in likely)
+    return tuple(MetricChoice(name, name) for name in likely)
 
 
-def _named(text: str, references: list[Log], targets: list[Log]) -> list[Choice]:
+def _named(text: str, references: list[TrainingLog], targets: list[TrainingLog]) -> list[MetricChoice]:
     if "*" in text or "?" in text:
         common = set.intersection(*(set(log.points) for log in (*references, *targets)))
         found = sorted(fnmatch.filter(common, plain(text)))
         if not found:
             raise UsageError(say("no metric that all logs have matches `{text}`", text=text), _known(references[0]))
-        return [Choice(name, name) for name in found]
+        return [MetricChoice(name, name) for name in found]
     choice = parse(text)
     resolved = []
     for name, logs in ((choice.reference, references), (choice.target, targets)):
         resolved.append(_in_all(name, logs, text))
-    return [Choice(*resolved)]
+    return [MetricChoice(*resolved)]
 
 
-def _in_all(name: str, logs: list[Log], text: str) -> str:
+def _in_all(name: str, logs: list[TrainingLog], text: str) -> str:
     for log in logs:
         if name not in log.points:
             if not log.points:
@@ -120,18 +122,18 @@ def _in_all(name: str, logs: list[Log], text: str) -> str:
     return name
 
 
-def _nothing(log: Log) -> UsageError:
+def _nothing(log: TrainingLog) -> UsageError:
     return UsageError(
         say("no value was found in {path}", path=log.path),
         say("name a pattern with --pattern, such as --pattern 'loss is (?P<value>\\S+)'"),
     )
 
 
-def _known(log: Log) -> Message:
+def _known(log: TrainingLog) -> Message:
     return say("metrics in {path}: {names}", path=log.path, names=_names(log))
 
 
-def _names(log: Log) -> str:
+def _names(log: TrainingLog) -> str:
     names = sorted(log.points)
     more = f", ... ({len(names)})" if len(names) > _MOST_SHOWN else ""
     return ", ".join(names[:_MOST_SHOWN]) + more
@@ -148,7 +150,7 @@ class Terms:
         rtol: The relative error from which a step is beyond; None: as the rule says, else 2 %.
         from_step: The first step that is judged, from 1; None: as the rule says.
         last: Only so many of the last steps are judged; None: all.
-        factor: See `Envelope`.
+        factor: See `CurveEnvelope`.
         alignment: One of `pairing.ALIGNMENTS`.
         smoothing: Applied before measuring.
         habits: How logs are understood.
@@ -183,19 +185,19 @@ class Compared:
         uncovered: Values of the reference, from the first that is judged on, where the target has none.
     """
 
-    choice: Choice
+    choice: MetricChoice
     references: tuple[Curve, ...]
     targets: tuple[Curve, ...]
     pairing: Pairing
     start: int
-    measures: Measures
-    envelope: Envelope | None
-    verdict: Verdict
+    measures: CurveMeasures
+    envelope: CurveEnvelope | None
+    verdict: CurveVerdict
     uncovered: int
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CurveComparison:
     """All metrics of two sides compared; `notes` are what was left out of the logs."""
 
     references: tuple[Path, ...]
@@ -222,8 +224,8 @@ class Comparison:
 
 
 def compare(
-    references: Sequence[Log], targets: Sequence[Log], named: tuple[str, ...], every: bool, terms: Terms
-) -> Comparison:
+    references: Sequence[TrainingLog], targets: Sequence[TrainingLog], named: tuple[str, ...], every: bool, terms: Terms
+) -> CurveComparison:
     """Compare logs; the first of each side is the one whose length is spoken of.
 
     Raises:
@@ -244,7 +246,7 @@ def compare(
         for log in (*references, *targets)
         if log.more_troubles
     ]
-    return Comparison(
+    return CurveComparison(
         tuple(log.path for log in references),
         tuple(log.path for log in targets),
         metrics,
@@ -254,7 +256,9 @@ def compare(
     )
 
 
-def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log], terms: Terms) -> Compared:
+def _compared(
+    choice: MetricChoice, references: Sequence[TrainingLog], targets: Sequence[TrainingLog], terms: Terms
+) -> Compared:
     habits = terms.habits if terms.alignment != "order" else replace(terms.habits, by_order=True)
     ours = tuple(curve_of(log.points[choice.reference], habits) for log in references)
     theirs = tuple(curve_of(log.points[choice.target], habits) for log in targets)
@@ -298,7 +302,7 @@ def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log],
     return Compared(choice, ours, theirs, paired, start, measures, spread, verdict, missing)
 
 
-def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> Verdict:
+def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken: bool) -> CurveVerdict:
     limit = Limit("mean_relative", spread.allowed, inclusive=True)
     own = Rule(SPREAD, Bilingual("the reference's own spread", "参考自身的离散程度"), ((limit,),), rule.from_step)
     errors = [error for error in spread.target if error is not None]
@@ -307,7 +311,7 @@ def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> 
     notes = list(verdict.notes)
     if spread.allowed == 0:
         notes.append(say("the runs of the reference are the same to the last digit; the target must be too"))
-    return Verdict(own, ((checked,),), spread.met and not broken, tuple(notes))
+    return CurveVerdict(own, ((checked,),), spread.met and not broken, tuple(notes))
 
 
 def _needs_the_first(rule: Rule) -> bool:

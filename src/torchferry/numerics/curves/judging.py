@@ -9,7 +9,7 @@ from statistics import fmean
 from torchferry.backends.acceptance import SIGNED, Limit, Rule
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.numerics.curves.curve import Form, Key, Pairing, shown
-from torchferry.numerics.curves.measures import Measures, measure
+from torchferry.numerics.curves.measures import CurveMeasures, measure
 
 # The spread of the reference's own runs, which is what two runs on one machine differ by.
 #
@@ -22,7 +22,7 @@ FACTOR = 2.0
 
 
 @dataclass(frozen=True)
-class Envelope:
+class CurveEnvelope:
     """How far the target is from the reference beside how far the reference is from itself.
 
     Attributes:
@@ -52,7 +52,7 @@ class Envelope:
 
 def envelope(
     keys: Sequence[Key], references: Sequence[Sequence[float]], targets: Sequence[Sequence[float]], factor: float
-) -> Envelope:
+) -> CurveEnvelope:
     """Measure runs of the target against two or more runs of the reference."""
     own = []
     for index, run in enumerate(references):
@@ -68,7 +68,7 @@ def envelope(
             total += 1
             within += min(column) <= value <= max(column)
     bias = measure(keys, middle, _mean(targets), 0.0).signed_relative
-    return Envelope(tuple(own), errors, within / total if total else 0.0, bias, factor)
+    return CurveEnvelope(tuple(own), errors, within / total if total else 0.0, bias, factor)
 
 
 def _mean(runs: Sequence[Sequence[float]]) -> tuple[float, ...]:
@@ -104,7 +104,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CurveVerdict:
     """What a rule says of a comparison.
 
     Attributes:
@@ -128,7 +128,7 @@ def own_rule(rtol: float) -> Rule:
     return Rule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
 
 
-def judge(rule: Rule, measures: Measures, pairing: Pairing) -> Verdict:
+def judge(rule: Rule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict:
     """Judge measures by a rule; NaN or infinity where the reference is finite is never met."""
     needs = tuple(tuple(Checked(limit, getattr(measures, limit.measure)) for limit in need) for need in rule.needs)
     met = bool(measures.count) and all(any(checked.met for checked in need) for need in needs)
@@ -167,10 +167,10 @@ def judge(rule: Rule, measures: Measures, pairing: Pairing) -> Verdict:
                 error=percent(measures.mean_relative),
             )
         )
-    return Verdict(rule, needs, met, tuple(notes), by_sign)
+    return CurveVerdict(rule, needs, met, tuple(notes), by_sign)
 
 
-def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: Measures) -> bool:
+def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: CurveMeasures) -> bool:
     """Say whether a rule that is met would not be if its measures were taken without their sign."""
     unsigned = {"signed_relative": measures.mean_relative, "signed": measures.mean_absolute}
     return any(

@@ -82,7 +82,7 @@ def _window(values: Sequence[float], size: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Measures:
+class CurveMeasures:
     """The distance of a target's curve from the reference's; relative ones are shares of the reference's value.
 
     Attributes:
@@ -137,13 +137,15 @@ def relative_error(reference: float, target: float) -> float | None:
     return error if math.isfinite(error) else target / abs(reference) - math.copysign(1.0, reference)
 
 
-def measure(keys: Sequence[Key], reference: Sequence[float], target: Sequence[float], tolerance: float) -> Measures:
+def measure(
+    keys: Sequence[Key], reference: Sequence[float], target: Sequence[float], tolerance: float
+) -> CurveMeasures:
     """Measure `target` against `reference`; `tolerance` is a relative error."""
     broken = [k for k, r, t in zip(keys, reference, target, strict=True) if math.isfinite(r) and not math.isfinite(t)]
     unusable = sum(not math.isfinite(value) for value in reference)
     both = [(k, r, t) for k, r, t in zip(keys, reference, target, strict=True) if math.isfinite(r) and math.isfinite(t)]
     if not both:
-        return Measures(0, tolerance, next(iter(broken), None), len(broken), unusable)
+        return CurveMeasures(0, tolerance, next(iter(broken), None), len(broken), unusable)
     differences = [t - r for _, r, t in both]
     relatives = [relative_error(r, t) for _, r, t in both]
     known = [(abs(error), key) for error, (key, _, _) in zip(relatives, both, strict=True) if error is not None]
@@ -152,7 +154,7 @@ def measure(keys: Sequence[Key], reference: Sequence[float], target: Sequence[fl
     far = [error is None or abs(error) > tolerance for error in relatives]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     worst = max(known, key=lambda pair: pair[0], default=(None, None))
-    return Measures(
+    return CurveMeasures(
         count=len(both),
         tolerance=tolerance,
         broken=next(iter(broken), None),

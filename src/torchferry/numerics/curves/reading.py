@@ -23,7 +23,7 @@ from torchferry.numerics.curves.records import (
     delimiter_of,
     plain,
 )
-from torchferry.numerics.curves.text_log import PatternReader, Reader
+from torchferry.numerics.curves.text_log import PatternReader, TextLogReader
 
 FORMATS = ("auto", "text", "csv", "json", "tensorboard")
 """What a log can be said to be; `text` reads JSON lines too."""
@@ -79,7 +79,7 @@ class Points:
 
 
 @dataclass
-class Log:
+class TrainingLog:
     """Everything that was read of one log: points by metric (as `plain` has it) and rank, and what was left out."""
 
     path: Path
@@ -88,14 +88,14 @@ class Log:
     more_troubles: int = 0
 
 
-def read(path: Path, wanted: Wanted) -> Log:
+def read(path: Path, wanted: Wanted) -> TrainingLog:
     """Read a log, or a folder with one.
 
     Raises:
         TorchferryError: the file cannot be read, or is no log of the form that it has.
         UsageError: a folder holds no log that is known by its name, or several.
     """
-    log = Log(path)
+    log = TrainingLog(path)
     for file in _files(path):
         known, more = list(log.troubles), log.more_troubles
         for reader in _readers(file, wanted):
@@ -108,7 +108,7 @@ def read(path: Path, wanted: Wanted) -> Log:
     return log
 
 
-def _gather(reader: Series, file: Path, wanted: Wanted, log: Log) -> None:
+def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> None:
     known = set(wanted.metrics)
     for item in reader.samples(file):
         if isinstance(item, Trouble):
@@ -167,8 +167,8 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
     if wanted.metrics:
         words = {name.rsplit(maxsplit=1)[-1] for name in wanted.metrics if name}
         # one word that all lines of interest have makes most lines of a large log cheap
-        return [Reader(words.pop() if len(words) == 1 else "")]
-    return [Reader()] if wanted.every else [Reader("loss"), Reader()]
+        return [TextLogReader(words.pop() if len(words) == 1 else "")]
+    return [TextLogReader()] if wanted.every else [TextLogReader("loss"), TextLogReader()]
 
 
 def _form(file: Path) -> str:

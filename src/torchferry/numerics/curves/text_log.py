@@ -70,7 +70,7 @@ _NOT_METRICS = frozenset(
 _MOST_BROKEN = 3
 
 
-class Reader:
+class TextLogReader:
     """Reads one log; `word` is a part of a metric's name without which a line is not looked at, in lower case."""
 
     def __init__(self, word: str = "") -> None:
@@ -165,7 +165,7 @@ class PatternReader:
     """Reads values by the user's own expressions.
 
     Groups: `value` (or the only group), and where there are such, `step`, `epoch`, `rank` and `metric`. What an
-    expression does not give of these is read from the line as `Reader` does.
+    expression does not give of these is read from the line as `TextLogReader` does.
     """
 
     def __init__(self, patterns: tuple[re.Pattern[str], ...], metric: str) -> None:

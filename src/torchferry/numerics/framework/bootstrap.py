@@ -15,10 +15,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
-from torchferry.numerics.framework.launcher import FOLDER, Settings
+from torchferry.numerics.framework.launcher import FOLDER, ToolSettings
 
 
-class Tool(Protocol):
+class ProcessTool(Protocol):
     """What examines a process."""
 
     def finish(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def known_rank() -> int | None:
     return None
 
 
-def asked(ranks: Collection[int] | None) -> bool:
+def is_selected_rank(ranks: Collection[int] | None) -> bool:
     """Whether this process is among the ranks that are asked for; all are where it is None.
 
     A process whose rank nobody has said yet may be; it is to be asked again.
@@ -70,14 +70,14 @@ def autoload() -> None:
         return
     folder = Path(named)
     try:
-        settings = Settings.read(folder)
-        watch = _watched(settings)
-        if not asked(settings.ranks or None):
+        settings = ToolSettings.read(folder)
+        watch = _begin_rank_watch(settings)
+        if not is_selected_rank(settings.ranks or None):
             return
         module = importlib.import_module(settings.tool)
         begun = folder / f"begun-{os.getpid()}.json"
         _note(begun, {"rank": rank(), "process": os.getpid()})
-        tool: Tool = module.begin(settings.options, folder)
+        tool: ProcessTool = module.begin(settings.options, folder)
     except BaseException as error:
         print(f"torchferry: the examination did not begin: {error!r}", file=sys.stderr, flush=True)
         return
@@ -102,11 +102,13 @@ def autoload() -> None:
     atexit.register(leave)
 
 
-def _watched(settings: Settings) -> Tool | None:
+def _begin_rank_watch(settings: ToolSettings) -> ProcessTool | None:
     """Let this rank answer the others, also where it is not examined itself."""
     if not settings.check_ranks:
         return None
-    tool: Tool = importlib.import_module("torchferry.numerics.ranks.entrypoint").begin({"every": settings.check_ranks})
+    tool: ProcessTool = importlib.import_module("torchferry.numerics.ranks.entrypoint").begin(
+        {"every": settings.check_ranks}
+    )
     return tool
 
 

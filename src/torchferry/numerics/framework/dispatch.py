@@ -166,8 +166,8 @@ class _Branches:
 def _traced(values: tuple[Any, ...]) -> bool:
     """Whether an operator is not run but written down."""
     proxy = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
-    found = (one for one in pytree.tree_leaves(values) if isinstance(one, torch.Tensor))
-    return proxy is not None or torch.compiler.is_compiling() or not all(is_plain(type(one)) for one in found)
+    found = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor))
+    return proxy is not None or torch.compiler.is_compiling() or not all(is_plain(type(tensor)) for tensor in found)
 
 
 class _Stance:
@@ -224,7 +224,7 @@ class WholeMode(TorchDispatchMode):
     def __enter__(self) -> Any:
         self._depth += 1
         if self._depth == 1:
-            self.entered()
+            self.on_enter()
             self.uncompiled = False
             if _compiler_is_loaded():
                 self.keep_uncompiled()
@@ -237,15 +237,15 @@ class WholeMode(TorchDispatchMode):
         self._depth -= 1
         if self._depth:
             return
-        self.left()
+        self.on_exit()
         if self._asks:
             self._asks = False
             _STANCE.leave()
 
-    def entered(self) -> None:
+    def on_enter(self) -> None:
         """Be told that the mode begins to see calls."""
 
-    def left(self) -> None:
+    def on_exit(self) -> None:
         """Be told that it sees no more."""
 
     def keep_uncompiled(self) -> None:
@@ -263,12 +263,14 @@ class WholeMode(TorchDispatchMode):
             What came of it, and whether the mode saw what it is made of.
         """
         name = func.name()
-        tensors = (one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor))
+        tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
         if (
-            all(is_plain(type(one)) for one in tensors) and not torch._C._len_torch_dispatch_stack()
+            all(is_plain(type(tensor)) for tensor in tensors) and not torch._C._len_torch_dispatch_stack()
         ):  # a mode below us may want to see the operator itself
             if name in _CALLING:
-                return func(*map(self._within, args), **{key: self._within(one) for key, one in kwargs.items()}), True
+                return func(
+                    *map(self._within, args), **{key: self._within(kwarg) for key, kwarg in kwargs.items()}
+                ), True
             kernel = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
             if name in _MADE_OF_OTHERS and kernel is not None:
                 return self._within(kernel)(*args, **kwargs), True

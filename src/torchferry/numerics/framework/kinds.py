@@ -12,7 +12,7 @@ from pathlib import Path
 from torchferry.core import toml
 
 
-class Kind(enum.Enum):
+class OpKind(enum.Enum):
     """What an operator does to numbers; the value is what reports call it."""
 
     COMPUTE = "compute"
@@ -38,10 +38,10 @@ COPIES = frozenset(
 
 
 @lru_cache(maxsize=1)
-def listed() -> dict[str, Kind]:
+def listed() -> dict[str, OpKind]:
     """Return the kinds of operators whose schema does not say them, by base name or with the overload."""
     table = toml.load_own(Path(__file__).with_name("operators.toml"))
-    return {name: Kind(kind) for kind, names in table.items() for name in names}
+    return {name: OpKind(kind) for kind, names in table.items() for name in names}
 
 
 @lru_cache(maxsize=4096)
@@ -53,4 +53,4 @@ def moves(operator: str) -> bool:
     _, _, rest = operator.partition(".")
     base = rest.partition(".")[0]
     table = listed()
-    return (table.get(rest) or table.get(base)) in {Kind.MOVE, Kind.CONSTANT}
+    return (table.get(rest) or table.get(base)) in {OpKind.MOVE, OpKind.CONSTANT}

@@ -22,7 +22,7 @@ SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ToolSettings:
     """Which tool examines a command, and how.
 
     Attributes:
@@ -49,7 +49,7 @@ class Settings:
         (folder / SETTINGS).write_text(json.dumps(document), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> Settings:
+    def read(cls, folder: Path) -> ToolSettings:
         """Read the settings that `write` left."""
         document = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         return cls(document["tool"], document["options"], tuple(document["ranks"]), document["check_ranks"])
@@ -70,7 +70,7 @@ class Outcome:
     broken: tuple[str, ...]
 
 
-def run(command: list[str], settings: Settings, folder: Path) -> Outcome:
+def run(command: list[str], settings: ToolSettings, folder: Path) -> Outcome:
     """Run a command under a tool.
 
     Args:
@@ -98,11 +98,13 @@ def _collected(folder: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...
     begun = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("begun-*.json")]
     results += [  # what was found before it was lost
         json.loads(path.read_text(encoding="utf-8"))
-        for one in begun
-        if one["process"] not in ended and (path := folder / f"found-{one['process']}.json").exists()
+        for process in begun
+        if process["process"] not in ended and (path := folder / f"found-{process['process']}.json").exists()
     ]
-    broken = [f"rank {one['rank']} (process {one['process']})" for one in begun if one["process"] not in ended]
-    return tuple(sorted(results, key=lambda one: (one["rank"], one["process"]))), tuple(sorted(broken))
+    broken = [
+        f"rank {process['rank']} (process {process['process']})" for process in begun if process["process"] not in ended
+    ]
+    return tuple(sorted(results, key=lambda result: (result["rank"], result["process"]))), tuple(sorted(broken))
 
 
 def require_examined(outcome: Outcome) -> None:

@@ -132,7 +132,9 @@ class ModulePaths:
             named.add(id(held))
             self._alone.discard(id(held))
             self._paths[id(held)] = name
-            own = {id(one): f"{name}.{key}" for key, one in held._parameters.items() if one is not None}
+            own = {
+                id(parameter): f"{name}.{key}" for key, parameter in held._parameters.items() if parameter is not None
+            }
             for number, text in own.items():
                 if anew or number not in self._parameters:
                     self._parameters[number] = text

@@ -9,20 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.framework.kinds import Kind, listed
+from torchferry.numerics.framework.kinds import OpKind, listed
 
 _SPACES = {
-    "c10d": Kind.COMMUNICATE,
-    "_c10d_functional": Kind.COMMUNICATE,
-    "_c10d_functional_autograd": Kind.COMMUNICATE,
-    "symm_mem": Kind.COMMUNICATE,
-    "fsdp": Kind.COMMUNICATE,
-    "profiler": Kind.BOOKKEEP,
-    "prim": Kind.BOOKKEEP,
-    "prims": Kind.COMPUTE,
-    "streams": Kind.BOOKKEEP,
-    "inductor": Kind.BOOKKEEP,
-    "debugprims": Kind.BOOKKEEP,
+    "c10d": OpKind.COMMUNICATE,
+    "_c10d_functional": OpKind.COMMUNICATE,
+    "_c10d_functional_autograd": OpKind.COMMUNICATE,
+    "symm_mem": OpKind.COMMUNICATE,
+    "fsdp": OpKind.COMMUNICATE,
+    "profiler": OpKind.BOOKKEEP,
+    "prim": OpKind.BOOKKEEP,
+    "prims": OpKind.COMPUTE,
+    "streams": OpKind.BOOKKEEP,
+    "inductor": OpKind.BOOKKEEP,
+    "debugprims": OpKind.BOOKKEEP,
 }
 """Kinds of whole namespaces."""
 
@@ -58,7 +58,7 @@ class Operator:
     name: str
     base: str
     space: str
-    kind: Kind
+    kind: OpKind
     written: tuple[tuple[int, str], ...]
     fresh: bool
     dropout: tuple[int, str] | None
@@ -67,7 +67,7 @@ class Operator:
     def draws(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether this call takes random numbers."""
         if self.dropout is None:
-            return self.kind is Kind.RANDOM
+            return self.kind is OpKind.RANDOM
         return bool(argument(self.dropout, args, kwargs, 0.0))
 
     def results(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Iterator[Tensor]:
@@ -79,7 +79,7 @@ class Operator:
 
     def is_view(self, args: Sequence[Any], out: Any) -> bool:
         """Whether a call that may give a view or a new tensor gave a view."""
-        return self.may_share and any(_shares(one, given) for one in tensors(out) for given in tensors(args))
+        return self.may_share and any(_shares(tensor, given) for tensor in tensors(out) for given in tensors(args))
 
 
 def _shares(tensor: Tensor, other: Tensor) -> bool:
@@ -119,7 +119,7 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
     if isinstance(overload, torch._ops.HigherOrderOperator):  # it has no schema, and calls what it is given
         base = overload.name()
         return Operator(
-            overload, f"{HIGHER_ORDER}.{base}", base, HIGHER_ORDER, Kind.COMPUTE, (), fresh=True, dropout=None
+            overload, f"{HIGHER_ORDER}.{base}", base, HIGHER_ORDER, OpKind.COMPUTE, (), fresh=True, dropout=None
         )
     schema = overload._schema
     space, _, base = schema.name.partition("::")
@@ -139,7 +139,7 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
     random = torch.Tag.nondeterministic_seeded in overload.tags
     shared = not written and any(alias is not None and not alias.is_write for alias in aliases)
     kind = _kind(space, base, overload._overloadname, bool(written), aliases, random and dropout is None)
-    may_share = shared and kind in (Kind.MOVE, Kind.COMPUTE)
+    may_share = shared and kind in (OpKind.MOVE, OpKind.COMPUTE)
     return Operator(
         overload,
         name,
@@ -153,26 +153,26 @@ def _described(overload: torch._ops.OpOverload) -> Operator:
     )
 
 
-def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any], random: bool) -> Kind:
+def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any], random: bool) -> OpKind:
     if space in _SPACES:
         return _SPACES[space]
     if random:
-        return Kind.RANDOM
+        return OpKind.RANDOM
     table = listed()
     named = table.get(f"{base}.{overload}") or table.get(base)
     if named is not None:
         return named
     if not writes and aliases and any(alias is not None and not alias.is_write for alias in aliases):
-        return Kind.VIEW
+        return OpKind.VIEW
     if not aliases and not writes:
-        return Kind.BOOKKEEP  # nothing comes of it
-    return Kind.COMPUTE
+        return OpKind.BOOKKEEP  # nothing comes of it
+    return OpKind.COMPUTE
 
 
 # Which operators are meant by names, as `target_op` and `white_list` give them.
 
 
-class Selection:
+class OperatorFilter:
     """Operators by name: `torch.ops.aten.addmm`, `aten.addmm`, `addmm`, or an overload, `aten.add.Tensor`.
 
     Args:

@@ -20,18 +20,18 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.framework.dispatch import is_higher_order
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.modules import unwrapped
-from torchferry.numerics.framework.operators import Selection, tensors
+from torchferry.numerics.framework.operators import OperatorFilter, tensors
 from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN
-from torchferry.numerics.nan.inspector import Call, Inspector, Origin, origins
+from torchferry.numerics.nan.inspector import Inspector, OperatorCall, Origin, origins
 from torchferry.numerics.nan.mode import OperatorWatch
 from torchferry.numerics.nan.parts import described, worst
 from torchferry.numerics.nan.rerun import (
     Omitted,
     RandomState,
     RootCall,
-    Taped,
+    TapedCall,
     again,
     buffers_as,
     devices_of,
@@ -42,7 +42,7 @@ from torchferry.numerics.nan.rerun import (
 
 
 @dataclass
-class Diagnosis:
+class StepDiagnosis:
     """What was found.
 
     Attributes:
@@ -53,7 +53,7 @@ class Diagnosis:
     """
 
     origins: list[Origin] = field(default_factory=list)
-    made: list[Call] = field(default_factory=list)
+    made: list[OperatorCall] = field(default_factory=list)
     notes: list[Message] = field(default_factory=list)
     ran: bool = False
 
@@ -61,7 +61,7 @@ class Diagnosis:
 class Examiner:
     """Goes through bad steps."""
 
-    def __init__(self, attribution: Attribution, selection: Selection, omitted: Omitted) -> None:
+    def __init__(self, attribution: Attribution, selection: OperatorFilter, omitted: Omitted) -> None:
         self._attribution = attribution
         self._selection = selection
         self._omitted = omitted
@@ -69,11 +69,11 @@ class Examiner:
     def examine(
         self,
         roots: Sequence[RootCall],
-        tape: Sequence[Taped],
+        tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
         optimizer: Optimizer | None,
         first: bool = False,
-    ) -> Diagnosis:
+    ) -> StepDiagnosis:
         """Return where a step turned bad.
 
         Args:
@@ -83,7 +83,7 @@ class Examiner:
             optimizer: The optimizer that is about to step, or None.
             first: Whether no optimizer has stepped before.
         """
-        found = Diagnosis()
+        found = StepDiagnosis()
         for look in (
             lambda: self._parameters(roots, optimizer, found, first),
             lambda: self._forwards(roots, found),
@@ -109,7 +109,7 @@ class Examiner:
         )
         return found
 
-    def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> Diagnosis:
+    def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> StepDiagnosis:
         """Return where backward turns bad also without the scale: what a gradient scaler cannot mend.
 
         A scale that was too large makes infinities, and of these NaN. With the gradients that the models were given
@@ -120,15 +120,15 @@ class Examiner:
             roots: The calls of outermost modules, in order.
             scale: By which the loss was multiplied.
         """
-        found = Diagnosis()
-        if any(worst(one) != FINITE for root in roots for one in root.gradients.values()):
+        found = StepDiagnosis()
+        if any(worst(gradient) != FINITE for root in roots for gradient in root.gradients.values()):
             return found  # the scale, or the loss: nothing is left to divide
-        divided = ({number: one / scale for number, one in root.gradients.items()} for root in roots)
+        divided = ({number: gradient / scale for number, gradient in root.gradients.items()} for root in roots)
         self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
         return found
 
     def _parameters(
-        self, roots: Sequence[RootCall], optimizer: Optimizer | None, found: Diagnosis, first: bool
+        self, roots: Sequence[RootCall], optimizer: Optimizer | None, found: StepDiagnosis, first: bool
     ) -> None:
         """Parameters that are bad before the step were made so by the step before, or the program began with them."""
         groups: Sequence[dict[str, Any]] = (
@@ -171,7 +171,7 @@ class Examiner:
                 )
                 return
 
-    def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+    def _forwards(self, roots: Sequence[RootCall], found: StepDiagnosis) -> None:
         for root in taking_part(roots):
             path = self._attribution.modules.of(root.module)
             bad = max(root.inputs, key=worst, default=None)
@@ -179,7 +179,7 @@ class Examiner:
             if bad is not None and given == NAN:
                 found.origins.append(_input(bad, path))
                 return
-            if any(worst(one) != FINITE for one in root.outputs):
+            if any(worst(output) != FINITE for output in root.outputs):
                 again = self._again(root, found, backward=False)
                 if found.origins:
                     if given != FINITE:
@@ -200,11 +200,14 @@ class Examiner:
                     )
 
     def _loss(
-        self, tape: Sequence[Taped], losses: Sequence[tuple[list[Tensor], list[Tensor | None]]], found: Diagnosis
+        self,
+        tape: Sequence[TapedCall],
+        losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
+        found: StepDiagnosis,
     ) -> None:
         for call in tape:
             kind = max(map(worst, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
-            if kind == FINITE or call.operator.kind in {Kind.VIEW, Kind.CONSTANT, Kind.ALLOCATE}:
+            if kind == FINITE or call.operator.kind in {OpKind.VIEW, OpKind.CONSTANT, OpKind.ALLOCATE}:
                 continue
             values = [*call.args, *call.kwargs.values()]
             if kind > max(map(worst, tensors(values)), default=FINITE):
@@ -216,24 +219,28 @@ class Examiner:
                         KINDS[kind],
                         tuple(map(described, tensors(values))),
                         tuple(map(described, call.operator.results(call.args, call.kwargs, call.out))),
-                        tuple(repr(one) for one in values if one is not None and not any(True for _ in tensors(one))),
+                        tuple(
+                            repr(value)
+                            for value in values
+                            if value is not None and not any(True for _ in tensors(value))
+                        ),
                         f"{place.file}:{place.line}" if place.line else "",
                     )
                 )
-                found.made.append(Call(call.operator.overload, call.args, call.kwargs))
+                found.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
                 return
-        if not found.notes and any(worst(one) != FINITE for ones, _ in losses for one in ones):
+        if not found.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
             found.notes.append(say("the loss is not finite; the call that made it so was not seen"))
 
     def _loss_backward(
         self,
         roots: Sequence[RootCall],
-        tape: Sequence[Taped],
+        tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
-        found: Diagnosis,
+        found: StepDiagnosis,
     ) -> None:
-        given = [one for root in taking_part(roots) for one in root.gradients.values()]
-        if all(worst(one) == FINITE for one in given):
+        given = [gradient for root in taking_part(roots) for gradient in root.gradients.values()]
+        if all(worst(value) == FINITE for value in given):
             return
         begun = {
             id(output): output.detach().requires_grad_()
@@ -254,7 +261,7 @@ class Examiner:
                 if not pairs:
                     raise LookupError("backward began at a tensor that was not seen")
                 torch.autograd.grad(
-                    [one for one, _ in pairs], list(begun.values()), [one for _, one in pairs], allow_unused=True
+                    [pair for pair, _ in pairs], list(begun.values()), [pair for _, pair in pairs], allow_unused=True
                 )
         except (RuntimeError, LookupError, NotImplementedError) as error:
             found.notes.append(say("the loss could not be run again: {error}", error=error))
@@ -263,14 +270,14 @@ class Examiner:
                 say("backward reached the model with a gradient that is not finite: the loss made it so")
             )
 
-    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+    def _backwards(self, roots: Sequence[RootCall], found: StepDiagnosis) -> None:
         for root in roots:
             if root.gradients:
                 self._again(root, found, backward=True)
                 if found.origins:
                     return
 
-    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> int | None:
+    def _again(self, root: RootCall, found: StepDiagnosis, backward: bool) -> int | None:
         """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
 
         Returns:
@@ -302,7 +309,7 @@ class Examiner:
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> Any:
+    def _forward_and_backward(self, root: RootCall, module: Any, found: StepDiagnosis) -> Any:
         with self._looking(found):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
@@ -311,14 +318,14 @@ class Examiner:
                 for number, gradient in root.gradients.items()
                 if number < len(outputs) and outputs[number].requires_grad
             ]
-            wanted = [one for one in (*module.parameters(), *root.inputs) if one.requires_grad]
+            wanted = [tensor for tensor in (*module.parameters(), *root.inputs) if tensor.requires_grad]
             if pairs and wanted:
                 # grad, not backward: what accumulates gradients, and exchanges them between ranks, stays out of it
-                torch.autograd.grad([one for one, _ in pairs], wanted, [one for _, one in pairs], allow_unused=True)
+                torch.autograd.grad([pair for pair, _ in pairs], wanted, [pair for _, pair in pairs], allow_unused=True)
             return result
 
     @contextlib.contextmanager
-    def _looking(self, found: Diagnosis) -> Iterator[Inspector]:
+    def _looking(self, found: StepDiagnosis) -> Iterator[Inspector]:
         """Look at every call within the context; keep the origins that matter."""
         watch = OperatorWatch(self._attribution, self._selection)
         inspector = Inspector(self._attribution, self._selection)
@@ -361,7 +368,7 @@ def _why_not(root: RootCall) -> Message | None:
 # Writes the call that made the first NaN or infinity into a directory, for `torchferry replay`.
 
 
-def dumped(folder: Path, diagnosis: Diagnosis, step: int) -> Path:
+def dump_first_call(folder: Path, diagnosis: StepDiagnosis, step: int) -> Path:
     """Write the first call of a diagnosis, cut down to what is still not finite, and return its directory.
 
     Raises:
@@ -388,7 +395,7 @@ def dumped(folder: Path, diagnosis: Diagnosis, step: int) -> Path:
     )
 
 
-def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
+def _makes_worse(call: OperatorCall) -> Callable[[list[Any], dict[str, Any]], bool]:
     """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
     from torchferry.numerics.callfile.capture import capture
     from torchferry.numerics.callfile.judging import FAIL
@@ -396,6 +403,6 @@ def _makes_worse(call: Call) -> Callable[[list[Any], dict[str, Any]], bool]:
 
     def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
         copied = capture(call.overload, args, kwargs)
-        return any(one.status == FAIL for one in finiteness(copied, torch.device(copied.device)))
+        return any(judgement.status == FAIL for judgement in finiteness(copied, torch.device(copied.device)))
 
     return fails

@@ -10,7 +10,7 @@ from torchferry.numerics.framework.bootstrap import note_found
 from torchferry.numerics.nan.tracker import NanInfTracker
 
 
-class _Examined:
+class NanProcessTool:
     """A tracker that stands from the import of torch to the end of the process."""
 
     def __init__(self, tracker: NanInfTracker) -> None:
@@ -24,7 +24,7 @@ class _Examined:
         return self._tracker.document()
 
 
-def begin(options: dict[str, Any], folder: Path) -> _Examined:
+def begin(options: dict[str, Any], folder: Path) -> NanProcessTool:
     """Begin to track this process."""
 
     def found(document: dict[str, Any]) -> None:
@@ -32,4 +32,4 @@ def begin(options: dict[str, Any], folder: Path) -> _Examined:
 
     tracker = NanInfTracker(**options)
     tracker.leave_to_summary(found)
-    return _Examined(tracker)
+    return NanProcessTool(tracker)

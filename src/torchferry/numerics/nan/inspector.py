@@ -23,8 +23,8 @@ from torchferry.numerics.framework.dispatch import (
     unwrap_themselves,
     without_dispatch_modes,
 )
-from torchferry.numerics.framework.kinds import Kind
-from torchferry.numerics.framework.operators import Operator, Selection, argument, operator, tensors
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import Operator, OperatorFilter, argument, operator, tensors
 from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN, Statistics
 from torchferry.numerics.nan.parts import described, parts, worst
 
@@ -35,7 +35,7 @@ from torchferry.numerics.nan.parts import described, parts, worst
 # an exponential makes finite again does not.
 
 
-class Result(NamedTuple):
+class CallResult(NamedTuple):
     """One result of a call.
 
     Attributes:
@@ -49,7 +49,7 @@ class Result(NamedTuple):
     parents: tuple[int, ...]
 
 
-def origins(results: Sequence[Result], kinds: Sequence[int], ends: Set[int] | None = None) -> list[int]:
+def origins(results: Sequence[CallResult], kinds: Sequence[int], ends: Set[int] | None = None) -> list[int]:
     """Return the numbers of the origins that matter, in the order of the calls.
 
     Args:
@@ -71,7 +71,7 @@ def origins(results: Sequence[Result], kinds: Sequence[int], ends: Set[int] | No
     return [number for number in sorted(reached) if _is_origin(results[number], kinds[number], kinds)]
 
 
-def untaken(results: Sequence[Result]) -> set[int]:
+def untaken(results: Sequence[CallResult]) -> set[int]:
     """Return the numbers of the results that no call took."""
     left = set(range(len(results)))
     for result in results:
@@ -79,18 +79,20 @@ def untaken(results: Sequence[Result]) -> set[int]:
     return left
 
 
-def _is_origin(result: Result, kind: int, kinds: Sequence[int]) -> bool:
+def _is_origin(result: CallResult, kind: int, kinds: Sequence[int]) -> bool:
     given = max((kinds[parent] for parent in result.parents if parent >= 0), default=FINITE)
     if kind <= given:
         return False
-    if result.operator.kind is Kind.CONSTANT:
+    if result.operator.kind is OpKind.CONSTANT:
         return kind == NAN  # an infinity is what the program puts there
-    if result.operator.kind is Kind.MOVE:  # what it moved came from elsewhere, such as another rank; or it was rounded
+    if (
+        result.operator.kind is OpKind.MOVE
+    ):  # what it moved came from elsewhere, such as another rank; or it was rounded
         return kind != NAN and any(parent >= 0 for parent in result.parents)
     return True
 
 
-_NOT_ITS_DOING = frozenset({Kind.VIEW, Kind.ALLOCATE, Kind.BOOKKEEP, Kind.RANDOM, Kind.COMMUNICATE})
+_NOT_ITS_DOING = frozenset({OpKind.VIEW, OpKind.ALLOCATE, OpKind.BOOKKEEP, OpKind.RANDOM, OpKind.COMMUNICATE})
 
 
 @dataclass(frozen=True)
@@ -123,15 +125,15 @@ class Origin:
             "module": self.where.module,
             "source": self.where.source,
             "kind": self.kind,
-            "inputs": [one.document() for one in self.inputs],
-            "outputs": [one.document() for one in self.outputs],
+            "inputs": [given.document() for given in self.inputs],
+            "outputs": [output.document() for output in self.outputs],
             "constants": list(self.constants),
             "line": self.line,
         }
 
 
 @dataclass
-class Call:
+class OperatorCall:
     """A call as it was made, for who wants to write it down: arguments before the call."""
 
     overload: Any
@@ -148,10 +150,10 @@ class Inspector(WholeMode):
         calls: How many calls were looked at.
     """
 
-    def __init__(self, attribution: Attribution, selection: Selection, most: int = 64) -> None:
+    def __init__(self, attribution: Attribution, selection: OperatorFilter, most: int = 64) -> None:
         super().__init__()
         self.origins: list[Origin] = []
-        self.made: list[Call] = []
+        self.made: list[OperatorCall] = []
         self.calls = 0
         self._attribution = attribution
         self._selection = selection
@@ -182,7 +184,7 @@ class Inspector(WholeMode):
         else:
             out = func(*args, **kwargs)
         kind = _worst(list(known.results(args, kwargs, out)))
-        if kind != FINITE and (known.kind is not Kind.CONSTANT or kind == NAN):
+        if kind != FINITE and (known.kind is not OpKind.CONSTANT or kind == NAN):
             if kind > _worst([*before[0], *before[1].values()]):
                 self._found(known, where, kind, before, out, (args, kwargs))
         return out
@@ -198,8 +200,8 @@ class Inspector(WholeMode):
     ) -> None:
         values = [*before[0], *before[1].values()]
         with WithoutDispatchModes():
-            inputs = tuple(described(one) for one in tensors(values))
-            outputs = tuple(described(one) for one in known.results(*after, out) if parts(one))
+            inputs = tuple(described(tensor) for tensor in tensors(values))
+            outputs = tuple(described(result) for result in known.results(*after, out) if parts(result))
         self.origins.append(
             Origin(
                 known.name,
@@ -207,11 +209,11 @@ class Inspector(WholeMode):
                 KINDS[kind],
                 inputs,
                 outputs,
-                tuple(repr(one) for one in values if not any(True for _ in tensors(one)) and one is not None),
+                tuple(repr(value) for value in values if not any(True for _ in tensors(value)) and value is not None),
                 self._line(where),
             )
         )
-        self.made.append(Call(known.overload, *before))
+        self.made.append(OperatorCall(known.overload, *before))
 
     def stand_at(self, place: Place) -> None:
         """Take a line for the user's, in place of the one that runs: what it called is being run again."""

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from torchferry.numerics.framework.attribution import OPTIMIZER, Attribution, Where
 from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
-from torchferry.numerics.framework.kinds import Kind
-from torchferry.numerics.framework.operators import Operator, Selection, operator
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import Operator, OperatorFilter, operator
 from torchferry.numerics.framework.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW, has_values
-from torchferry.numerics.nan.inspector import Result
+from torchferry.numerics.nan.inspector import CallResult
 from torchferry.numerics.nan.parts import parts
 
 # One number for each result of a step, on the device that has the result; read together when the step has ended.
@@ -75,7 +75,7 @@ class Slots:
         self._slots += chunk.unbind()
 
 
-_LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
+_LEFT = frozenset({OpKind.BOOKKEEP, OpKind.COMMUNICATE})
 
 MOST = 1 << 16
 """Results of one step that are kept: then they are read, and of those that are finite nothing has to be known."""
@@ -94,7 +94,7 @@ class OperatorWatch(WholeMode):
         gives: Whether each of these calls gave something.
     """
 
-    def __init__(self, attribution: Attribution, selection: Selection) -> None:
+    def __init__(self, attribution: Attribution, selection: OperatorFilter) -> None:
         super().__init__()
         self.active = True
         self.untested: dict[str, int] = {}
@@ -106,7 +106,7 @@ class OperatorWatch(WholeMode):
         self._slots: dict[torch.device, Slots] = {}
         self._places: list[tuple[Slots, int] | int] = []
         """Where the kind of each result is, or the kind itself."""
-        self._results: list[Result] = []
+        self._results: list[CallResult] = []
         self._makers: dict[int, int] = {}
         self._full = False
         self._numbering = 0
@@ -140,16 +140,16 @@ class OperatorWatch(WholeMode):
     def gave(self, outputs: Iterable[Tensor]) -> None:
         """Note what an outermost module gave, whose call is not kept."""
         with self._lock:
-            makers = {self.maker(one) for one in outputs}
+            makers = {self.maker(output) for output in outputs}
             self.given |= makers
             self.gives = self.gives and bool(makers)
 
-    def taken(self) -> tuple[list[Result], list[int]]:
+    def taken(self) -> tuple[list[CallResult], list[int]]:
         """Return the results since the last call with their kinds, and begin anew. Reads each device once."""
         with self._lock:
             return self._taken()
 
-    def _taken(self) -> tuple[list[Result], list[int]]:
+    def _taken(self) -> tuple[list[CallResult], list[int]]:
         results, places = self._results, self._places
         self._results, self._places, self._makers, self.given = [], [], {}, set()
         self._full = False
@@ -198,7 +198,7 @@ class OperatorWatch(WholeMode):
         if where.phase == OPTIMIZER:
             return
         kind = known.kind
-        if kind is Kind.VIEW and not known.written:
+        if kind is OpKind.VIEW and not known.written:
             return  # the same storage
         if len(self._results) >= MOST:
             self._compact()
@@ -214,7 +214,7 @@ class OperatorWatch(WholeMode):
                 parents += [_maker(makers, part) for part in value if isinstance(part, Tensor)]
         if numbering != self._numbering:  # another thread's call made room: what these were is not known any more
             parents = []
-        looked = kind is not Kind.ALLOCATE and kind is not Kind.RANDOM and known in self._selection
+        looked = kind is not OpKind.ALLOCATE and kind is not OpKind.RANDOM and known in self._selection
         for tensor in known.results(args, kwargs, out):
             if looked and has_values(tensor):
                 self._take(known, where, tensor, parents)
@@ -236,7 +236,7 @@ class OperatorWatch(WholeMode):
                 self.untested[known.name] = self.untested.get(known.name, 0) + 1
                 return
             self._places.append(place)
-            self._results.append(Result(known, where, tuple(parents)))
+            self._results.append(CallResult(known, where, tuple(parents)))
             self._makers[tensor.untyped_storage()._cdata] = len(self._results) - 1
 
     def _pass_on(self, known: Operator, tensor: Tensor, parents: list[int]) -> None:
@@ -247,13 +247,13 @@ class OperatorWatch(WholeMode):
             self.untested[known.name] = self.untested.get(known.name, 0) + 1
             return
         newest = max(parents, default=-1)
-        if newest >= 0 and known.kind is not Kind.ALLOCATE:
+        if newest >= 0 and known.kind is not OpKind.ALLOCATE:
             self._makers[key] = newest
         else:
             self._makers.pop(key, None)
 
 
-def _needed(results: list[Result], kinds: list[int], used: set[int], held: set[int]) -> list[int]:
+def _needed(results: list[CallResult], kinds: list[int], used: set[int], held: set[int]) -> list[int]:
     """Return the results that are not finite and of which something may be to come: nothing took them up to now, or
     they are still in memory, or they led to one of these."""
     needed: set[int] = set()

@@ -46,7 +46,7 @@ def _inside(tensor: Tensor) -> Sequence[Tensor] | None:
     if not is_plain(type(tensor)):
         names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
         held = (getattr(tensor, name) for name in names)
-        return _all(one for one in held if isinstance(one, Tensor))
+        return _all(item for item in held if isinstance(item, Tensor))
     if tensor.layout is torch.sparse_coo:
         return parts(tensor._values())
     if tensor.layout in _COMPRESSED or tensor.is_nested:
@@ -56,8 +56,8 @@ def _inside(tensor: Tensor) -> Sequence[Tensor] | None:
 
 def _all(inside: Iterable[Tensor]) -> Sequence[Tensor] | None:
     found: list[Tensor] = []
-    for one in inside:
-        held = parts(one)
+    for inner in inside:
+        held = parts(inner)
         if held is None:
             return None
         found += held

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torchferry.core.messages import Message, say
 from torchferry.core.userlines import Place, UserLines
 from torchferry.numerics.framework.dispatch import of_modes, unwrap_themselves, without_dispatch_modes
-from torchferry.numerics.framework.kinds import Kind
+from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, operator
 
 # What must be as it was for a forward to run again: random states, buffers, autocast. Nothing here waits.
@@ -119,15 +119,15 @@ def _versions(module: nn.Module) -> Iterator[tuple[Tensor, int]]:
     torch does not count what a batch norm writes to its running statistics, but it counts their batches.
     """
     seen: set[int] = set()
-    for one in module.modules():
-        for name, buffer in one._buffers.items():
+    for submodule in module.modules():
+        for name, buffer in submodule._buffers.items():
             if buffer is None or id(buffer) in seen:
                 continue
             seen.add(id(buffer))
             if buffer.is_inference():
                 yield buffer, -1
             elif name.startswith("running_"):
-                batches = one._buffers.get("num_batches_tracked")
+                batches = submodule._buffers.get("num_batches_tracked")
                 yield buffer, -1 if batches is None else version(buffer) + version(batches)
             else:
                 yield buffer, version(buffer)
@@ -168,21 +168,21 @@ class Buffers:
 
 
 def _name(module: nn.Module, buffer: Tensor) -> Message:
-    name = next((name for name, one in module.named_buffers() if one is buffer), "")
+    name = next((name for name, named_buffer in module.named_buffers() if named_buffer is buffer), "")
     return say("the buffer {name}", name=f"{type(module).__name__}.{name}")
 
 
 @contextlib.contextmanager
 def buffers_as(kept: Sequence[Saved], omitted: Omitted) -> Iterator[None]:
     """Give buffers their old values within the context, and what they have now after it."""
-    now = [one.buffer.detach().clone() for one in kept]
-    for one in kept:
-        _write(one.buffer, one.values, omitted)
+    now = [saved.buffer.detach().clone() for saved in kept]
+    for saved in kept:
+        _write(saved.buffer, saved.values, omitted)
     try:
         yield
     finally:
-        for one, values in zip(kept, now, strict=True):
-            _write(one.buffer, values, omitted)
+        for saved, values in zip(kept, now, strict=True):
+            _write(saved.buffer, values, omitted)
 
 
 def _write(buffer: Tensor, values: Tensor, omitted: Omitted) -> None:
@@ -229,7 +229,7 @@ MOST = 4000
 """Calls that are kept of one step: what comes after is not looked at, and this is said."""
 
 
-class Taped(NamedTuple):
+class TapedCall(NamedTuple):
     """A call outside of modules.
 
     Attributes:
@@ -262,7 +262,7 @@ class Tape(TorchDispatchMode):
     def __init__(self, above: TorchDispatchMode | None = None) -> None:
         super().__init__()
         self._above = [] if above is None else [above]
-        self.calls: list[Taped] = []
+        self.calls: list[TapedCall] = []
         self.full = False
         self._laid = False
         self._lines = UserLines()
@@ -309,15 +309,15 @@ class Tape(TorchDispatchMode):
             return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         out = func(*args, **kwargs) if kwargs else func(*args)
         known = operator(func)
-        if torch._C._current_autograd_node() is None and known.kind is not Kind.BOOKKEEP:
+        if torch._C._current_autograd_node() is None and known.kind is not OpKind.BOOKKEEP:
             if len(self.calls) < MOST:
-                self.calls.append(Taped(known, args, kwargs or {}, out, self._lines.of(sys._getframe(1))))
+                self.calls.append(TapedCall(known, args, kwargs or {}, out, self._lines.of(sys._getframe(1))))
             else:
                 self.full = True
         return out
 
 
-def again(calls: Sequence[Taped], leaves: dict[int, Tensor], at: Callable[[Place], None]) -> dict[int, Tensor]:
+def again(calls: Sequence[TapedCall], leaves: dict[int, Tensor], at: Callable[[Place], None]) -> dict[int, Tensor]:
     """Run calls again with gradients.
 
     Args:
@@ -350,8 +350,8 @@ def _pair(old: Any, new: Any, standing: dict[int, Tensor]) -> None:
     if isinstance(old, Tensor) and isinstance(new, Tensor):
         standing[id(old)] = new
     elif isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        for one, other in zip(old, new, strict=False):
-            _pair(one, other, standing)
+        for before, other in zip(old, new, strict=False):
+            _pair(before, other, standing)
 
 
 # The calls of outermost modules in a step, with what it takes to run them again. References, not copies.
@@ -409,7 +409,9 @@ def begin(module: nn.Module, args: Any, buffers: Buffers) -> RootCall:
     kwargs = _kwargs()
     given = list(leaves([list(args), kwargs or {}]))
     devices = devices_of(module, given)
-    trained = next((one for one in module.parameters() if one.requires_grad and one.is_leaf), None)
+    trained = next(
+        (parameter for parameter in module.parameters() if parameter.requires_grad and parameter.is_leaf), None
+    )
     return RootCall(
         module,
         args,
@@ -478,7 +480,7 @@ def _leaves(value: Any, above: set[int]) -> Iterator[Tensor]:
     elif isinstance(value, dict):
         parts = value.values()
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = (getattr(value, one.name, None) for one in fields(value))
+        parts = (getattr(value, item.name, None) for item in fields(value))
     else:
         return
     if id(value) in above or len(above) >= _DEPTH:

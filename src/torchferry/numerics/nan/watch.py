@@ -284,7 +284,7 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
             if part.numel():
                 plain = _plain(part.detach())
                 groups[plain.device, plain.dtype].append(plain)
-    losses = [part for one in few for part in unread.parts(one)]
+    losses = [part for loss in few for part in unread.parts(loss)]
     totals: dict[torch.device, list[Tensor]] = defaultdict(list)
     for loss in losses:
         totals[loss.device] += _sizes([_plain(loss.detach())], unread)
@@ -292,7 +292,7 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
         totals[device] += _sizes(ones, unread)
     for norms in totals.values():
         if norms and not math.isfinite(float(torch.stack(norms).sum())):
-            return any(kind_of(one) != FINITE for ones in (*groups.values(), losses) for one in ones)
+            return any(kind_of(value) != FINITE for ones in (*groups.values(), losses) for value in ones)
     return False
 
 
@@ -306,11 +306,11 @@ def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
     except (RuntimeError, NotImplementedError):
         pass
     found = []
-    for one in ones:
+    for gradient in ones:
         try:
-            found.append(torch.linalg.vector_norm(one.cpu().to(torch.float32)).to(one.device))
+            found.append(torch.linalg.vector_norm(gradient.cpu().to(torch.float32)).to(gradient.device))
         except (RuntimeError, NotImplementedError):  # noqa: PERF203 - a plugin may raise anything
-            unread.count(one)
+            unread.count(gradient)
     return found
 
 
@@ -323,4 +323,4 @@ def _plain(tensor: Tensor) -> Tensor:
 
 def bad_outputs(calls: Sequence[RootCall]) -> bool:
     """Whether a result of these calls is not finite. Reads the device."""
-    return any(worst(one) != FINITE for call in calls for one in call.outputs)
+    return any(worst(output) != FINITE for call in calls for output in call.outputs)

@@ -222,8 +222,13 @@ class Agreement:
             "equal": self.equal,
             "failure": None if self.failure is None else self.failure.render("en"),
             "differences": [
-                {"kind": one.kind, "name": one.name, "ranks": list(one.ranks), "norms": list(one.norms)}
-                for one in self.differences
+                {
+                    "kind": difference.kind,
+                    "name": difference.name,
+                    "ranks": list(difference.ranks),
+                    "norms": list(difference.norms),
+                }
+                for difference in self.differences
             ],
             "left_out": {why.render("en"): names for why, names in self.left_out.items()},
         }
@@ -290,12 +295,12 @@ def _compared(chosen: Chosen, group: Any, ranks: tuple[int, ...], step: int | No
     number = zlib.crc32(repr(outline).encode())
     head = torch.tensor([len(outline), number, -1 if step is None else step], dtype=torch.int64)
     heads = _gathered(head, ranks, group)
-    wrong = _against_most([tuple(one.tolist()) for one in heads], ranks)
+    wrong = _against_most([tuple(head.tolist()) for head in heads], ranks)
     if wrong:
         why = say(
             "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
             ranks=", ".join(map(str, wrong)),
-            counts=", ".join(str(int(one[0])) for one in heads),
+            counts=", ".join(str(int(head[0])) for head in heads),
         )
         return Agreement(ranks=ranks, left_out=chosen.left_out, failure=why, step=step)
     if not chosen.names:

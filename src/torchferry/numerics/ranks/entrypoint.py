@@ -96,7 +96,7 @@ class RankWatch:
                 print(f"torchferry: {said}", file=sys.stderr, flush=True)
 
 
-class _Examined:
+class RankProcessTool:
     """A watch whose end is a result."""
 
     def __init__(self, watch: RankWatch) -> None:
@@ -108,8 +108,8 @@ class _Examined:
         return {"ranks": self._watch.document()}
 
 
-def begin(options: dict[str, Any], folder: Path | None = None) -> _Examined:
+def begin(options: dict[str, Any], folder: Path | None = None) -> RankProcessTool:
     """Begin to compare ranks: each `every` steps, waiting `timeout` seconds for who is late."""
     watch = RankWatch(int(options.get("every", 1)), float(options.get("timeout", 60.0)))
     watch.start()
-    return _Examined(watch)
+    return RankProcessTool(watch)

@@ -6,21 +6,22 @@ import os
 from pathlib import Path
 from typing import Any
 
-from torchferry.numerics.recording.recorder import Options, Recorder
+from torchferry.numerics.recording.recorder import Recorder, RecordOptions
 
 
-class _Program:
+class RecordProcessTool:
     """A recorder below all modes of the program."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: RecordOptions) -> None:
         self._recorder = Recorder(options)
         self._recorder.start(by_optimizer=True)
         os.register_at_fork(after_in_child=self._recorder.forget)
 
     def finish(self) -> dict[str, Any]:
+        """End the record and return what it came to."""
         return self._recorder.stop()
 
 
-def begin(options: dict[str, Any], folder: Path) -> _Program:
+def begin(options: dict[str, Any], folder: Path) -> RecordProcessTool:
     """Begin to record this process; `folder` is the session's, not the record's."""
-    return _Program(Options.of(options))
+    return RecordProcessTool(RecordOptions.of(options))

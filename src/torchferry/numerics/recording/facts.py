@@ -250,7 +250,9 @@ def norm(parts: list[Tensor]) -> Tensor:
     """Return the norm of all elements of some tensors, as one number on the first one's device."""
     norms = torch._foreach_norm(parts)
     device = norms[0].device
-    found: Tensor = torch.linalg.vector_norm(torch.stack([one.to(device, torch.float32) for one in norms]))
+    found: Tensor = torch.linalg.vector_norm(
+        torch.stack([gradient_norm.to(device, torch.float32) for gradient_norm in norms])
+    )
     return found
 
 

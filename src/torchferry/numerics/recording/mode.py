@@ -17,9 +17,9 @@ from torchferry.numerics.framework.dispatch import (
     of_modes,
     unwrap_themselves,
 )
-from torchferry.numerics.framework.kinds import COPIES, Kind
+from torchferry.numerics.framework.kinds import COPIES, OpKind
 from torchferry.numerics.framework.operators import Operator, operator, tensors
-from torchferry.numerics.recording.step import Rows
+from torchferry.numerics.recording.step import StepRows
 
 # Memory that a program allocates and never writes to: programs run their model on it to count operations.
 #
@@ -40,10 +40,10 @@ class Unwritten:
                 if _has_storage(tensor):
                     self._made.pop(tensor.untyped_storage()._cdata, None)
             return
-        if found.kind is Kind.MOVE:
-            if not any(isinstance(one, Tensor) and self.holds(one) for one in args):
+        if found.kind is OpKind.MOVE:
+            if not any(isinstance(arg, Tensor) and self.holds(arg) for arg in args):
                 return
-        elif found.kind is not Kind.ALLOCATE:
+        elif found.kind is not OpKind.ALLOCATE:
             return
         for tensor in found.results(args, kwargs, out):
             if _has_storage(tensor):
@@ -64,8 +64,8 @@ def _has_storage(tensor: Tensor) -> bool:
     return not (tensor.is_inference() or tensor.is_nested)
 
 
-_COMPUTED = frozenset({Kind.COMPUTE, Kind.RANDOM})
-_WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
+_COMPUTED = frozenset({OpKind.COMPUTE, OpKind.RANDOM})
+_WITHOUT_VALUES = frozenset({OpKind.VIEW, OpKind.BOOKKEEP, OpKind.COMMUNICATE})
 """What a collective writes may not be there yet when its call returns; what becomes of it is recorded."""
 _BYTES = 16
 """Numbers of the device's storages that a call may bring; beyond, none of its inputs is followed."""
@@ -106,7 +106,7 @@ class RecordingMode(WholeMode):
             they prepare data, image by image.
     """
 
-    def __init__(self, attribution: Attribution, rows: Rows) -> None:
+    def __init__(self, attribution: Attribution, rows: StepRows) -> None:
         super().__init__()
         self.on = False
         self.captures = False
@@ -217,11 +217,11 @@ class RecordingMode(WholeMode):
         return used
 
     def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
-        draws = found.kind is Kind.RANDOM or (found.dropout is not None and found.draws(args, kwargs))
+        draws = found.kind is OpKind.RANDOM or (found.dropout is not None and found.draws(args, kwargs))
         if not self._is_recorded(found, args, used):
             for tensor in found.results(args, kwargs, out):
                 if not unusual(tensor) and tensor.device.type != "meta":
-                    self._makers.put(tensor.untyped_storage(), tuple(used) if found.kind is Kind.MOVE else ())
+                    self._makers.put(tensor.untyped_storage(), tuple(used) if found.kind is OpKind.MOVE else ())
             return
         if found.may_share and found.is_view(args, out):
             return
@@ -255,9 +255,9 @@ class RecordingMode(WholeMode):
         """Whether the results of a call are rows of their own."""
         if found.kind in _COMPUTED:
             return True
-        if found.kind is Kind.CONSTANT:
+        if found.kind is OpKind.CONSTANT:
             return _among_others(args)
-        if found.kind is not Kind.MOVE or (not used and found.base.rstrip("_") in COPIES):
+        if found.kind is not OpKind.MOVE or (not used and found.base.rstrip("_") in COPIES):
             return False  # a copy of what nobody knows, such as the batch that is brought to the device
         written = {place for place, _ in found.written}
         read = tensors([value for place, value in enumerate(args) if place not in written])
@@ -280,7 +280,7 @@ class RecordingMode(WholeMode):
             self._of_modules.add(row)
         if draws and found.dropout is None and found.base not in _SHOWN:
             self.on_draw(found, where, tensor, row)
-        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and found.kind is not Kind.MOVE:
+        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and found.kind is not OpKind.MOVE:
             if self._scalar < 0 or found.base != "mul" or self._scalar not in used:  # not the scaled loss
                 self._scalar = row
         if self.on_tensor is not None:

@@ -26,8 +26,8 @@ from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, world
 from torchferry.numerics.recording.mode import RecordingMode, unusual
 from torchferry.numerics.recording.sketching import Hasher
-from torchferry.numerics.recording.step import Gathered, Rows, StepFiles
-from torchferry.numerics.recording.storing import Kept, Store
+from torchferry.numerics.recording.step import StepFiles, StepNotes, StepRows
+from torchferry.numerics.recording.storing import ModuleTensors, RecordStore
 from torchferry.numerics.runlog import layout as names
 
 # What a recording was asked for.
@@ -38,7 +38,7 @@ LIMIT = 1 << 30
 
 
 @dataclass(frozen=True)
-class Options:
+class RecordOptions:
     """What is recorded, and how much of it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Options:
         return self.records(step) and (step < min(self.first, 3) or step % 20 == 0)
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Options:
+    def of(cls, values: dict[str, Any]) -> RecordOptions:
         """Return the options that `as_dict` made."""
         return cls(**{**values, "tensors": tuple(values.get("tensors", ()))})
 
@@ -112,30 +112,30 @@ class Recorder:
                 recorder.step()
     """
 
-    def __init__(self, folder: str | Path | Options, **options: Any) -> None:
+    def __init__(self, folder: str | Path | RecordOptions, **options: Any) -> None:
         """Prepare a recording; nothing is written before the first step.
 
         Args:
             folder: Where the record goes; it must not hold one.
-            **options: As in `Options`.
+            **options: As in `RecordOptions`.
         """
-        if not isinstance(folder, Options):
+        if not isinstance(folder, RecordOptions):
             options["tensors"] = tuple(options.get("tensors", ()))
-            folder = Options(str(Path(folder).absolute()), **options)
+            folder = RecordOptions(str(Path(folder).absolute()), **options)
         self.options = folder
         self._attribution = Attribution()
-        self._rows = Rows()
+        self._rows = StepRows()
         self._mode = RecordingMode(self._attribution, self._rows)
         self._mode.on_draw = self._drawn
         self._mode.on_target = self._target
         self._mode.on_failure = self._failed
         self._tracked = Tracked(self._attribution.modules)
         self._hasher = Hasher()
-        self._gathered = Gathered()
-        self._kept = Kept(self.options.tensors, self.options.limit // 2)
+        self._gathered = StepNotes()
+        self._kept = ModuleTensors(self.options.tensors, self.options.limit // 2)
         if self.options.tensors:
             self._mode.on_tensor = self._kept.add
-        self._store: Store | None = None
+        self._store: RecordStore | None = None
         self._handles: list[Any] = []
         self._steps = Steps()
         self._steps.before.append(self._before_optimizer)
@@ -296,7 +296,12 @@ class Recorder:
             self._gathered.optimizers[name] = settings(optimizer)
             every = [part for _, part in self._tracked.gradients()]
             if not every:
-                held = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+                held = [
+                    param.grad
+                    for group in optimizer.param_groups
+                    for param in group["params"]
+                    if param.grad is not None
+                ]
                 every = [part for part in map(local, held) if part is not None]
             if every:
                 self._gathered.numbers["gradient norm"] = norm(every)
@@ -365,11 +370,11 @@ class Recorder:
         if self._store is None:
             place = world()
             folder = Path(self.options.folder)
-            self._store = Store(folder / f"{names.RANK}{place['rank']}", self.options.limit)
+            self._store = RecordStore(folder / f"{names.RANK}{place['rank']}", self.options.limit)
             if not self._store.begin():
                 self._mode.on = False
                 return False
-            device = next((one.device for one in self._tracked.parameters.values()), None)
+            device = next((parameter.device for parameter in self._tracked.parameters.values()), None)
             self._mode.any_device = device is None or device.type == "cpu"
             if self.options.perturb:
                 self._perturb()
@@ -448,7 +453,7 @@ class Recorder:
         self._rows.clear()
         self._mode.clear()
         self._kept.clear()
-        self._gathered = Gathered()
+        self._gathered = StepNotes()
         self._attribution.next_step()
         self._ran.clear()
         self._mode.unwritten = None  # such forwards come before the training
@@ -457,7 +462,7 @@ class Recorder:
             self._running and self._store is not None and self._store.ended is None and self.options.records(self._step)
         )
 
-    def _write(self, store: Store, how: str) -> None:
+    def _write(self, store: RecordStore, how: str) -> None:
         self._gathered.loss = list(self._mode.loss)
         files = StepFiles(self._step, how, self._rows, self._gathered)
         line = files.line

@@ -27,7 +27,7 @@ from torchferry.numerics.runlog.layout import INPUTS_MOST, LARGEST, WIDTH, Key
 
 
 @dataclass
-class Gathered:
+class StepNotes:
     """What was noted in a step beside its rows; numbers wait on their devices.
 
     Attributes:
@@ -108,7 +108,7 @@ class Layout(NamedTuple):
     name: str
 
 
-class Rows:
+class StepRows:
     """Collects the rows of a step; several threads may add at once, as autograd does with several devices."""
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ def require() -> Any:
         ) from None
 
 
-def table(rows: Rows, step: int, sketch: Tensor, sums: Tensor) -> bytes:
+def table(rows: StepRows, step: int, sketch: Tensor, sums: Tensor) -> bytes:
     """Return a parquet file with a line for each row.
 
     Its columns say what the row is, its shape, its norm as the sketch estimates it (that of fewer than 64 elements is
@@ -267,7 +267,7 @@ class StepFiles:
         sums: Their sums.
     """
 
-    def __init__(self, number: int, how: str, rows: Rows, gathered: Gathered) -> None:
+    def __init__(self, number: int, how: str, rows: StepRows, gathered: StepNotes) -> None:
         """Read the device, once."""
         sketched, places = rows.read()
         integers = [*gathered.entries, *gathered.drawn, *gathered.kept, *gathered.hashes]
@@ -282,9 +282,9 @@ class StepFiles:
             self.line["rows"] = f"step-{number:08d}.safetensors"
             self.sketch, self.sums = _in_order(read, list(sketched), places)
             coarse = [
-                one.device.type
-                for one, part, made in zip(sketched, read.sketches, read.made, strict=True)
-                if made and not one.judge(part[0].tolist(), part[1].tolist())
+                sketches.device.type
+                for sketches, part, made in zip(sketched, read.sketches, read.made, strict=True)
+                if made and not sketches.judge(part[0].tolist(), part[1].tolist())
             ]
             if coarse:
                 self.line["coarse"] = coarse
@@ -295,7 +295,10 @@ class StepFiles:
         assert self.sketch is not None
         assert self.sums is not None
         shapes = [list(shape) for shape in rows.shape_names.values()]
-        told = [[list(one) if isinstance(one, tuple) else one for one in told] for told in rows.argument_names.values()]
+        told = [
+            [list(judgement) if isinstance(judgement, tuple) else judgement for judgement in told]
+            for told in rows.argument_names.values()
+        ]
         count = len(rows)
         return container(
             {
@@ -325,11 +328,11 @@ class StepFiles:
         )
 
 
-def _noted(gathered: Gathered, read: Read) -> dict[str, Any]:
+def _noted(gathered: StepNotes, read: Read) -> dict[str, Any]:
     """Return the line's part that is no rows."""
     line: dict[str, Any] = {}
     whole = iter(read.whole)
-    batch = [{**one, "hashes": _hexadecimal(next(whole))} for one in gathered.batch]
+    batch = [{**noted, "hashes": _hexadecimal(next(whole))} for noted in gathered.batch]
     drawn = [_hexadecimal(next(whole))[0] for _ in gathered.draws]
     kept = [next(whole)[0] for _ in gathered.draws]
     draws = [
@@ -354,9 +357,11 @@ def _in_order(read: Read, sketched: list[Sketches], places: list[tuple[Sketches,
     """Return sketches and sums in the order of the rows, whichever device they were on."""
     first: dict[Sketches, tuple[int, int]] = {}
     begin = 0
-    for one, part, made in zip(sketched, read.sums, read.made, strict=True):
-        first[one], begin = (begin, begin + made - 1), begin + len(part)
-    index = torch.tensor([first[one][0] + place if place >= 0 else first[one][1] - place for one, place in places])
+    for sketches, part, made in zip(sketched, read.sums, read.made, strict=True):
+        first[sketches], begin = (begin, begin + made - 1), begin + len(part)
+    index = torch.tensor(
+        [first[device][0] + place if place >= 0 else first[device][1] - place for device, place in places]
+    )
     return _joined(read.sketches)[index], _joined(read.sums)[index]
 
 

@@ -35,7 +35,7 @@ def container(tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict[s
     return b"".join([len(text).to_bytes(8, "little"), text, *(data for _, _, data in tensors.values())])
 
 
-class Store:
+class RecordStore:
     """The files of one rank.
 
     Attributes:
@@ -150,7 +150,7 @@ def _written(path: Path, data: bytes) -> None:
 # Whole tensors of chosen modules.
 
 
-class Kept:
+class ModuleTensors:
     """The results of a step that are kept whole, by their rows."""
 
     def __init__(self, patterns: tuple[str, ...], limit: int) -> None:

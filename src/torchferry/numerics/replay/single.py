@@ -47,12 +47,12 @@ def compare_for_single_op(
         done = called(call, where)
         if atol is None and rtol is None:
             told = judge_written_call(call, where, done, "ours")
-            return bool(told) and all(one.status == PASS for one in told), done.args, done.kwargs, done.out
+            return bool(told) and all(judgement.status == PASS for judgement in told), done.args, done.kwargs, done.out
         reference = _reference(call)
     except Refused as refused:
         raise TorchferryError(say("{path} is not replayed: {why}", path=path, why=refused.message)) from None
     right = len(done.made) == len(reference) and all(
-        _close(one, other, atol or 0.0, rtol or 0.0) for one, other in zip(done.made, reference, strict=True)
+        _close(result, other, atol or 0.0, rtol or 0.0) for result, other in zip(done.made, reference, strict=True)
     )
     return right, done.args, done.kwargs, done.out
 
@@ -108,7 +108,9 @@ def inputs(call: Call, device: torch.device) -> list[Tensor]:
     """Return the tensors of a call as they are before it runs."""
     builder = Builder(call, device)
     document = call.document
-    return [one for node in (*document["args"], *document["kwargs"].values()) for one in tensors(builder.value(node))]
+    return [
+        tensor for node in (*document["args"], *document["kwargs"].values()) for tensor in tensors(builder.value(node))
+    ]
 
 
 def _reference(call: Call) -> list[Tensor]:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.numerics.curves.comparison import Compared, Comparison
+from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import shown
 from torchferry.numerics.curves.judging import percent
 from torchferry.numerics.curves.measures import relative_error
@@ -24,7 +24,7 @@ from torchferry.numerics.report import curves_labels
 SCHEMA = 1
 
 
-def render_json(comparison: Comparison, lang: str) -> str:
+def render_json(comparison: CurveComparison, lang: str) -> str:
     """Return the comparison as JSON; what is undefined or not finite is null there."""
     document = {
         "schema": SCHEMA,
@@ -40,7 +40,7 @@ def render_json(comparison: Comparison, lang: str) -> str:
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def render_csv(comparison: Comparison) -> str:
+def render_csv(comparison: CurveComparison) -> str:
     """Return one row a metric and step: both values, their difference and the relative error."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -128,7 +128,7 @@ _WIDTH = 60
 Paint = Callable[[str, str], str]
 
 
-def lines(comparison: Comparison, lang: str, paint: Paint) -> Iterator[str]:
+def lines(comparison: CurveComparison, lang: str, paint: Paint) -> Iterator[str]:
     """Yield the lines; `paint` colours a text by its kind (`met`, `not met`, `faint`)."""
     kind = "met" if comparison.passed else "not met"
     yield paint(curves_labels.headline(comparison).render(lang), kind)
@@ -172,8 +172,8 @@ def _metric_lines(compared: Compared, lang: str, paint: Paint) -> Iterator[str]:
     rows = curves_labels.rows(compared, lang)
     drawn = list(_drawn(compared, lang))
     width = max(map(_columns, [row[0] for row in (*table, *rows, *drawn)]))
-    for title, one, other in (head, *table):
-        yield f"  {_padded(title, width)}  {_before(one, 12)} {_before(other, 12)}".rstrip()
+    for title, left, other in (head, *table):
+        yield f"  {_padded(title, width)}  {_before(left, 12)} {_before(other, 12)}".rstrip()
     for title, text in rows:
         yield f"  {_padded(title, width)}  {text}"
     for title, blocks in drawn:

@@ -7,7 +7,7 @@ import unicodedata
 
 from torchferry.backends.acceptance import Limit
 from torchferry.core.messages import Message, say
-from torchferry.numerics.curves.comparison import Compared, Comparison
+from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Key, shown
 from torchferry.numerics.curves.judging import UNDEFINED, Checked, percent
 
@@ -41,7 +41,7 @@ def amount(measure: str, value: float | None) -> str:
     return percent(value) if measure.endswith("relative") else number(value)
 
 
-def headline(comparison: Comparison) -> Message:
+def headline(comparison: CurveComparison) -> Message:
     """Return the verdict on all metrics."""
     signed = {compared.verdict.rule.name for compared in comparison.metrics if compared.verdict.by_sign}
     if comparison.met and signed:
@@ -51,7 +51,7 @@ def headline(comparison: Comparison) -> Message:
             rule=", ".join(sorted(signed)),
         )
     if comparison.met and not comparison.complete:
-        least = max(comparison.metrics, key=lambda one: one.uncovered / one.pairing.length)
+        least = max(comparison.metrics, key=lambda metric: metric.uncovered / metric.pairing.length)
         return say(
             "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
             covered=least.pairing.length - least.uncovered,

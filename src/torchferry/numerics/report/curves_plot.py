@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.curves.comparison import Compared, Comparison
+from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Form, shown
 from torchferry.numerics.curves.judging import percent
 from torchferry.numerics.curves.measures import relative_error
@@ -41,7 +41,7 @@ class _Axis(NamedTuple):
         return self.start + (value - self.low) / span * (self.end - self.start) if span else (self.start + self.end) / 2
 
 
-def draw(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
+def draw(comparison: CurveComparison, lang: str, log_scale: bool = False) -> str:
     """Return one SVG with a plot for each metric, one under the other.
 
     Raises:
@@ -258,7 +258,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 _STYLE = Path(__file__).with_name("curves_page.css").read_text(encoding="utf-8")
 
 
-def render(comparison: Comparison, lang: str, log_scale: bool = False) -> str:
+def render(comparison: CurveComparison, lang: str, log_scale: bool = False) -> str:
     """Return the page.
 
     Raises:

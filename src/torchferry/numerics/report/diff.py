@@ -12,12 +12,12 @@ from typing import Any
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
-from torchferry.numerics.rundiff.comparison import Comparison, First
+from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
 
 # A comparison for machines: one JSON document of stable shape, or rows of CSV.
 
 
-def document(result: Comparison, lang: str) -> dict[str, Any]:
+def document(result: RunComparison, lang: str) -> dict[str, Any]:
     """Return the comparison as values that JSON has; what is not finite is a text: `inf`."""
     first = None
     if result.first is not None:
@@ -47,7 +47,7 @@ def document(result: Comparison, lang: str) -> dict[str, Any]:
             for (module, phase), (error, step) in result.modules.items()
         ],
         "steps": [{"step": step, "error": error} for step, error in sorted(result.steps.items())],
-        "losses": [{"step": step, "a": one, "b": two} for step, (one, two) in sorted(result.losses.items())],
+        "losses": [{"step": step, "a": loss, "b": two} for step, (loss, two) in sorted(result.losses.items())],
         "remarks": [message.render(lang) for message in result.remarks],
         "not_compared": [message.render(lang) for message in result.left_out],
     }
@@ -55,12 +55,12 @@ def document(result: Comparison, lang: str) -> dict[str, Any]:
     return plain
 
 
-def as_json(result: Comparison, lang: str) -> str:
+def as_json(result: RunComparison, lang: str) -> str:
     """Return the document as text."""
     return json.dumps(document(result, lang), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def as_csv(result: Comparison) -> str:
+def as_csv(result: RunComparison) -> str:
     """Return a row for each module and phase, the largest error first."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -70,13 +70,13 @@ def as_csv(result: Comparison) -> str:
     return out.getvalue()
 
 
-def _run(result: Comparison, side: str) -> dict[str, Any]:
+def _run(result: RunComparison, side: str) -> dict[str, Any]:
     record = result.a if side == "a" else result.b
     rank = record.ranks[0]
     return {
         "folder": str(record.folder),
         "world": record.world,
-        "ranks": [one.number for one in record.ranks],
+        "ranks": [rank.number for rank in record.ranks],
         "steps": len(rank.steps),
         "device": rank.facts.get("device", {}),
         "command": rank.facts.get("program", {}).get("command", []),
@@ -90,9 +90,9 @@ def _text(value: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -104,7 +104,7 @@ _MODULES = 12
 _NOTES = 8
 
 
-def lines(result: Comparison, lang: str) -> Iterator[str]:
+def lines(result: RunComparison, lang: str) -> Iterator[str]:
     """Yield what is shown on a terminal."""
     causes = [cause for cause in result.causes if cause.grade != NOTE]
     yield _headline(result).render(lang)
@@ -141,7 +141,7 @@ def lines(result: Comparison, lang: str) -> Iterator[str]:
             yield "  " + say("and {count} more, in the JSON report", count=len(notes) - _NOTES).render(lang)
 
 
-def _headline(result: Comparison) -> Message:
+def _headline(result: RunComparison) -> Message:
     covered = result.coverage
     counts = {"count": result.aligned, "steps": covered.compared, "made": covered.made}
     if result.differs:
@@ -166,7 +166,7 @@ def _cause(cause: Cause, lang: str) -> Iterator[str]:
     yield f"      {cause.advice.render(lang)}"
 
 
-def _first(first: First, lang: str) -> Iterator[str]:
+def _first(first: FirstDifference, lang: str) -> Iterator[str]:
     place = f"{first.module or say('outside of modules').render(lang)} ({first.phase})"
     what = f"{place} {first.operator}".rstrip()
     head = (
@@ -202,7 +202,7 @@ def _first(first: First, lang: str) -> Iterator[str]:
         ).render(lang)
 
 
-def _growth(result: Comparison, lang: str) -> Iterator[str]:
+def _growth(result: RunComparison, lang: str) -> Iterator[str]:
     if not any(error for error in result.steps.values()):
         return
     worst = sorted(result.modules.items(), key=lambda item: -item[1][0])[:_MODULES]
@@ -221,5 +221,6 @@ def _growth(result: Comparison, lang: str) -> Iterator[str]:
         pairs = list(result.losses.items())
         chosen_losses = pairs if len(pairs) <= 4 else [*pairs[:2], *pairs[-2:]]
         yield say(
-            "loss: {values}", values=", ".join(f"{step}: {one:.6g} | {two:.6g}" for step, (one, two) in chosen_losses)
+            "loss: {values}",
+            values=", ".join(f"{step}: {chosen_loss:.6g} | {two:.6g}" for step, (chosen_loss, two) in chosen_losses),
         ).render(lang)

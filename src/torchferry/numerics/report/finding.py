@@ -37,7 +37,7 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             lines.append(
                 "  " + say("{count} more calls made something bad by themselves:", count=len(found) - 1).render(lang)
             )
-            lines += [f"    {one['operator']} ({one['kind']}), {place(one, lang)}" for one in found[1:]]
+            lines += [f"    {origin['operator']} ({origin['kind']}), {place(origin, lang)}" for origin in found[1:]]
     else:
         lines.append("[WARNING] " + say("step {step} was not finite; the call was not found", step=step).render(lang))
     lines += ["  " + (note.render(lang) if isinstance(note, Message) else note) for note in (notes or finding["notes"])]
@@ -61,11 +61,11 @@ def _details(origin: dict[str, Any], lang: str | None) -> list[str]:
     lines = []
     if origin["line"]:
         lines.append(f"  {origin['line']}")
-    for number, one in enumerate(origin["inputs"]):
-        lines.append(f"  {say('input').render(lang)} {number}: {_tensor(one)}")
+    for number, given in enumerate(origin["inputs"]):
+        lines.append(f"  {say('input').render(lang)} {number}: {_tensor(given)}")
     if origin["constants"]:
         lines.append(f"  {say('other arguments').render(lang)}: {', '.join(origin['constants'])}")
-    lines += [f"  {say('output').render(lang)}: {_tensor(one)}" for one in origin["outputs"]]
+    lines += [f"  {say('output').render(lang)}: {_tensor(output)}" for output in origin["outputs"]]
     return lines
 
 

@@ -28,13 +28,13 @@ def document(outcome: Outcome, command: Sequence[str], level: str) -> dict[str, 
 
 def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     """Return the summary for people."""
-    ranks = [one for one in result["ranks"] if one.get("steps") or one.get("findings")] or result["ranks"][:1]
+    ranks = [rank for rank in result["ranks"] if rank.get("steps") or rank.get("findings")] or result["ranks"][:1]
     shown: list[Message | str] = []
     first = result["first"]
     if nothing_ran(result):
         shown.append(say("NOTHING WAS EXAMINED: no module ran and no optimizer stepped"))
     elif first is None:
-        steps = max((one.get("steps", 0) for one in ranks), default=0)
+        steps = max((rank.get("steps", 0) for rank in ranks), default=0)
         shown.append(
             say("{steps} steps, nothing that is not finite was seen, but not everything was looked at", steps=steps)
             if incomplete(result)
@@ -44,13 +44,13 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         block = told(first, lang=lang)
         shown.append(f"rank {first['rank']}: {block[0]}" if len(ranks) > 1 else block[0])
         shown += block[1:]
-        bad = {step for one in ranks for step in one.get("bad_steps", [])}
-        steps = max(one.get("steps", 0) for one in ranks)
+        bad = {step for rank in ranks for step in rank.get("bad_steps", [])}
+        steps = max(rank.get("steps", 0) for rank in ranks)
         shown.append(say("{bad} of {steps} steps were not finite", bad=len(bad), steps=max(steps, len(bad))))
-        others = sorted({one["rank"] for one in ranks if one.get("bad_steps")} - {first["rank"]})
+        others = sorted({rank["rank"] for rank in ranks if rank.get("bad_steps")} - {first["rank"]})
         if others:
             shown.append(say("also on ranks {ranks}", ranks=", ".join(map(str, others))))
-    overflows = {step for one in ranks for step in one.get("overflows", [])}
+    overflows = {step for rank in ranks for step in rank.get("overflows", [])}
     if overflows:
         shown.append(
             say(
@@ -59,31 +59,32 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
                 steps=_some(sorted(overflows)),
             )
         )
-    for one in ranks:
-        if one.get("untested"):
-            names = ", ".join(sorted(one["untested"]))
+    for rank in ranks:
+        if rank.get("untested"):
+            names = ", ".join(sorted(rank["untested"]))
             shown.append(say("not looked at (sparse or special tensors): {names}", names=names))
             break
     shown += _unlooked(ranks)
-    for one in result["ranks"]:
-        for error, count in one.get("failures", {}).items():
+    for rank in result["ranks"]:
+        for error, count in rank.get("failures", {}).items():
             shown.append(
                 say(
                     "rank {rank}: the tool failed {count} times, and did not look then: {error}",
-                    rank=one["rank"],
+                    rank=rank["rank"],
                     count=count,
                     error=error,
                 )
             )
-        if one.get("error") and not one.get("failures"):
-            error = one["error"].strip().rpartition("\n")[2]
-            shown.append(say("rank {rank}: the examination failed: {error}", rank=one["rank"], error=error))
+        if rank.get("error") and not rank.get("failures"):
+            error = rank["error"].strip().rpartition("\n")[2]
+            shown.append(say("rank {rank}: the examination failed: {error}", rank=rank["rank"], error=error))
     known = {str(line).strip() for line in shown}
-    shown += [text for one in result["ranks"] for text in dict.fromkeys(one.get("left_out", [])) if text not in known]
+    shown += [text for rank in result["ranks"] for text in dict.fromkeys(rank.get("left_out", [])) if text not in known]
     shown += [
-        say("{process} ended without a report: killed, or it crashed", process=one) for one in result["unfinished"]
+        say("{process} ended without a report: killed, or it crashed", process=unfinished_rank)
+        for unfinished_rank in result["unfinished"]
     ]
-    return [one.render(lang) if isinstance(one, Message) else one for one in shown]
+    return [line.render(lang) if isinstance(line, Message) else line for line in shown]
 
 
 _UNLOOKED = ("unread", "unlooked", "unlooked_results", "captured")
@@ -92,18 +93,18 @@ _UNLOOKED = ("unread", "unlooked", "unlooked_results", "captured")
 
 def incomplete(result: dict[str, Any]) -> bool:
     """Whether something was not looked at that may be not finite."""
-    return any(one.get(name) for one in result["ranks"] for name in (*_UNLOOKED, "error"))
+    return any(rank.get(name) for rank in result["ranks"] for name in (*_UNLOOKED, "error"))
 
 
 def failed(result: dict[str, Any]) -> bool:
     """Whether a process was lost or could not be examined to its end."""
-    return bool(result["unfinished"]) or any(one.get("error") for one in result["ranks"])
+    return bool(result["unfinished"]) or any(rank.get("error") for rank in result["ranks"])
 
 
 def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
     unread: dict[str, int] = {}
-    for one in ranks:
-        for kind, count in one.get("unread", {}).items():
+    for rank in ranks:
+        for kind, count in rank.get("unread", {}).items():
             unread[kind] = unread.get(kind, 0) + count
     if unread:
         yield say(
@@ -111,7 +112,7 @@ def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
             count=sum(unread.values()),
             kinds=", ".join(sorted(unread)),
         )
-    calls, results, captured = (sum(one.get(name, 0) for one in ranks) for name in _UNLOOKED[1:])
+    calls, results, captured = (sum(rank.get(name, 0) for rank in ranks) for name in _UNLOOKED[1:])
     if calls:
         yield say("not looked at: {count} calls of models, too many for one step", count=calls)
     if results:
@@ -123,7 +124,8 @@ def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
 def nothing_ran(result: dict[str, Any]) -> bool:
     """Whether there was nothing to look at, so that nothing can be said."""
     return not any(
-        one.get("steps") or one.get("calls") or one.get("findings") or one.get("captured") for one in result["ranks"]
+        rank.get("steps") or rank.get("calls") or rank.get("findings") or rank.get("captured")
+        for rank in result["ranks"]
     )
 
 
@@ -145,9 +147,9 @@ def table(result: dict[str, Any]) -> str:
 
 
 def _findings(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in result["ranks"]:
-        for finding in one.get("findings", []):
-            yield {"rank": one["rank"], **finding}
+    for rank in result["ranks"]:
+        for finding in rank.get("findings", []):
+            yield {"rank": rank["rank"], **finding}
 
 
 def _order(finding: dict[str, Any]) -> tuple[int, bool, int]:

@@ -144,7 +144,8 @@ class Branch:
     def sorted_children(self) -> Iterator[Branch]:
         """Yield children, numbered ones in the order of their numbers."""
         yield from sorted(
-            self.children.values(), key=lambda one: (not one.name.isdigit(), int(one.name) if one.name.isdigit() else 0)
+            self.children.values(),
+            key=lambda child: (not child.name.isdigit(), int(child.name) if child.name.isdigit() else 0),
         )
 
 
@@ -252,7 +253,7 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
     marks = list(_marks(result))
     if marks:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
-    origins = [(found, one) for found in _finding_pages(result) for one in found["origins"]]
+    origins = [(found, origin) for found in _finding_pages(result) for origin in found["origins"]]
     if origins:
         heads = (say("rank"), say("step"), say("operator"), say("where"), say("kind"), say("line"))
         body += [
@@ -260,8 +261,15 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
             table(
                 [head.render(lang) for head in heads],
                 [
-                    (found["rank"], found["step"], one["operator"], place(one, lang), one["kind"], one["line"])
-                    for found, one in origins
+                    (
+                        found["rank"],
+                        found["step"],
+                        origin["operator"],
+                        place(origin, lang),
+                        origin["kind"],
+                        origin["line"],
+                    )
+                    for found, origin in origins
                 ],
             ),
         ]
@@ -277,8 +285,12 @@ def _finding_pages(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _marks(result: dict[str, Any]) -> Iterator[Mark]:
     for found in _finding_pages(result):
-        for number, one in enumerate(found["origins"]):
-            yield Mark(one["module"], 1.0 if number == 0 else 0.6, f"{one['operator']} ({one['kind']}, {one['phase']})")
+        for number, origin in enumerate(found["origins"]):
+            yield Mark(
+                origin["module"],
+                1.0 if number == 0 else 0.6,
+                f"{origin['operator']} ({origin['kind']}, {origin['phase']})",
+            )
 
 
 # What `torchferry compare diff A B` found, as a page.
@@ -305,13 +317,13 @@ def diff_page(found: dict[str, Any], lines: list[str], lang: str) -> str:
             table(head, [[str(cause.get(key, "")) for key in keys] for cause in found["causes"]]),
         ]
     marks = [
-        Mark(one["module"], _level(one["error"]), f"{shown(_error(one['error']))} ({one['phase']})")
-        for one in found["modules"]
+        Mark(module["module"], _level(module["error"]), f"{shown(_error(module['error']))} ({module['phase']})")
+        for module in found["modules"]
     ]
     if marks:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
     drawing = curve(
-        [(float(one["step"]), _error(one["error"])) for one in found["steps"]],
+        [(float(step["step"]), _error(step["error"])) for step in found["steps"]],
         say("step").render(lang),
         say("relative error of a step").render(lang),
     )

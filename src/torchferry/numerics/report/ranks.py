@@ -13,7 +13,10 @@ def found(outcome: Outcome) -> dict[str, Any] | None:
     told: list[dict[str, Any]] = [result["ranks"] for result in outcome.results if "ranks" in result]
     if not told:
         return None
-    return min(told, key=lambda one: (not one.get("differences"), not one.get("failure"), -one["checks"]))
+    return min(
+        told,
+        key=lambda judgement: (not judgement.get("differences"), not judgement.get("failure"), -judgement["checks"]),
+    )
 
 
 def lines(outcome: Outcome, lang: str) -> list[str]:

@@ -46,4 +46,4 @@ STANDARDS = {
 """By the name under which each is asked for."""
 
 NAMES = tuple(STANDARDS)
-SOURCES = {name: one.source for name, one in STANDARDS.items()}
+SOURCES = {name: described.source for name, described in STANDARDS.items()}

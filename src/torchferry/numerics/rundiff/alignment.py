@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from torchferry.numerics.runlog.layout import Key
-from torchferry.numerics.runlog.record import Rows
+from torchferry.numerics.runlog.record import RecordedRows
 
 _EDITS = 1000
 """Differences between two sequences up to which the longest common one is looked for."""
@@ -39,7 +39,7 @@ class Alignment:
         )
 
 
-def align(a: Rows, b: Rows, rename: dict[str, str]) -> Alignment:
+def align(a: RecordedRows, b: RecordedRows, rename: dict[str, str]) -> Alignment:
     """Align two steps.
 
     Args:
@@ -76,7 +76,7 @@ def group(key: Key, rename: dict[str, str]) -> tuple[str, str]:
     return key.phase, renamed(key.module, rename)
 
 
-def _groups(rows: Rows, rename: dict[str, str]) -> dict[tuple[str, str], list[int]]:
+def _groups(rows: RecordedRows, rename: dict[str, str]) -> dict[tuple[str, str], list[int]]:
     found: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(rows.keys):
         found.setdefault(group(key, rename), []).append(row)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.rundiff.alignment import renamed
-from torchferry.numerics.runlog.record import Batch, Draw, Rank, Record, Step
+from torchferry.numerics.runlog.record import Batch, Draw, Rank, Record, RecordedStep
 
 # One reason why two runs differ.
 
@@ -202,11 +202,11 @@ def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
                     say("the optimizer has other groups of parameters"),
                 )
                 continue
-            for number, (one, two) in enumerate(zip(groups, others_groups, strict=False)):
-                for key in sorted(one.keys() & two.keys()):
-                    if not _equal(one[key], two[key]) and (name, key) not in told:
+            for number, (group, two) in enumerate(zip(groups, others_groups, strict=False)):
+                for key in sorted(group.keys() & two.keys()):
+                    if not _equal(group[key], two[key]) and (name, key) not in told:
                         told.add((name, key))
-                        yield _of_optimizers(step.number, name, number, key, one[key], two[key])
+                        yield _of_optimizers(step.number, name, number, key, group[key], two[key])
 
 
 def _of_optimizers(step: int, name: str, group: int, key: str, a: Any, b: Any) -> Cause:
@@ -229,7 +229,7 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_equal(one, two) for one, two in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_equal(mine, two) for mine, two in zip(a, b, strict=True))
     return bool(a == b)
 
 
@@ -424,12 +424,12 @@ def _rate(draw: Draw) -> str:
     return f"keeps {draw.rate:.4f}"
 
 
-def _paired(a: Step, b: Step, rename: dict[str, str]) -> dict[str, tuple[Draw | None, Draw | None]]:
+def _paired(a: RecordedStep, b: RecordedStep, rename: dict[str, str]) -> dict[str, tuple[Draw | None, Draw | None]]:
     of_a, of_b = _named(a, {}), _named(b, rename)
     return {name: (of_a.get(name), of_b.get(name)) for name in [*of_a, *(set(of_b) - set(of_a))]}
 
 
-def _named(step: Step, rename: dict[str, str]) -> dict[str, Draw]:
+def _named(step: RecordedStep, rename: dict[str, str]) -> dict[str, Draw]:
     """Return draws by module, kind and occurrence: of `native_dropout` and `bernoulli_`, the mask stands for both."""
     seen: Counter[str] = Counter()
     found: dict[str, Draw] = {}

@@ -21,12 +21,18 @@ from torchferry.numerics.rundiff.causes import (
     causes_in_settings,
 )
 from torchferry.numerics.rundiff.coverage import Coverage, Exact, coverage, exact, remarks
-from torchferry.numerics.rundiff.errors import HALF, Envelope, Errors, Weights, allowed, errors, matrices
-from torchferry.numerics.rundiff.outcomes import State, causes_in_operators, causes_in_updates, causes_in_weights, state
+from torchferry.numerics.rundiff.errors import HALF, ErrorEnvelope, Errors, Weights, allowed, errors, matrices
+from torchferry.numerics.rundiff.outcomes import (
+    UpdateState,
+    causes_in_operators,
+    causes_in_updates,
+    causes_in_weights,
+    state,
+)
 from torchferry.numerics.rundiff.stepwise import Past, Suspect, suspect
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
-from torchferry.numerics.runlog.record import Rank, Record, Rows, Step
+from torchferry.numerics.runlog.record import Rank, Record, RecordedRows, RecordedStep
 
 LOSS = 2e-2
 """Mean relative difference of the losses of the last third of the steps beyond which two runs are not the same, however
@@ -63,7 +69,7 @@ _OF_DATA = frozenset({"random state", "numpy state"})
 
 
 @dataclass(frozen=True)
-class First:
+class FirstDifference:
     """Where the numbers part.
 
     Attributes:
@@ -108,7 +114,7 @@ class First:
 
 
 @dataclass
-class Comparison:
+class RunComparison:
     """What came of it.
 
     Attributes:
@@ -129,7 +135,7 @@ class Comparison:
     a: Record
     b: Record
     causes: list[Cause] = field(default_factory=list)
-    first: First | None = None
+    first: FirstDifference | None = None
     earliest: str = ""
     aligned: int = 0
     only_a: int = 0
@@ -152,7 +158,7 @@ class Comparison:
         return not self.differs and self.coverage.complete
 
 
-def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison:
+def compare(a: Record, b: Record, reference: Record | None = None) -> RunComparison:
     """Compare two records.
 
     Args:
@@ -163,7 +169,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     Raises:
         TorchferryError: a file is missing or damaged.
     """
-    result = Comparison(a, b, coverage=coverage(a, b), remarks=list(remarks(a, b)))
+    result = RunComparison(a, b, coverage=coverage(a, b), remarks=list(remarks(a, b)))
     rename = _renamed_roots(a.ranks[0], b.ranks[0])
     result.causes += causes_in_data(a, b)
     result.causes += causes_in_weights(a.ranks[0], b.ranks[0], rename)
@@ -180,7 +186,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     shared = [(rank, others[rank.number]) for rank in a.ranks if rank.number in others]
     if not same_world:
         shared = shared[:1]
-    envelope = Envelope(reference)
+    envelope = ErrorEnvelope(reference)
     for one, two in shared:
         _rank(result, one, two, rename, same_world, envelope)
     result.coverage.close()
@@ -189,12 +195,14 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> Comparison
     return result
 
 
-def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_world: bool, envelope: Envelope) -> None:
+def _rank(
+    result: RunComparison, a: Rank, b: Rank, rename: dict[str, str], same_world: bool, envelope: ErrorEnvelope
+) -> None:
     others = {step.number: step for step in b.steps}
     past = Past()
     held: Weights = {}
     known: set[tuple[object, ...]] = set()
-    last_state: State | None = None
+    last_state: UpdateState | None = None
     told: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
         other = others.get(step.number)
@@ -247,20 +255,20 @@ def _rank(result: Comparison, a: Rank, b: Rank, rename: dict[str, str], same_wor
 
 
 def _first(
-    step: Step,
-    other: Step,
+    step: RecordedStep,
+    other: RecordedStep,
     rank: int,
-    a: Rows,
-    b: Rows,
+    a: RecordedRows,
+    b: RecordedRows,
     aligned: Alignment,
     found: Errors,
     limits: Array,
     place: Suspect,
-) -> First:
+) -> FirstDifference:
     row_a, row_b = aligned.pairs[place.pair]
     key = a.keys[row_a]
     same = [other for other in range(row_a) if a.keys[other] == key]
-    return First(
+    return FirstDifference(
         step.number,
         rank,
         key.module,
@@ -283,7 +291,7 @@ def _first(
     )
 
 
-def _count(result: Comparison, step: int, rows: Rows, aligned: Alignment, found: Errors) -> None:
+def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignment, found: Errors) -> None:
     covered = result.coverage
     for key in rows.keys if result.a.world == result.b.world else ():  # else results of a rank have no partner
         covered.phases.setdefault(key.phase, False)
@@ -323,13 +331,13 @@ def _loss_by_step(record: Record) -> dict[int, float]:
     return {step: float(np.mean(values)) for step, values in found.items() if values}
 
 
-def _only_states(rows: Rows, aligned: Alignment) -> Alignment:
+def _only_states(rows: RecordedRows, aligned: Alignment) -> Alignment:
     """Keep what does not depend on how the batch was shared out."""
     kept = (names.PARAMETER, names.GRADIENT)
     return Alignment([pair for pair in aligned.pairs if rows.keys[pair[0]].phase in kept], [], [])
 
 
-def _scaled(step: int, a: Rows, b: Rows, aligned: Alignment, told: set[str]) -> Iterator[Cause]:
+def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, told: set[str]) -> Iterator[Cause]:
     """Say so where all gradients of one run are the same multiple of the other's: a sum in the place of a mean."""
     pairs = [pair for pair in aligned.pairs if a.keys[pair[0]].phase == names.GRADIENT]
     if len(pairs) < 2 or "gradient scale" in told:
@@ -357,7 +365,7 @@ def _scaled(step: int, a: Rows, b: Rows, aligned: Alignment, told: set[str]) -> 
         )
 
 
-def _explain(result: Comparison, own: Losses) -> None:
+def _explain(result: RunComparison, own: Losses) -> None:
     """Promote what the numbers confirm, name what only they show, and put the strongest first."""
     first = result.first
     if first is not None:
@@ -431,7 +439,10 @@ def parted(losses: Losses, own: Losses | None = None) -> int | None:
     apart, usual = _apart(losses), _apart(own or {})
     limit = max(LOSS, _OWN * _last(usual))
     if not _last(apart) > limit:
-        limit = max(_SPIKE * LOSS, _OWN * max((one for one in usual.values() if np.isfinite(one)), default=0.0))
+        limit = max(
+            _SPIKE * LOSS,
+            _OWN * max((usual_loss for usual_loss in usual.values() if np.isfinite(usual_loss)), default=0.0),
+        )
     return next((step for step, value in apart.items() if value > limit), None)
 
 
@@ -439,12 +450,12 @@ def _apart(losses: Losses) -> dict[int, float]:
     """Return the relative difference of each step."""
     largest = 0.0
     apart: dict[int, float] = {}
-    for step, (one, two) in losses.items():
-        if not np.isfinite([one, two]).all():
-            apart[step] = 0.0 if np.isfinite(one) == np.isfinite(two) else np.inf
+    for step, (loss, two) in losses.items():
+        if not np.isfinite([loss, two]).all():
+            apart[step] = 0.0 if np.isfinite(loss) == np.isfinite(two) else np.inf
             continue
-        largest = max(largest, abs(one), abs(two))
-        apart[step] = abs(one - two) / max(abs(one), abs(two), _LEARNT * largest, 1e-30)
+        largest = max(largest, abs(loss), abs(two))
+        apart[step] = abs(loss - two) / max(abs(loss), abs(two), _LEARNT * largest, 1e-30)
     return apart
 
 
@@ -454,8 +465,8 @@ def _last(apart: dict[int, float]) -> float:
     return float(np.mean(last)) if last else 0.0
 
 
-def _once(result: Comparison, message: Message) -> None:
-    if all(message.template != one.template for one in result.left_out):
+def _once(result: RunComparison, message: Message) -> None:
+    if all(message.template != known_message.template for known_message in result.left_out):
         result.left_out.append(message)
 
 
@@ -474,7 +485,7 @@ def _renamed_roots(a: Rank, b: Rank) -> dict[str, str]:
     return rename
 
 
-def _paths(steps: Iterable[Step]) -> dict[str, set[str]]:
+def _paths(steps: Iterable[RecordedStep]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for step in steps:
         rows = step.rows()

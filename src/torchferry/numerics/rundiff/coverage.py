@@ -9,7 +9,7 @@ import numpy as np
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.runlog import layout as names
-from torchferry.numerics.runlog.record import Rank, Record, Step
+from torchferry.numerics.runlog.record import Rank, Record, RecordedStep
 
 _EXPECTED = ("forward", "backward", names.GRADIENT)
 """Phases that a run has where the reference has them. What is computed again in backward may be on one side alone."""
@@ -144,7 +144,7 @@ class Exact:
     of: int
 
 
-def exact(a: Step, b: Step, row_a: int, row_b: int) -> Exact | None:
+def exact(a: RecordedStep, b: RecordedStep, row_a: int, row_b: int) -> Exact | None:
     """Compare the tensors of two rows, or return None where one was not kept, or has another shape."""
     if not (a.kept_file and b.kept_file):
         return None

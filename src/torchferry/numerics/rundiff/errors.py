@@ -10,7 +10,7 @@ import numpy as np
 from torchferry.numerics.rundiff.alignment import Alignment, align
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
-from torchferry.numerics.runlog.record import Record, Rows
+from torchferry.numerics.runlog.record import Record, RecordedRows
 
 ALLOWED = {
     "float64": 2.0**-13,
@@ -51,14 +51,14 @@ class Errors:
 
     def without(self, places: Sequence[int]) -> Errors:
         """Return them without some of the pairs."""
-        return Errors(*(np.delete(one, places, axis=0) for one in (self.pairs, self.relative, self.same)))
+        return Errors(*(np.delete(column, places, axis=0) for column in (self.pairs, self.relative, self.same)))
 
 
 Weights = dict[tuple[str, tuple[int, ...]], float]
 """Norms of matrices, by the module that holds them and their two sizes, the smaller first."""
 
 
-def matrices(rows: Rows) -> Weights:
+def matrices(rows: RecordedRows) -> Weights:
     """Return the parameters of a step that are matrices."""
     found: Weights = {}
     for row, key in enumerate(rows.keys):
@@ -67,7 +67,7 @@ def matrices(rows: Rows) -> Weights:
     return found
 
 
-def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]], weights: Weights | None = None) -> Errors:
+def errors(a: RecordedRows, b: RecordedRows, pairs: list[tuple[int, int]], weights: Weights | None = None) -> Errors:
     """Return the relative error of each pair of rows, by their sketches.
 
     Args:
@@ -99,7 +99,7 @@ def errors(a: Rows, b: Rows, pairs: list[tuple[int, int]], weights: Weights | No
     return Errors(index, relative, same)
 
 
-def _leaning(a: Rows, b: Rows, index: Array, size: Array) -> Array:
+def _leaning(a: RecordedRows, b: RecordedRows, index: Array, size: Array) -> Array:
     """Return the error that the sums show: one that has one sign everywhere, which a sketch hardly sees.
 
     A sum of `n` numbers is itself rounded, by about the root of `n`; only what is far beyond that counts, and it is
@@ -115,7 +115,7 @@ def _leaning(a: Rows, b: Rows, index: Array, size: Array) -> Array:
     return found
 
 
-def _scales(rows: Rows, index: Array, weights: Weights) -> Array:
+def _scales(rows: RecordedRows, index: Array, weights: Weights) -> Array:
     """Return the size that a row's error is to be measured by where its result cancels: that of its inputs.
 
     The gradient of a bias that has no effect is a sum whose terms cancel: nothing but rounding is left of it, and its
@@ -126,11 +126,11 @@ def _scales(rows: Rows, index: Array, weights: Weights) -> Array:
         base, used = rows.keys[row].base, rows.inputs[row]
         if not used:
             continue
-        norms = [float(rows.norms[one]) for one in used]
+        norms = [float(rows.norms[row]) for row in used]
         if base in ("sum", "add", "sub", "rsub"):
             found[place] = max(norms)
         elif base in ("mm", "bmm", "addmm", "baddbmm") and len(used) >= 2:
-            lengths = [float(rows.lengths[one]) for one in used]
+            lengths = [float(rows.lengths[row]) for row in used]
             inner = np.sqrt(max(1.0, lengths[-1] * lengths[-2] / max(1.0, float(rows.lengths[row]))))
             found[place] = norms[-1] * norms[-2] / np.sqrt(inner)
         elif base in ("mm", "addmm") and rows.shapes[used[0]] and rows.shapes[row]:
@@ -140,7 +140,7 @@ def _scales(rows: Rows, index: Array, weights: Weights) -> Array:
     return np.where(np.isfinite(found), found, 0.0)
 
 
-def allowed(rows: Rows, pairs: list[tuple[int, int]], coarsest: float = 0.0) -> Array:
+def allowed(rows: RecordedRows, pairs: list[tuple[int, int]], coarsest: float = 0.0) -> Array:
     """Return what each pair may differ by: by the coarsest dtype of its step so far, through which its numbers came.
 
     Args:
@@ -168,14 +168,14 @@ _ROUNDING = 2.0**-20
 by that dtype's limit at least, as its cast may swallow what the second record was perturbed by."""
 
 
-class Envelope:
+class ErrorEnvelope:
     """Limits of rows, by the dtype or by a second record of the reference."""
 
     def __init__(self, second: Record | None) -> None:
         ranks = [] if second is None else second.ranks
         self._second = {rank.number: {step.number: step for step in rank.steps} for rank in ranks}
 
-    def limits(self, rank: int, step: int, rows: Rows, aligned: Alignment, by_dtype: Array) -> Array:
+    def limits(self, rank: int, step: int, rows: RecordedRows, aligned: Alignment, by_dtype: Array) -> Array:
         """Return what each pair of a step may be off."""
         other = self._second.get(rank, {}).get(step)
         again = other.rows() if other else None

@@ -16,7 +16,7 @@ from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE, Cause, s
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
 from torchferry.numerics.runlog.layout import Key
-from torchferry.numerics.runlog.record import Rank, Rows, Step
+from torchferry.numerics.runlog.record import Rank, RecordedRows, RecordedStep
 
 # Did the two runs begin with the same weights, and with the same parameters?
 
@@ -26,7 +26,7 @@ _ROUNDING = 2.0**-20
 _SHOWN = 4
 
 
-def first_step(rank: Rank) -> Step | None:
+def first_step(rank: Rank) -> RecordedStep | None:
     """Return the step that has the weights which a rank began with."""
     return next((step for step in rank.steps if step.hashes), None)
 
@@ -75,7 +75,7 @@ def causes_in_weights(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Caus
         )
 
 
-def _held(step: Step, phase: str, rename: dict[str, str]) -> dict[str, tuple[str, Array]]:
+def _held(step: RecordedStep, phase: str, rename: dict[str, str]) -> dict[str, tuple[str, Array]]:
     rows = step.rows()
     if rows is None:
         return {}
@@ -107,7 +107,7 @@ _UPDATES = 0.2
 steps of full length from gradients that are rounding alone: no single parameter says anything, their median does."""
 
 
-class State(NamedTuple):
+class UpdateState(NamedTuple):
     """Sketches of a step's parameters, in both runs, and the errors of its gradients."""
 
     step: int
@@ -115,7 +115,7 @@ class State(NamedTuple):
     gradients: dict[str, float]
 
 
-def state(a: Rows, b: Rows, aligned: Alignment, step: int) -> State | None:
+def state(a: RecordedRows, b: RecordedRows, aligned: Alignment, step: int) -> UpdateState | None:
     """Return parameters and gradients of a step, or None where they were not recorded."""
     parameters: dict[str, tuple[Array, Array]] = {}
     gradients: dict[str, float] = {}
@@ -126,11 +126,11 @@ def state(a: Rows, b: Rows, aligned: Alignment, step: int) -> State | None:
         elif key.phase == names.GRADIENT:
             size = max(float(a.norms[i]), 1e-30)
             gradients[key.module] = float(np.linalg.norm(a.sketch[i] - b.sketch[j])) / size
-    return State(step, parameters, gradients) if parameters else None
+    return UpdateState(step, parameters, gradients) if parameters else None
 
 
 def causes_in_updates(
-    step: int, a: Rows, b: Rows, aligned: Alignment, before: State | None, told: set[str]
+    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, before: UpdateState | None, told: set[str]
 ) -> Iterator[Cause]:
     """Yield a cause where parameters took other steps although their gradients were the same."""
     if before is None or before.step != step - 1 or "optimizer step" in told or not before.gradients:
@@ -139,12 +139,12 @@ def causes_in_updates(
     if now is None:
         return
     apart: dict[str, float] = {}
-    for name, (one, two) in now.parameters.items():
+    for name, (parameter, two) in now.parameters.items():
         if name not in before.parameters or not before.gradients.get(name, 1.0) <= _GRADIENTS:
             continue
-        change_a, change_b = one - before.parameters[name][0], two - before.parameters[name][1]
+        change_a, change_b = parameter - before.parameters[name][0], two - before.parameters[name][1]
         size = max(float(np.linalg.norm(change_a)), float(np.linalg.norm(change_b)))
-        if size > 1e-6 * float(np.linalg.norm(one)):
+        if size > 1e-6 * float(np.linalg.norm(parameter)):
             apart[name] = float(np.linalg.norm(change_a - change_b)) / size
     if len(apart) * 2 < len(before.gradients) or np.median(list(apart.values())) <= _UPDATES:
         return
@@ -168,7 +168,7 @@ _MODULES = 6
 
 
 def causes_in_operators(
-    step: int, a: Rows, b: Rows, aligned: Alignment, by_name: Alignment, rename: dict[str, str]
+    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, by_name: Alignment, rename: dict[str, str]
 ) -> Iterator[Cause]:
     """Yield what differs in the operators of one step.
 
@@ -185,7 +185,7 @@ def causes_in_operators(
     yield from _sets(step, a, b, by_name, rename)
 
 
-def _told(step: int, a: Rows, b: Rows, aligned: Alignment) -> Iterator[Cause]:
+def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> Iterator[Cause]:
     seen: dict[str, Cause] = {}
     more: Counter[str] = Counter()
     for i, j in aligned.pairs:
@@ -216,7 +216,7 @@ def _told(step: int, a: Rows, b: Rows, aligned: Alignment) -> Iterator[Cause]:
         yield cause if count == 1 else replace(cause, where=f"{cause.where} and {count - 1} more")
 
 
-def _dtypes(step: int, a: Rows, b: Rows, aligned: Alignment) -> Iterator[Cause]:
+def _dtypes(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> Iterator[Cause]:
     found = [(i, j) for i, j in aligned.pairs if a.keys[i].dtype != b.keys[j].dtype]
     if not found:
         return
@@ -234,7 +234,7 @@ def _dtypes(step: int, a: Rows, b: Rows, aligned: Alignment) -> Iterator[Cause]:
     )
 
 
-def _sets(step: int, a: Rows, b: Rows, aligned: Alignment, rename: dict[str, str]) -> Iterator[Cause]:
+def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, rename: dict[str, str]) -> Iterator[Cause]:
     of_a = _by_module(a, aligned.only_a, {})
     of_b = _by_module(b, aligned.only_b, rename)
     modules = [name for name in [*of_a, *(set(of_b) - set(of_a))] if name in of_a or name in of_b]
@@ -244,13 +244,13 @@ def _sets(step: int, a: Rows, b: Rows, aligned: Alignment, rename: dict[str, str
     for module in modules:
         pair = (_names(of_a.get(module, [])), _names(of_b.get(module, [])))
         groups.setdefault(pair, []).append(module)
-    for (one, two), where in list(groups.items())[:_MODULES]:
-        fused = "attention" in one + two or bool(one and two)
+    for (group, two), where in list(groups.items())[:_MODULES]:
+        fused = "attention" in group + two or bool(group and two)
         yield Cause(
             "fused kernel" if fused else "operators",
             f"step {step}, {where[0] or 'outside of modules'}"
             + (f" and {len(where) - 1} more" if len(where) > 1 else ""),
-            one or "-",
+            group or "-",
             two or "-",
             say("the module is computed by other operators, with other rounding; choose the same kernel on both sides")
             if fused
@@ -260,7 +260,7 @@ def _sets(step: int, a: Rows, b: Rows, aligned: Alignment, rename: dict[str, str
         )
 
 
-def _by_module(rows: Rows, only: list[int], rename: dict[str, str]) -> dict[str, list[Key]]:
+def _by_module(rows: RecordedRows, only: list[int], rename: dict[str, str]) -> dict[str, list[Key]]:
     found: dict[str, list[Key]] = {}
     for row in only:
         key = rows.keys[row]
@@ -286,5 +286,5 @@ def _equal(a: object, b: object) -> bool:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return abs(a - b) <= 1e-7 * max(abs(a), abs(b))
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_equal(one, two) for one, two in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_equal(mine, two) for mine, two in zip(a, b, strict=True))
     return a == b

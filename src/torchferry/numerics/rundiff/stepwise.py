@@ -12,7 +12,7 @@ from torchferry.numerics.rundiff.alignment import Alignment, group
 from torchferry.numerics.rundiff.errors import Errors
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
-from torchferry.numerics.runlog.record import Rows
+from torchferry.numerics.runlog.record import RecordedRows
 
 JUMP = 8.0
 """An error that is this much larger than those that came in was made here."""
@@ -87,7 +87,7 @@ class Past:
     step: int = 0
     coarsest: float = 0.0
 
-    def add(self, step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array) -> None:
+    def add(self, step: int, a: RecordedRows, aligned: Alignment, found: Errors, limits: Array) -> None:
         """Take in a step that was compared."""
         marks = a.marks
         held: dict[str, list[tuple[float, float]]] = {}
@@ -113,7 +113,7 @@ def _together(parts: list[tuple[float, float]]) -> float:
     return math.hypot(*(error * norm for error, norm in parts)) / size if size else 0.0
 
 
-def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array, past: Past) -> Suspect | None:
+def suspect(step: int, a: RecordedRows, aligned: Alignment, found: Errors, limits: Array, past: Past) -> Suspect | None:
     """Return the first row, in the order of the run, that brought an error in, or beyond which the errors grew too far.
 
     Args:
@@ -137,7 +137,7 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
         if np.isnan(error):
             continue
         used = a.inputs[row]
-        came_in = max((effective[one] for one in used), default=0.0) if used else (0.0 if state else highest)
+        came_in = max((effective[row] for row in used), default=0.0) if used else (0.0 if state else highest)
         if past.rows and marks[row] not in past.rows:
             came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
         if not state:
@@ -155,13 +155,13 @@ def suspect(step: int, a: Rows, aligned: Alignment, found: Errors, limits: Array
     return gradual
 
 
-def _exact(a: Rows, row: int, came_in: float) -> bool:
+def _exact(a: RecordedRows, row: int, came_in: float) -> bool:
     """Whether a row must be what it was given: it only moves it, and all that it was given is known and the same."""
     key = a.keys[row]
     return bool(a.inputs[row]) and came_in <= _SAME and moves(key.operator) and key.base not in COPIES
 
 
-def _flipped(a: Rows, row: int, came_in: float) -> float:
+def _flipped(a: RecordedRows, row: int, came_in: float) -> float:
     """Return what a row may be off because numbers fell on the other side of a gate."""
     key = a.keys[row]
     if key.base in _GATES or key.source_base in _CHOOSING or (moves(key.operator) and key.base not in COPIES):
@@ -169,7 +169,7 @@ def _flipped(a: Rows, row: int, came_in: float) -> float:
     return 0.0
 
 
-def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
+def _summed(a: RecordedRows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
     """Return for each row of the reference what all operators up to it may be off together."""
     own = {row: float(limits[place]) for place, (row, _) in enumerate(aligned.pairs)}
     summed: list[float] = []
@@ -178,22 +178,22 @@ def _summed(a: Rows, aligned: Alignment, limits: Array, effective: list[float]) 
         if a.keys[row].phase in _STATES:
             summed.append(0.0)
             continue
-        before = max((summed[one] for one in used), default=0.0) if used else highest
-        came_in = max((effective[one] for one in used), default=0.0)
+        before = max((summed[row] for row in used), default=0.0) if used else highest
+        came_in = max((effective[row] for row in used), default=0.0)
         more = 0.0 if moves(a.keys[row].operator) and a.keys[row].base not in COPIES else own.get(row, 0.0)
         summed.append(max(before + more, _flipped(a, row, came_in)))
         highest = max(highest, summed[-1])
     return summed
 
 
-def _effective(a: Rows, aligned: Alignment, found: Errors) -> list[float]:
+def _effective(a: RecordedRows, aligned: Alignment, found: Errors) -> list[float]:
     """Return the error of each row of the reference; one without a partner has that of what it used."""
     known = {row: float(found.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
     effective: list[float] = []
     for row, used in enumerate(a.inputs):
         error = known.get(row)
         if error is None or np.isnan(error):
-            error = max((effective[one] for one in used), default=0.0)
+            error = max((effective[row] for row in used), default=0.0)
         effective.append(error)
     return effective
 
@@ -211,8 +211,8 @@ _BETTER = 4.0
 
 
 def parts(
-    a: Rows,
-    b: Rows,
+    a: RecordedRows,
+    b: RecordedRows,
     aligned: Alignment,
     found: Errors,
     limits: Array,
@@ -258,7 +258,7 @@ def parts(
 
 def _recovers(
     row: int,
-    a: Rows,
+    a: RecordedRows,
     made_of: dict[int, list[int]],
     place_of: dict[int, int],
     found: Errors,
@@ -292,7 +292,7 @@ def _recovers(
     return in_order
 
 
-def _made_of(rows: Rows) -> dict[int, list[int]]:
+def _made_of(rows: RecordedRows) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for row, used in enumerate(rows.inputs):
         for one in used:

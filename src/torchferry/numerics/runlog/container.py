@@ -127,7 +127,9 @@ def lines(path: Path, limit: int, most: int) -> Iterator[tuple[bytes, dict[str, 
 def text(value: Any) -> str:
     """Return a text of a record without what would steer a terminal, and no longer than a name can be."""
     found = str(value)[:_NAME_MOST]
-    return found if found.isprintable() else "".join(one if one.isprintable() else "?" for one in found)
+    return (
+        found if found.isprintable() else "".join(character if character.isprintable() else "?" for character in found)
+    )
 
 
 def plain(value: Any, deepest: int = 16) -> Any:
@@ -137,9 +139,9 @@ def plain(value: Any, deepest: int = 16) -> Any:
     if isinstance(value, (list, dict)) and not deepest:
         return "..."
     if isinstance(value, list):
-        return [plain(one, deepest - 1) for one in value]
+        return [plain(item, deepest - 1) for item in value]
     if isinstance(value, dict):
-        return {text(key): plain(one, deepest - 1) for key, one in value.items()}
+        return {text(key): plain(item, deepest - 1) for key, item in value.items()}
     return value
 
 
@@ -192,7 +194,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """Where a tensor lies among the bytes behind the header."""
 
     dtype: str
@@ -256,7 +258,7 @@ def _changed() -> object:
     return say("its checksum is not the one that was noted when it was written")
 
 
-def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, Entry], dict[str, str]]:
+def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """Return what a header says, if it is true of the bytes behind it."""
     if size > _HEADER or len(data) != size or rest < 0:
         raise damaged(path, say("its header of {size} bytes does not fit", size=size))
@@ -265,9 +267,9 @@ def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, En
         metadata = {str(key): str(value) for key, value in found.pop("__metadata__", {}).items()}
         if len(found) > _ENTRIES:
             raise ValueError(f"{len(found)} tensors")
-        entries = {name: _entry(one) for name, one in found.items()}
+        entries = {name: _entry(fields) for name, fields in found.items()}
         end = 0
-        for entry in sorted(entries.values(), key=lambda one: (one.begin, one.end)):
+        for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.end)):
             if entry.begin != end:
                 raise ValueError(f"a tensor begins at byte {entry.begin}, and not at {end}")
             end = entry.end
@@ -278,7 +280,7 @@ def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, En
     return entries, metadata
 
 
-def _entry(one: dict[str, Any]) -> Entry:
+def _entry(one: dict[str, Any]) -> TensorEntry:
     shape = one["shape"]
     begin, end = one["data_offsets"]
     if one["dtype"] not in _DTYPES:
@@ -286,13 +288,13 @@ def _entry(one: dict[str, Any]) -> Entry:
     whole = [begin, end, *shape]
     if len(shape) > _DIMENSIONS or not all(type(size) is int and 0 <= size < 1 << 48 for size in whole):
         raise ValueError(f"shape {shape!s:.100}, bytes {begin!s:.40} to {end!s:.40}")
-    entry = Entry(one["dtype"], tuple(shape), begin, end)
+    entry = TensorEntry(one["dtype"], tuple(shape), begin, end)
     if end - begin != math.prod(shape) * np.dtype(_DTYPES[entry.dtype]).itemsize:
         raise ValueError(f"shape {shape!s:.100} in {end - begin} bytes")
     return entry
 
 
-def _array(entry: Entry, data: memoryview) -> Array:
+def _array(entry: TensorEntry, data: memoryview) -> Array:
     array: Array = np.frombuffer(data, _DTYPES[entry.dtype])
     if entry.dtype == "BF16":
         array = (array.astype("<u4") << 16).view("<f4")

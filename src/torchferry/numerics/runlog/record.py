@@ -46,7 +46,7 @@ _WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowE
 
 
 @dataclass(frozen=True)
-class Rows:
+class RecordedRows:
     """The rows of a step.
 
     Attributes:
@@ -121,7 +121,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordedStep:
     """A step of a rank, and where its rows are."""
 
     folder: Path
@@ -140,7 +140,7 @@ class Step:
     kept_file: str
     checksums: dict[str, str] | None
 
-    def rows(self) -> Rows | None:
+    def rows(self) -> RecordedRows | None:
         """Return the step's rows, or None where it was not recorded operator by operator.
 
         Raises:
@@ -177,7 +177,7 @@ class Rank:
     world: int
     facts: dict[str, dict[str, Any]]
     version: int
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RecordedStep] = field(default_factory=list)
     made: int = 0
     ended: str | None = None
     cut: bool = False
@@ -316,8 +316,8 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(map(_count, value))
 
 
-def _step(folder: Path, line: dict[str, Any], sealed: bool) -> Step:
-    return Step(
+def _step(folder: Path, line: dict[str, Any], sealed: bool) -> RecordedStep:
+    return RecordedStep(
         folder,
         _count(line["step"]),
         text(line["ended_by"]),
@@ -363,7 +363,7 @@ def _noted(folder: Path, name: str, checksums: dict[str, str]) -> str:
     return checksums[name]
 
 
-def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Rows:
+def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> RecordedRows:
     path = inside(folder, name)
     tensors, metadata = _load(folder, name, checksums)
     if "layout" not in metadata:
@@ -389,7 +389,7 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Rows:
             if len(inputs[by]) == names.INPUTS_MOST:
                 raise ValueError(f"row {by} uses more than {names.INPUTS_MOST}")
             inputs[by].append(used)
-        return Rows(
+        return RecordedRows(
             [keys[place] for place in _places(placed[names.KEY], len(keys))],
             [shapes[place] for place in _places(tensors[names.SHAPE], len(shapes))],
             [told[place] for place in _places(tensors[names.ARGUMENTS], len(told))],
