@@ -79,14 +79,14 @@ class Builder:
             row = self.call.document["tensors"][index]
             base = self._storage(row["storage"])
             dtype = self.dtype(row["dtype"])
-            made = (base if base.dtype == dtype else base.view(dtype)).as_strided(
+            view = (base if base.dtype == dtype else base.view(dtype)).as_strided(
                 row["shape"], row["stride"], row["offset"]
             )
             if row.get("conj"):
-                made = torch.conj(made)
+                view = torch.conj(view)
             if row.get("neg"):
-                made = torch._neg_view(made)
-            self._tensors[index] = made
+                view = torch._neg_view(view)
+            self._tensors[index] = view
         return self._tensors[index]
 
     def dtype(self, name: str) -> torch.dtype:
@@ -115,11 +115,11 @@ class Builder:
         """Return a generator: in the state that it had, or on another kind of device with its seed."""
         if not isinstance(row, dict):
             raise TypeError(row)
-        made = torch.Generator(device=self.place(str(row["device"])))
-        made.manual_seed(int(row["seed"]))
-        if made.device.type == str(row["device"]).partition(":")[0] and "state" in row:
-            made.set_state(self.tensor(row["state"]).cpu())
-        return made
+        generator_made = torch.Generator(device=self.place(str(row["device"])))
+        generator_made.manual_seed(int(row["seed"]))
+        if generator_made.device.type == str(row["device"]).partition(":")[0] and "state" in row:
+            generator_made.set_state(self.tensor(row["state"]).cpu())
+        return generator_made
 
 
 _MAKERS: dict[str, Callable[[Builder, Any], Any]] = {
@@ -203,14 +203,14 @@ def called(call: Call, device: torch.device, wider: bool = False, nudge: int = 0
 
 def made_by(call: Call, overload: Any, args: list[Any], kwargs: dict[str, Any], out: Any) -> list[Tensor]:
     """Return the tensors that a call made: arguments that it wrote to, then results of their own."""
-    found: list[Tensor] = []
+    results: list[Tensor] = []
     for index, name in call.document["written"]:
-        found += _tensors(args[index] if index < len(args) else kwargs.get(name))
+        results += _tensors(args[index] if index < len(args) else kwargs.get(name))
     if not all(item.alias_info is not None for item in overload._schema.returns):
-        found += _tensors(out)
-    elif not found:
-        found += _tensors(out)  # views
-    return found
+        results += _tensors(out)
+    elif not results:
+        results += _tensors(out)  # views
+    return results
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

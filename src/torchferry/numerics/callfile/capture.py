@@ -103,7 +103,7 @@ class _Copier:
         return self._described(value, "it is no value of a call that can be written")
 
     def _named(self, tag: str, value: Any, table: dict[str, Any]) -> Any:
-        name = next((name for name, known in table.items() if known is value), None)
+        name = next((name for name, constant in table.items() if constant is value), None)
         return {tag: name} if name is not None else self._described(value, "unknown")
 
     def _generator(self, value: torch.Generator) -> Any:
@@ -146,7 +146,7 @@ def unwritable(value: Tensor) -> str:
         return f"{shape} on meta: it has no values"
     if value._is_zerotensor():
         return f"{shape}: a tensor of zeros without memory"
-    if not any(known is value.dtype for known in DTYPES.values()):
+    if not any(dtype is value.dtype for dtype in DTYPES.values()):
         return f"{shape}: this dtype is not written"
     return ""
 
@@ -173,13 +173,13 @@ def capture(
         grad: Whether gradients were recorded, which some operators ask; without it, as now.
         limit: Bytes; the largest storages beyond are described by statistics, not copied. 0 for no limit.
     """
-    known = operator(overload)
+    op = operator(overload)
     copier = _Copier()
     with _disable_current_modes(), torch.no_grad():
         tree = [copier.node(value) for value in args]
         named = {key: copier.node(value) for key, value in kwargs.items()}
         own = device or next((str(device) for device in copier.devices if device.type != "cpu"), "cpu")
-        draws = known.draws(args, kwargs)
+        draws = op.draws(args, kwargs)
         states = (random_states(own) if draws and not device else {}) if random is None else random
         streams = {kind: copier.add(state) for kind, state in states.items()}
         rows, storages, table = _storages(copier.tensors, limit)
@@ -191,9 +191,9 @@ def capture(
             "operator": overload._schema.name,
             "overload": overload._schema.overload_name,
             "schema": str(overload._schema),
-            "kind": known.kind.value if known.kind is OpKind.ALLOCATE else "",
+            "kind": op.kind.value if op.kind is OpKind.ALLOCATE else "",
             "draws": draws,
-            "written": [[index, name] for index, name in known.written],
+            "written": [[index, name] for index, name in op.written],
             "device": own,
             "args": tree,
             "kwargs": named,
@@ -219,11 +219,11 @@ def _autocast(kind: str) -> bool | None:
 def random_states(device: str) -> dict[str, Tensor]:
     """Return the states of the random streams that a call on a device may draw from."""
     kind = device.partition(":")[0]
-    found = {"cpu": torch.get_rng_state()}
+    states = {"cpu": torch.get_rng_state()}
     module: Any = None if kind == "cpu" else getattr(torch, kind, None)
     if hasattr(module, "get_rng_state"):
-        found[kind] = module.get_rng_state(torch.device(device)).cpu()
-    return found
+        states[kind] = module.get_rng_state(torch.device(device)).cpu()
+    return states
 
 
 def _storages(
@@ -238,18 +238,18 @@ def _storages(
     table: dict[str, dict[str, Any]] = {}
     places = [_Place(f"s{number}", members, tensors) for number, members in enumerate(groups.values())]
     total = sum(place.size for place in places)
-    made = set()
+    described = set()
     for place in sorted(places, key=lambda place: -place.size):
         if not limit or total <= limit:
             break
-        made.add(place.name)
+        described.add(place.name)
         total -= place.size
     for seed, place in enumerate(places):
         first = tensors[place.members[0]]
         table[place.name] = {"bytes": place.size, "dtype": _name(first.dtype), "device": str(first.device)}
         for index in place.members:
             rows[index] = _row(tensors[index], place.name, place.start)
-        if place.name in made:
+        if place.name in described:
             table[place.name]["made"] = statistics(first, seed + 1)
             continue
         line = storages[place.name] = torch.zeros(place.size, dtype=torch.uint8)

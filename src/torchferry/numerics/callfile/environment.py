@@ -35,7 +35,7 @@ def environment(device: str) -> dict[str, Any]:
         device: The device that the call ran on, `cpu` or one of a plugin.
     """
     kind = device.partition(":")[0]
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "torchferry": __version__,
         "torch": str(torch.__version__),
         "python": platform.python_version(),
@@ -47,19 +47,19 @@ def environment(device: str) -> dict[str, Any]:
     }
     plugin = plugins().get(kind, "")
     if plugin:
-        found["plugin"] = f"{plugin} {_version(plugin)}"
+        facts["plugin"] = f"{plugin} {_version(plugin)}"
     elif kind == "cuda":
-        found["plugin"] = f"CUDA {torch.version.cuda}"
+        facts["plugin"] = f"CUDA {torch.version.cuda}"
     module: Any = getattr(torch, kind, None) if kind != "cpu" else None
     if hasattr(module, "get_device_name"):
         try:
-            found["card"] = str(module.get_device_name(0))
+            facts["card"] = str(module.get_device_name(0))
         except (RuntimeError, AssertionError, TypeError) as error:
-            found["card"] = f"unknown: {error}"
+            facts["card"] = f"unknown: {error}"
     switches = {name: value for name, value in os.environ.items() if name.endswith(_SWITCHES)}
     if switches:
-        found["variables"] = switches
-    return found
+        facts["variables"] = switches
+    return facts
 
 
 _SWITCHES = ("_ALLOW_TF32", "_ALLOW_TF32_CUBLAS_OVERRIDE", "_DETERMINISTIC", "CUBLAS_WORKSPACE_CONFIG")

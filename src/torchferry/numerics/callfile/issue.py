@@ -12,14 +12,20 @@ from torchferry.numerics.callfile.reading import Call
 
 
 def issue(
-    call: Call, folder: Path, told: list[Judgement], here: dict[str, Any], device: str, standard: str, failure: str = ""
+    call: Call,
+    folder: Path,
+    judgements: list[Judgement],
+    here: dict[str, Any],
+    device: str,
+    standard: str,
+    failure: str = "",
 ) -> str:
     """Return Markdown. It is English, as the trackers are.
 
     Args:
         call: The call.
         folder: Its directory, which is to be attached.
-        told: What was judged of it.
+        judgements: What was judged of it.
         here: The environment in which it was replayed.
         device: Where it was replayed.
         standard: What it was judged by; empty where only NaN and Inf were looked for.
@@ -27,14 +33,16 @@ def issue(
     """
     document = call.document
     name = _name(call)
-    wrong = [judgement for judgement in told if judgement.status == FAIL]
+    wrong = [judgement for judgement in judgements if judgement.status == FAIL]
     state = f"raises on {device}" if failure else f"wrong on {device}" if wrong else f"replayed on {device}"
     lines = [f"# `{name}`: {state}", ""]
     if failure:
         lines += ["```text", failure.strip(), "```", ""]
-    if told:
+    if judgements:
         lines += ["| result | verdict | found |", "|---|---|---|"]
-        lines += [f"| {_cell(judgement.what)} | {judgement.status} | {_cell(judgement.why)} |" for judgement in told]
+        lines += [
+            f"| {_cell(judgement.what)} | {judgement.status} | {_cell(judgement.why)} |" for judgement in judgements
+        ]
         lines.append("")
     lines += ["## The call", "", "```text", f"{document.get('schema', name)}", "", *arguments(call), "```", ""]
     where = document.get("where") or {}
@@ -80,9 +88,9 @@ def _shown(call: Call, node: Any) -> str:
         tensors = call.document["tensors"]
         if tag == "tensor" and type(content) is int and 0 <= content < len(tensors):
             row = tensors[content]
-            made = "made" in call.document["storages"][row["storage"]]
+            is_made = "made" in call.document["storages"][row["storage"]]
             return f"{row['dtype']}{row['shape']}, stride {row['stride']}, offset {row['offset']}, {row['device']}" + (
-                " (random values with the statistics of the real ones)" if made else ""
+                " (random values with the statistics of the real ones)" if is_made else ""
             )
         return str(content)
     return repr(node)

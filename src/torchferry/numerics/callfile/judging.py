@@ -42,15 +42,15 @@ class Judgement:
     ratio: float = math.nan
 
 
-def judged(call: Call, device: torch.device, found: list[Tensor] | None = None) -> list[Judgement]:
-    """Run a call on a device and on the CPU, and judge each result; `found` is what the device made already.
+def judged(call: Call, device: torch.device, results: list[Tensor] | None = None) -> list[Judgement]:
+    """Run a call on a device and on the CPU, and judge each result; `results` is what the device made already.
 
     Raises:
         Refused: the call cannot be made from what is written.
         Exception: whatever the operator raises on the device.
     """
-    if found is None:
-        found = called(call, device).made
+    if results is None:
+        results = called(call, device).made
     cpu = torch.device("cpu")
     try:
         low = called(call, cpu).made
@@ -62,35 +62,35 @@ def judged(call: Call, device: torch.device, found: list[Tensor] | None = None) 
         truth, moved = low, low
     if call.document["kind"] == "allocate":
         truth = moved = []
-    told = []
-    if not found and not low:
+    judgements = []
+    if not results and not low:
         return [Judgement(UNTESTED, say("all results"), say("it makes no tensor"))]
-    if len(found) != len(low):
-        told.append(
-            Judgement(FAIL, say("all results"), say("{n} results, and {m} on the CPU", n=len(found), m=len(low)))
+    if len(results) != len(low):
+        judgements.append(
+            Judgement(FAIL, say("all results"), say("{n} results, and {m} on the CPU", n=len(results), m=len(low)))
         )
-    for index in range(min(len(found), len(low))):
-        one, same = found[index], low[index]
-        what = say("result {n}, {dtype}{shape}", n=index, dtype=str(one.dtype)[6:], shape=list(one.shape))
-        if one.shape != same.shape or one.dtype != same.dtype:
+    for index in range(min(len(results), len(low))):
+        result, same = results[index], low[index]
+        what = say("result {n}, {dtype}{shape}", n=index, dtype=str(result.dtype)[6:], shape=list(result.shape))
+        if result.shape != same.shape or result.dtype != same.dtype:
             why = say("{dtype}{shape} on the CPU", dtype=str(same.dtype)[6:], shape=list(same.shape))
-            told.append(Judgement(FAIL, what, why))
+            judgements.append(Judgement(FAIL, what, why))
         elif call.document["kind"] == "allocate":
-            told.append(Judgement(PASS, what, say("no values are due")))
+            judgements.append(Judgement(PASS, what, say("no values are due")))
         elif call.document["draws"] and not _same_stream(call, device):
-            told.append(_of_chance(what, _plain(one), _plain(same)))
+            judgements.append(_of_chance(what, _plain(result), _plain(same)))
         else:
-            told.append(_of_values(what, one, same, truth[index], moved[index]))
-            if told[-1].status == FAIL and not _steady(call, low, index):
-                told[-1] = Judgement(UNTESTED, what, say("the CPU's own results differ from run to run"))
-    return told
+            judgements.append(_of_values(what, result, same, truth[index], moved[index]))
+            if judgements[-1].status == FAIL and not _steady(call, low, index):
+                judgements[-1] = Judgement(UNTESTED, what, say("the CPU's own results differ from run to run"))
+    return judgements
 
 
 def _steady(call: Call, low: list[Tensor], index: int) -> bool:
     """Whether the CPU makes the same of a call again; a workspace may hold whatever lay in memory."""
     again = called(call, torch.device("cpu")).made
-    one, other = _plain(low[index]), _plain(again[index])
-    return one.shape == other.shape and bool(((one == other) | (torch.isnan(one) & torch.isnan(other))).all())
+    first, other = _plain(low[index]), _plain(again[index])
+    return first.shape == other.shape and bool(((first == other) | (torch.isnan(first) & torch.isnan(other))).all())
 
 
 def _same_stream(call: Call, device: torch.device) -> bool:
@@ -106,15 +106,15 @@ def _plain(value: Tensor) -> Tensor:
     return value.to(torch.float64) if value.is_floating_point() else value
 
 
-def _of_values(what: Message, found: Tensor, low: Tensor, truth: Tensor, moved: Tensor) -> Judgement:
-    got, same = _plain(found), _plain(low)
+def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved: Tensor) -> Judgement:
+    got, same = _plain(result), _plain(low)
     if not got.is_floating_point():
         wrong = int((got != same).sum())
         if wrong:
             return Judgement(FAIL, what, say("{n} of {all} elements differ", n=wrong, all=got.numel()))
         return Judgement(PASS, what, say("equal"))
     right = _plain(truth).to(torch.float64)
-    rounded = _plain(truth.to(found.dtype))  # what lies beyond the dtype is infinite there as well
+    rounded = _plain(truth.to(result.dtype))  # what lies beyond the dtype is infinite there as well
     for name, of in (("NaN", torch.isnan), ("+Inf", torch.isposinf), ("-Inf", torch.isneginf)):
         wrong = int((of(got) != of(rounded)).logical_and(of(got) != of(same)).sum())
         if wrong:
@@ -127,11 +127,11 @@ def _of_values(what: Message, found: Tensor, low: Tensor, truth: Tensor, moved: 
     got, same, right = got[finite], same[finite], right[finite]
     if not got.numel():
         return Judgement(PASS, what, say("equal"))
-    unit = torch.finfo(found.dtype).eps
+    unit = torch.finfo(result.dtype).eps
     error = (got - right).abs()
-    screen = (4 if unit < 1e-4 else 1) * unit * right.abs() + torch.finfo(found.dtype).tiny
+    screen = (4 if unit < 1e-4 else 1) * unit * right.abs() + torch.finfo(result.dtype).tiny
     if bool((error <= screen).all()):
-        return Judgement(PASS, what, say("within the last digits of {dtype}", dtype=str(found.dtype)[6:]), 0.0)
+        return Judgement(PASS, what, say("within the last digits of {dtype}", dtype=str(result.dtype)[6:]), 0.0)
     explained = (same - right).abs()
     envelope = (_plain(moved).to(torch.float64)[finite] - right).abs().nan_to_num(0.0, 0.0, 0.0)
     floor = unit / 8 * _rms(right)
@@ -152,9 +152,9 @@ def _rms(value: Tensor) -> float:
     return float(value.square().mean().sqrt())
 
 
-def _of_chance(what: Message, found: Tensor, same: Tensor) -> Judgement:
+def _of_chance(what: Message, result: Tensor, same: Tensor) -> Judgement:
     """Compare mean and spread with the CPU's: the numbers themselves are other ones on another device."""
-    got, other = found.to(torch.float64).flatten(), same.to(torch.float64).flatten()
+    got, other = result.to(torch.float64).flatten(), same.to(torch.float64).flatten()
     if bool(torch.isfinite(got).all()) != bool(torch.isfinite(other).all()):
         return Judgement(FAIL, what, say("NaN or Inf on one of the two"))
     count = got.numel()

@@ -174,15 +174,15 @@ def _check_texts(document: Any) -> None:
 def _bytes(path: Path, most: int) -> bytes:
     """Return what a file of the directory holds: a file itself, not a link, a pipe or a device."""
     try:
-        found = os.lstat(path)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
             raise Refused(say("{file} is no plain file", file=path.name))
-        if found.st_size > most:
+        if status.st_size > most:
             raise Refused(
                 say(
                     "{file} has {size} bytes; more than {most} are not read",
                     file=path.name,
-                    size=found.st_size,
+                    size=status.st_size,
                     most=most,
                 )
             )
@@ -221,7 +221,7 @@ def _storages(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
     if len(data) < 8 or begin > len(data):
         raise Refused(say("{file} is cut off", file=path.name))
     header = _json(data[8:begin], path.name)
-    found = {}
+    storages = {}
     for name, size in wanted.items():
         row = header.get(name)
         ends = row.get("data_offsets") if isinstance(row, dict) else None
@@ -238,8 +238,8 @@ def _storages(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
                 )
             )
         piece = bytearray(data[begin + first : begin + last])
-        found[name] = torch.frombuffer(piece, dtype=torch.uint8) if piece else torch.empty(0, dtype=torch.uint8)
-    return found
+        storages[name] = torch.frombuffer(piece, dtype=torch.uint8) if piece else torch.empty(0, dtype=torch.uint8)
+    return storages
 
 
 def check_tensor(place: str, row: Any, storages: dict[str, Any]) -> None:
@@ -320,9 +320,9 @@ def find(name: str, overload: str, libraries: Any = ()) -> Any:
                 it=",".join(map(str, libraries)) or "NAME",
             )
         ) from None
-    found = getattr(getattr(getattr(torch.ops, space), base), overload or "default")
-    if not isinstance(found, torch._ops.OpOverload) or found._schema.name != name:
+    overload_found = getattr(getattr(getattr(torch.ops, space), base), overload or "default")
+    if not isinstance(overload_found, torch._ops.OpOverload) or overload_found._schema.name != name:
         raise Refused(say("`{name}` is no name of an operator", name=full))
-    if any(argument.name in {"filename", "path"} for argument in found._schema.arguments):
+    if any(argument.name in {"filename", "path"} for argument in overload_found._schema.arguments):
         raise Refused(say("{name} opens files: it is not replayed", name=full))
-    return found
+    return overload_found

@@ -35,8 +35,8 @@ Fails = Callable[[list[Any], dict[str, Any]], bool]
 
 def size(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return the bytes that the tensors of a call see, each tensor once."""
-    found = {id(tensor): tensor for value in (*args, *kwargs.values()) for tensor in tensors(value)}
-    return sum(storage.numel() * storage.element_size() for storage in found.values())
+    by_identity = {id(tensor): tensor for value in (*args, *kwargs.values()) for tensor in tensors(value)}
+    return sum(storage.numel() * storage.element_size() for storage in by_identity.values())
 
 
 def shrunk(args: Sequence[Any], kwargs: dict[str, Any], fails: Fails, limit: int) -> tuple[list[Any], dict[str, Any]]:
@@ -100,18 +100,18 @@ def _changes(call: tuple[list[Any], dict[str, Any]]) -> Iterator[Change]:
 
 def _cut(call: tuple[list[Any], dict[str, Any]], change: Change) -> tuple[list[Any], dict[str, Any]]:
     sides, first = change
-    made: dict[int, Tensor] = {}
+    cuts: dict[int, Tensor] = {}
 
     def cut(value: Any) -> Any:
         if isinstance(value, Tensor):
-            if id(value) not in made:
+            if id(value) not in cuts:
                 part = value.detach()
                 for side in range(part.dim()):
                     if (id(value), side) in sides:
                         half = part.shape[side] // 2
                         part = part.narrow(side, *((0, half) if first else (half, part.shape[side] - half)))
-                made[id(value)] = value if part.shape == value.shape else _packed(part)
-            return made[id(value)]
+                cuts[id(value)] = value if part.shape == value.shape else _packed(part)
+            return cuts[id(value)]
         if isinstance(value, (list, tuple)):
             return [cut(part) for part in value]
         return value
@@ -267,10 +267,10 @@ def _write_tensors(path: Path, call: Call) -> None:
         kind = call.document["storages"][name]["dtype"]
         size = line.numel()
         width = torch.empty(0, dtype=getattr(torch, kind)).element_size()
-        known = _ENTRIES.get(kind)
+        entry = _ENTRIES.get(kind)
         header[name] = {
-            "dtype": known or "U8",
-            "shape": [size // width if known else size],
+            "dtype": entry or "U8",
+            "shape": [size // width if entry else size],
             "data_offsets": [begin, begin + size],
         }
         begin += size
@@ -287,7 +287,7 @@ def _json(document: dict[str, Any]) -> str:
     """Return JSON for reading: indented, lists of numbers in one line."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     return re.sub(
-        r"\[[\s\d.,e+-]+]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text
+        r"\[[\s\d.,e+-]+]", lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text
     )
 
 

@@ -41,8 +41,8 @@ def _torch_decomposition(operator: Operator) -> Function | None:
     """Return what torch's compiler would run instead."""
     from torch._decomp import global_decomposition_table
 
-    found: Function | None = global_decomposition_table["post_autograd"].get(operator.overload)
-    return found
+    decomposition: Function | None = global_decomposition_table["post_autograd"].get(operator.overload)
+    return decomposition
 
 
 def _attention(

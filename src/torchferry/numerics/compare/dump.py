@@ -44,19 +44,19 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
         done: What came of it.
         standard: One of `STANDARDS`.
     """
-    known = operator(find(call.name, call.overload))
+    op = operator(find(call.name, call.overload))
     here = device.type == "cpu" and call.document["draws"] and "cpu" in call.document["random"]
-    if known.kind in _AS_THEY_ARE or here:
+    if op.kind in _AS_THEY_ARE or here:
         return judged(call, device, done.made)
     builder = Builder(call, torch.device("cpu"))
     args = tuple(builder.value(node) for node in call.document["args"])
     kwargs = {str(key): builder.value(node) for key, node in call.document["kwargs"].items()}
-    written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
-    lists = tables.is_elementwise_list(known) and applies(known, args)
+    written = sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
+    lists = tables.is_elementwise_list(op) and applies(op, args)
     try:
         comparable = ComparedCall(
             number=0,
-            operator=known,
+            operator=op,
             where=OUTSIDE,
             step=0,
             device=str(device),
@@ -67,14 +67,14 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
             shape=tuple(done.made[0].shape) if done.made else (),
             dtype=str(done.made[0].dtype).removeprefix("torch.") if done.made else "",
         )
-        if known.draws(args, kwargs):
-            found = [random_ops.judge(comparable)]
+        if op.draws(args, kwargs):
+            judged_results = [random_ops.judge(comparable)]
         else:
-            found = Judge(standard).verdicts(comparable)
+            judged_results = Judge(standard).verdicts(comparable)
     except Untestable as error:
         return [Judgement(UNTESTED, say("all results"), error.reason)]
-    one_each = len(found) == len(done.made)
-    return [_told(verdict, index if one_each else -1) for index, verdict in enumerate(found)]
+    one_each = len(judged_results) == len(done.made)
+    return [_told(verdict, index if one_each else -1) for index, verdict in enumerate(judged_results)]
 
 
 def _result(tensor: Tensor) -> DeviceResult:

@@ -414,20 +414,20 @@ class Judge:
             allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
             if of_bound(ours, right, allowed) <= 1:  # which NaN and infinity are not
                 return ResultVerdict(Status.PASS)
-        found = judge_nonfinite(ours, right, dtype, same, lambda: call.given_finite)
-        if found.verdict is not None:
-            return found.verdict
-        ours, right = found.device, found.reference
+        nonfinite = judge_nonfinite(ours, right, dtype, same, lambda: call.given_finite)
+        if nonfinite.verdict is not None:
+            return nonfinite.verdict
+        ours, right = nonfinite.device, nonfinite.reference
         if is_complex:
             allowed = ErrorBound(8 * tolerances.unit(dtype), 32 * tolerances.unit(dtype) * tolerances.largest(right))
         else:
             allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
-            if found.finite is not None and isinstance(allowed.absolute, Tensor):
+            if nonfinite.finite is not None and isinstance(allowed.absolute, Tensor):
                 allowed.absolute = torch.nan_to_num(allowed.absolute, nan=0.0, posinf=0.0).add_(tolerances.TINY[dtype])
 
         def masked_same() -> Tensor | None:
             value = same()
-            return value if value is None or found.finite is None else torch.where(found.finite, value, 0.0)
+            return value if value is None or nonfinite.finite is None else torch.where(nonfinite.finite, value, 0.0)
 
         pair = ResultPair(
             operator.base,
@@ -436,7 +436,7 @@ class Judge:
             right,
             dtype,
             allowed,
-            lambda: self._wider(session, numbers, dtype, allowed, found.finite),
+            lambda: self._wider(session, numbers, dtype, allowed, nonfinite.finite),
             masked_same,
             cheap=not call.full,
         )
@@ -444,7 +444,7 @@ class Judge:
             _ = pair.measures
         status, reason = self._judge(pair)
         if status is Status.FAIL and tables.is_unordered(operator):
-            status, reason = self._unordered(session, number, pair, reason, found.finite)
+            status, reason = self._unordered(session, number, pair, reason, nonfinite.finite)
         if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
             bits = kept_input_bits(call, number, pair)
             if bits:
@@ -461,7 +461,7 @@ class Judge:
             elements = first_off(pair.device, pair.reference, wrong, SHOWN)
             if measures is not None:
                 measures = replace(measures, off=int(wrong.sum()))
-        return ResultVerdict(status, reason or found.remark, measures, elements=elements)
+        return ResultVerdict(status, reason or nonfinite.remark, measures, elements=elements)
 
     def _wrong(self, pair: ResultPair) -> Tensor:
         """Return which elements are off: by what the standard says of one, or what the user gave, else by our bound."""
@@ -480,10 +480,10 @@ class Judge:
         """Return a bound from the absolute values of the arguments, for sums that cancel."""
         call = session.call
         args, kwargs = CpuReference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
-        found = tolerances.magnitude(call.operator, args, kwargs)
-        if found is None or numbers[-1] >= len(found) or found[numbers[0]].is_complex():
+        magnitude = tolerances.magnitude(call.operator, args, kwargs)
+        if magnitude is None or numbers[-1] >= len(magnitude) or magnitude[numbers[0]].is_complex():
             return None
-        size = torch.nan_to_num(_joined(found, numbers).to(session.wide), nan=0.0, posinf=0.0, neginf=0.0)
+        size = torch.nan_to_num(_joined(magnitude, numbers).to(session.wide), nan=0.0, posinf=0.0, neginf=0.0)
         own = tolerances.unit(dtype)
         absolute = size.mul_(8 * tolerances.summing(dtype) * 4 + 2 * own)
         return ErrorBound(allowed.relative, absolute.add_(allowed.absolute))

@@ -57,12 +57,12 @@ class OpPolicy:
 
     __slots__ = ("calls", "lists", "operator", "signatures", "skip_reason")
 
-    def __init__(self, known: Operator, asked: bool) -> None:
-        self.operator = known
-        self.skip_reason = _NEVER_COMPARED.get(known.kind, "") or ("" if asked else NOT_ASKED)
+    def __init__(self, op: Operator, asked: bool) -> None:
+        self.operator = op
+        self.skip_reason = _NEVER_COMPARED.get(op.kind, "") or ("" if asked else NOT_ASKED)
         self.calls = 0
         self.signatures: dict[tuple[Any, ...], CallSignature] = {}
-        self.lists = tables.is_elementwise_list(known)
+        self.lists = tables.is_elementwise_list(op)
 
 
 class ModeOwner(Protocol):
@@ -86,7 +86,7 @@ class ModeOwner(Protocol):
     def log_begin(self, policy: OpPolicy, where: Where) -> None:
         """Say of a call that begins what is done with it."""
 
-    def where(self, known: Operator) -> Where:
+    def where(self, op: Operator) -> Where:
         """Return where the call belongs that is being dispatched."""
 
     def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
@@ -282,25 +282,26 @@ class CompareMode(WholeMode):
         out: Any,
         parts: ForeachBlocks | None,
     ) -> ComparedCall | None:
-        known = policy.operator
+        op = policy.operator
         whole, shape = 0, None
         if parts is not None:
             if not parts.whole:
-                uncut = list(known.results(args, kwargs, out))
+                uncut = list(op.results(args, kwargs, out))
                 whole, shape = sum(map(Tensor.numel, uncut)), max(uncut, key=Tensor.dim).shape
             args = tuple(parts.cut(value) for value in args)
             kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
             out = parts.cut(out)
-        made = list(known.results(args, kwargs, out))
-        if known.is_view(args, made):
+        results_made = list(op.results(args, kwargs, out))
+        if op.is_view(args, results_made):
             self.passed[_NEVER_COMPARED[OpKind.VIEW]] += 1
             return None
-        written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
-        if made and (made[0].is_meta or not is_plain(type(made[0]))):
+        written = sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
+        if results_made and (results_made[0].is_meta or not is_plain(type(results_made[0]))):
             self.passed[META] += 1
             return None
         device = next(
-            (result.device for result in made if not result.is_cpu), made[0].device if made else torch.device("cpu")
+            (result.device for result in results_made if not result.is_cpu),
+            results_made[0].device if results_made else torch.device("cpu"),
         )
         if device.type == "cpu":
             if any(not tensor.is_cpu for value in (*args, *kwargs.values()) for tensor in tensors(value)):
@@ -311,15 +312,15 @@ class CompareMode(WholeMode):
                 return None
         elif not self.device:
             self.device = str(device)
-        size = snapshot.size + sum(result.numel() * result.element_size() for result in made)
+        size = snapshot.size + sum(result.numel() * result.element_size() for result in results_made)
         if size > self._limit:
             raise Untestable(too_large(size, self._limit))
-        results = [_result(result, crossing) for result in made]
+        results = [_result(result, crossing) for result in results_made]
         crossing.go()
         crossing.mark_sent()
         return ComparedCall(
             number=0,
-            operator=known,
+            operator=op,
             where=where,
             step=0,
             device=str(device),

@@ -72,7 +72,8 @@ def kept() -> Iterator[None]:
 
 def _same(state: Any, other: Any) -> bool:
     return all(
-        bool((one == its).all()) if hasattr(one, "all") else one == its for one, its in zip(state, other, strict=True)
+        bool((its_own == its).all()) if hasattr(its_own, "all") else its_own == its
+        for its_own, its in zip(state, other, strict=True)
     )
 
 

@@ -170,10 +170,10 @@ class ResultTable:
             }
 
 
-def _worse(one: ErrorMeasures | None, other: ErrorMeasures | None) -> bool:
-    if one is None or other is None:
-        return one is not None
-    return _size(one) > _size(other)
+def _worse(measures: ErrorMeasures | None, other: ErrorMeasures | None) -> bool:
+    if measures is None or other is None:
+        return measures is not None
+    return _size(measures) > _size(other)
 
 
 def _size(measures: ErrorMeasures) -> float:

@@ -96,15 +96,15 @@ class Sampler:
 
     def signature(self, first: bool) -> CallSignature:
         """Return a new kind of call, to be compared at once or when its turn comes."""
-        found = CallSignature(0 if first else -1)
+        signature = CallSignature(0 if first else -1)
         if not first:
             self.left_to_budget += 1
         if not self.every:
             if first:
-                self._turns.append(found)
+                self._turns.append(signature)
             else:
-                self._turns.appendleft(found)
-        return found
+                self._turns.appendleft(signature)
+        return signature
 
     def wants(self, signature: CallSignature) -> bool:
         """Whether this call is compared."""
@@ -197,22 +197,22 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
     Numbers with fractions are left out: they change with the step.
     """
     parts: list[Any] = []
-    found: Tensor | None = None
+    tensor: Tensor | None = None
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             parts += (value.shape, value.dtype)
             if value.layout is torch.strided:
                 parts.append(value.stride())
-            if found is None or (found.is_cpu and not value.is_cpu):
-                found = value
+            if tensor is None or (tensor.is_cpu and not value.is_cpu):
+                tensor = value
         elif isinstance(value, (list, tuple)):
             parts.append(len(value))
             first = next((item for item in value if isinstance(item, Tensor)), None)
             if first is not None:  # lists of indices have None between them
                 last = next(item for item in reversed(value) if isinstance(item, Tensor))
                 parts += (first.shape, first.dtype, last.shape, value[0] is None, value[-1] is None)
-                if found is None or (found.is_cpu and not first.is_cpu):
-                    found = first
+                if tensor is None or (tensor.is_cpu and not first.is_cpu):
+                    tensor = first
             elif value and isinstance(value[0], int):
                 parts += value
         elif value is None or isinstance(value, bool):
@@ -221,4 +221,4 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
             parts.append(value if -_SMALL < value < _SMALL else int)
         elif isinstance(value, (torch.dtype, str)):
             parts.append(value)
-    return tuple(parts), found
+    return tuple(parts), tensor

@@ -51,13 +51,13 @@ class ShadowRun:
         self._shadows: dict[int, _ShadowTensor] = {}
         self._calls = 0
 
-    def before(self, known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared | None:
+    def before(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared | None:
         """Return golden arguments for a call; None where its results are to be taken from the device."""
-        if known.kind in _SAME_VALUES or known.kind is OpKind.COMMUNICATE:
+        if op.kind in _SAME_VALUES or op.kind is OpKind.COMMUNICATE:
             return None
-        if known.draws(args, kwargs) and known.base != "native_dropout":
+        if op.draws(args, kwargs) and op.base != "native_dropout":
             return None
-        written = {id(tensor) for place in known.written for tensor in tensors(argument(place, args, kwargs, None))}
+        written = {id(tensor) for place in op.written for tensor in tensors(argument(place, args, kwargs, None))}
 
         def golden(tensor: Tensor) -> Tensor:
             return self._golden(tensor, keep=id(tensor) in written)
@@ -71,25 +71,25 @@ class ShadowRun:
             return None
 
     def after(
-        self, known: Operator, prepared: Prepared | None, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+        self, op: Operator, prepared: Prepared | None, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
     ) -> float | None:
         """Run the call with golden values, and return how far the device's results are from it, relative."""
         self._calls += 1
         if self._calls % _SWEEP == 0:
             self._sweep()
-        if known.kind in _SAME_VALUES:
+        if op.kind in _SAME_VALUES:
             return None
-        if known.is_view(args, out):
+        if op.is_view(args, out):
             return None
         nested = any(tensor.is_nested for tensor in tensors((*args, *kwargs.values(), out)))  # it has no sizes
-        made = [tensor for tensor in known.results(args, kwargs, out) if not tensor.is_nested]
-        right = None if prepared is None or nested else self._run(known, prepared, out)
-        if right is None or len(right) < len(made):
-            for tensor in made:
+        results = [tensor for tensor in op.results(args, kwargs, out) if not tensor.is_nested]
+        right = None if prepared is None or nested else self._run(op, prepared, out)
+        if right is None or len(right) < len(results):
+            for tensor in results:
                 self._forget(tensor)
             return None
         drift = 0.0
-        for tensor, values in zip(made, right, strict=False):
+        for tensor, values in zip(results, right, strict=False):
             if _followed(tensor) and tuple(values.shape) == tuple(tensor.shape):
                 self._keep(tensor, values)
                 drift = max(drift, _distance(tensor, values))
@@ -97,40 +97,40 @@ class ShadowRun:
                 self._forget(tensor)
         return drift
 
-    def _run(self, known: Operator, prepared: Prepared, out: Any) -> list[Tensor] | None:
-        if tables.is_opaque(known):
+    def _run(self, op: Operator, prepared: Prepared, out: Any) -> list[Tensor] | None:
+        if tables.is_opaque(op):
             return None
-        args, kwargs = adapted(known, prepared.args, prepared.kwargs, widening(_WIDE))
+        args, kwargs = adapted(op, prepared.args, prepared.kwargs, widening(_WIDE))
         try:
-            if known.base == "native_dropout":
+            if op.base == "native_dropout":
                 chance = args[1]
                 mask = out[1].cpu()
                 return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
-            args, kwargs = tables.widened(known, args, kwargs)
-            result = reference.run(known, args, kwargs)
+            args, kwargs = tables.widened(op, args, kwargs)
+            result = reference.run(op, args, kwargs)
         except Exception:
             return None
-        return list(known.results(args, kwargs, result))
+        return list(op.results(args, kwargs, result))
 
     def _golden(self, tensor: Tensor, keep: bool) -> Tensor:
         if not _followed(tensor):
             return tensor.detach().to("cpu", copy=True)
-        found = self._found(tensor)
-        if found is None and not keep:
+        shadow = self._found(tensor)
+        if shadow is None and not keep:
             return tensor.detach().to("cpu", _WIDE, copy=True)
-        if found is None:
-            found = self._begin(tensor)
+        if shadow is None:
+            shadow = self._begin(tensor)
             storage = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
-            found.values.copy_(storage.to("cpu", _WIDE))
-        return found.values.as_strided(tensor.size(), tensor.stride(), int(tensor.storage_offset()))
+            shadow.values.copy_(storage.to("cpu", _WIDE))
+        return shadow.values.as_strided(tensor.size(), tensor.stride(), int(tensor.storage_offset()))
 
     def _found(self, tensor: Tensor) -> _ShadowTensor | None:
         key = tensor.untyped_storage()._cdata
-        found = self._shadows.get(key)
-        if found is not None and (found.alive.expired() or found.dtype != tensor.dtype):
+        shadow = self._shadows.get(key)
+        if shadow is not None and (shadow.alive.expired() or shadow.dtype != tensor.dtype):
             del self._shadows[key]
             return None
-        return found
+        return shadow
 
     def _begin(self, tensor: Tensor) -> _ShadowTensor:
         storage = tensor.untyped_storage()
@@ -160,8 +160,8 @@ def _followed(tensor: Tensor) -> bool:
 
 def _distance(tensor: Tensor, values: Tensor) -> float:
     """Return the norm of the difference over the norm of the golden values, of what is finite."""
-    ours = tensor.detach().to("cpu", _WIDE)
-    finite = ours.isfinite() & values.isfinite()
+    from_device = tensor.detach().to("cpu", _WIDE)
+    finite = from_device.isfinite() & values.isfinite()
     size = float(torch.where(finite, values, 0.0).norm())
-    off = float(torch.where(finite, ours - values, 0.0).norm())
+    off = float(torch.where(finite, from_device - values, 0.0).norm())
     return off / size if size else (0.0 if off == 0 else math.inf)

@@ -105,12 +105,12 @@ class Crossing:
             tensor: What the device does to it after `go` changes nothing.
             flat: Whether it is contiguous, and the copy is to be read as numbers in a row.
         """
-        found = Fetched(None, tensor.dtype)
-        found._crossing = self
+        fetched = Fetched(None, tensor.dtype)
+        fetched._crossing = self
         if flat:
-            found._size, found._stride = (tensor.numel(),), (1,)
-        self._added.append((tensor, found, flat or tensor.is_contiguous(), tensor.device))
-        return found
+            fetched._size, fetched._stride = (tensor.numel(),), (1,)
+        self._added.append((tensor, fetched, flat or tensor.is_contiguous(), tensor.device))
+        return fetched
 
     def go(self) -> None:
         """Copy what was added."""
@@ -171,28 +171,28 @@ class Crossing:
 def fetch(tensor: Tensor) -> Fetched:
     """Copy a tensor to the CPU, with its strides where it has no gaps. What the device does later changes nothing."""
     crossing = Crossing()
-    found = crossing.add(tensor.detach())
+    fetched = crossing.add(tensor.detach())
     crossing.go()
     crossing.mark_sent()
-    return found
+    return fetched
 
 
 def sends(device: torch.device) -> bool:
     """Whether a device copies into pinned memory while the program goes on."""
     kind = device.type
-    found = _PINNED.get(kind)
-    if found is None:
-        found = False
+    pinned = _PINNED.get(kind)
+    if pinned is None:
+        pinned = False
         if kind != "cpu":
             try:
                 torch.empty(1, pin_memory=True)
                 _event(device)
-                found = True
+                pinned = True
             except _FAILURES:
-                found = False
+                pinned = False
         with _LOCK:
-            _PINNED[kind] = found
-    return found
+            _PINNED[kind] = pinned
+    return pinned
 
 
 def _event(device: torch.device) -> Any:
@@ -274,7 +274,7 @@ class Snapshot:
             apart: Whether each storage of the device's is to be one here too, as what may resize its arguments needs;
                 else those that crossed together are widened together.
         """
-        made: dict[int, Tensor] = {}
+        tensors: dict[int, Tensor] = {}
         whole: dict[int, Tensor] = {}
         apart = apart or change is not None
 
@@ -287,11 +287,11 @@ class Snapshot:
                 if kept is None:
                     kept = whole[id(fetched.buffer)] = fetched.buffer.to(widen(fetched.dtype), copy=fresh)
                 return kept.as_strided(place.size, place.stride, fetched.begin + place.offset)
-            kept = made.get(place.store)
+            kept = tensors.get(place.store)
             if kept is None:
                 values = store.tensor if change is None else change(store.tensor)
                 kept = values.to(widen(values.dtype), copy=fresh)
-                made[place.store] = kept
+                tensors[place.store] = kept
             return kept if store.whole else kept.as_strided(place.size, place.stride, place.offset)
 
         args = tuple([replaced(value, StridedPlace, tensor) for value in self.args])

@@ -52,8 +52,8 @@ class ResultPair:
     def judge_by(self, bound: ErrorBound) -> None:
         """Take another bound in place of the one so far."""
         self.bound = bound
-        for known in ("fraction", "measures"):
-            self.__dict__.pop(known, None)
+        for given in ("fraction", "measures"):
+            self.__dict__.pop(given, None)
 
     @cached_property
     def fraction(self) -> float:
@@ -199,16 +199,16 @@ def _double(level: str) -> Callable[[ResultPair], Judgement]:
         its = (same.to(pair.reference.dtype) - pair.reference).abs()
         below = size + 1e-7
         floor = torch.finfo(pair.dtype).eps / 32
-        found = (
+        figures = (
             _ratio(float((error / below).max()), float((its / below).max()), floor),
             _ratio(float((error / below).mean()), float((its / below).mean()), floor),
             _ratio(_rms(error), _rms(its), floor * float(size.mean())),
         )
-        if all(figure <= limit for figure, limit in zip(found, limits, strict=True)):
+        if all(figure <= limit for figure, limit in zip(figures, limits, strict=True)):
             return PASSED
         return Status.FAIL, say(
             "MARE, MERE and RMSE are {found} times the CPU's in {dtype}; {limits} are allowed",
-            found=" ".join(short(figure) for figure in found),
+            found=" ".join(short(figure) for figure in figures),
             dtype=name_of(pair.dtype),
             limits=" ".join(short(limit) for limit in limits),
         )

@@ -125,8 +125,8 @@ def widened(
 @cache
 def statistics(operator: Operator) -> dict[int, str]:
     """Return what auxiliary results mean that can be compared where the device gives them too."""
-    found: dict[str, dict[str, int]] = _tables()["statistics"]
-    return {number: name for name, number in found.get(operator.base, {}).items()}
+    table: dict[str, dict[str, int]] = _tables()["statistics"]
+    return {number: name for name, number in table.get(operator.base, {}).items()}
 
 
 @cache

@@ -303,8 +303,8 @@ class CompareWithCPU:
 
     def policy(self, overload: Any) -> OpPolicy:
         """Return what is done with an operator."""
-        known = operator(overload)
-        return OpPolicy(known, known in self._selection)
+        op = operator(overload)
+        return OpPolicy(op, op in self._selection)
 
     def log_begin(self, policy: OpPolicy, where: Where) -> None:
         """Say of a call that begins what is done with it."""
@@ -314,20 +314,20 @@ class CompareWithCPU:
         else:
             self._log.begins(name)
 
-    def where(self, known: Operator) -> Where:
+    def where(self, op: Operator) -> Where:
         """Return where the call belongs that is being dispatched."""
-        return self.attribution.where(known)
+        return self.attribution.where(op)
 
     def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
         """Return the call's kind if it is to be compared, else None."""
-        found = policy.signatures.get(key)
-        if found is None:
-            found = policy.signatures[key] = self.sampler.signature(first=len(policy.signatures) < FIRSTS)
+        signature = policy.signatures.get(key)
+        if signature is None:
+            signature = policy.signatures[key] = self.sampler.signature(first=len(policy.signatures) < FIRSTS)
         self._since_choice += 1
         if self._since_choice > _INTERVAL:
             self._choose()
-        if self.sampler.wants(found):
-            return found
+        if self.sampler.wants(signature):
+            return signature
         self.results.left_out += 1
         return None
 

@@ -246,13 +246,13 @@ def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) 
 
 def first_off(device: Tensor, reference: Tensor, wrong: Tensor, most: int) -> tuple[Element, ...]:
     """Return the first elements that differ, for people."""
-    found = []
+    elements = []
     for position in wrong.reshape(-1).nonzero().reshape(-1)[:most].tolist():
         index = _index(position, tuple(reference.shape))
         ours, right = device.reshape(-1)[position], reference.reshape(-1)[position]
-        one, other = ours.item(), right.item()
-        found.append(Element(index, str(one), str(other), f"{abs(one - other):.6g}"))
-    return tuple(found)
+        value, other = ours.item(), right.item()
+        elements.append(Element(index, str(value), str(other), f"{abs(value - other):.6g}"))
+    return tuple(elements)
 
 
 def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -102,10 +102,10 @@ def choose(
 def _named(text: str, references: list[TrainingLog], targets: list[TrainingLog]) -> list[MetricChoice]:
     if "*" in text or "?" in text:
         common = set.intersection(*(set(log.points) for log in (*references, *targets)))
-        found = sorted(fnmatch.filter(common, plain(text)))
-        if not found:
+        matching = sorted(fnmatch.filter(common, plain(text)))
+        if not matching:
             raise UsageError(say("no metric that all logs have matches `{text}`", text=text), _known(references[0]))
-        return [MetricChoice(name, name) for name in found]
+        return [MetricChoice(name, name) for name in matching]
     choice = parse(text)
     resolved = []
     for name, logs in ((choice.reference, references), (choice.target, targets)):
@@ -260,15 +260,15 @@ def _compared(
     choice: MetricChoice, references: Sequence[TrainingLog], targets: Sequence[TrainingLog], terms: Terms
 ) -> Compared:
     habits = terms.habits if terms.alignment != "order" else replace(terms.habits, by_order=True)
-    ours = tuple(curve_of(log.points[choice.reference], habits) for log in references)
+    reference_curves = tuple(curve_of(log.points[choice.reference], habits) for log in references)
     theirs = tuple(curve_of(log.points[choice.target], habits) for log in targets)
-    paired = pair(ours, theirs, terms.alignment)
+    paired = pair(reference_curves, theirs, terms.alignment)
     paired = replace(
         paired,
         references=tuple(terms.smoothing(run) for run in paired.references),
         targets=tuple(terms.smoothing(run) for run in paired.targets),
     )
-    by_spread = terms.spread or (terms.rule is None and not terms.relative and len(ours) > 1)
+    by_spread = terms.spread or (terms.rule is None and not terms.relative and len(reference_curves) > 1)
     rule = terms.rule or own_rule(RTOL if terms.rtol is None else terms.rtol)
     if terms.from_step is not None:
         rule = replace(rule, from_step=terms.from_step)
@@ -287,19 +287,19 @@ def _compared(
             say("the reference has no finite value of `{metric}` at the judged steps", metric=choice.title)
         )
     spread = None
-    if len(ours) > 1:
+    if len(reference_curves) > 1:
         runs = [run[start:] for run in paired.references]
         spread = envelope(keys, runs, [run[start:] for run in paired.targets], terms.factor)
     verdict = judge(rule, measures, paired)
-    if _needs_the_first(rule) and (start or ours[0].keys[0] != paired.keys[0]):
-        told = say(
+    if _needs_the_first(rule) and (start or reference_curves[0].keys[0] != paired.keys[0]):
+        message = say(
             "the rule asks for the first step, and the first common one is {step}", step=shown(keys[0], paired.form)
         )
-        verdict = replace(verdict, notes=(*verdict.notes, told))
+        verdict = replace(verdict, notes=(*verdict.notes, message))
     if by_spread and spread is not None:
         verdict = _by_spread(spread, verdict, rule, measures.broken is not None)
     missing = uncovered(paired.places, paired.length, paired.places[start] if start else 0)
-    return Compared(choice, ours, theirs, paired, start, measures, spread, verdict, missing)
+    return Compared(choice, reference_curves, theirs, paired, start, measures, spread, verdict, missing)
 
 
 def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken: bool) -> CurveVerdict:

@@ -93,16 +93,16 @@ def curve_of(ranks: dict[int | None, Points], habits: Habits) -> Curve:
 
 
 def _of_one_rank(ranks: dict[int | None, Points], rank: int | None) -> tuple[Points, list[Message]]:
-    numbered = sorted(known for known in ranks if known is not None)
+    numbered = sorted(rank_list for rank_list in ranks if rank_list is not None)
     if not numbered:
         if rank is not None:
             raise UsageError(say("no line says which rank wrote it, so rank {rank} cannot be chosen", rank=rank))
         return ranks[None], []
     chosen = numbered[0] if rank is None else rank
     if chosen not in ranks:
-        known = ", ".join(map(str, numbered))
+        rank_list = ", ".join(map(str, numbered))
         raise UsageError(
-            say("rank {rank} wrote nothing of this metric; ranks in the log: {known}", rank=chosen, known=known)
+            say("rank {rank} wrote nothing of this metric; ranks in the log: {known}", rank=chosen, known=rank_list)
         )
     if len(ranks) == 1:
         return ranks[chosen], []
@@ -118,12 +118,12 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
     if habits.by_order or (not with_step and not with_epoch):
         return in_order, Form.ORDER, []
     if max(with_step, with_epoch) < count:
-        told = say(
+        message = say(
             "only {some} of {count} values have a step; all are taken in order",
             some=max(with_step, with_epoch),
             count=count,
         )
-        return in_order, Form.ORDER, [told]
+        return in_order, Form.ORDER, [message]
     whole_epochs = with_epoch == count and all(epoch == int(epoch) for epoch in points.epochs if math.isfinite(epoch))
     if with_step < count:
         return _by_epoch(points), Form.EPOCH, []

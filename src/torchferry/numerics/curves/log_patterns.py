@@ -57,19 +57,19 @@ def when(text: str) -> When:
     step: float | None = None
     bar = False
     lower = text.lower()
-    if "epoch" in lower and (found := _EPOCH.search(text)):
-        epoch = float(found[1])
-        step = float(found[2]) if found[2] else None
+    if "epoch" in lower and (match := _EPOCH.search(text)):
+        epoch = float(match[1])
+        step = float(match[2]) if match[2] else None
     if ("step" in lower or "iter" in lower or "update" in lower or "batch" in lower) and (
-        found := _STEP.search(text) or _BATCH.search(text)
+        match := _STEP.search(text) or _BATCH.search(text)
     ):
-        step = float(found[1])
-    if step is None and epoch is None and (found := _TRAIN.search(text) or _PAIR.search(text)):
-        epoch, step = float(found[1]), float(found[2])
-    if step is None and "[" in text and (found := _BAR.search(text)):
-        step, bar = float(found[1] or found[2]), True
-    if step is None and "/" in text and (found := _FRACTION.search(text)):
-        step = float(found[1])
+        step = float(match[1])
+    if step is None and epoch is None and (match := _TRAIN.search(text) or _PAIR.search(text)):
+        epoch, step = float(match[1]), float(match[2])
+    if step is None and "[" in text and (match := _BAR.search(text)):
+        step, bar = float(match[1] or match[2]), True
+    if step is None and "/" in text and (match := _FRACTION.search(text)):
+        step = float(match[1])
     return When(epoch, step, _rank(text, lower), bar)
 
 
@@ -78,15 +78,15 @@ def apart(text: str) -> str:
     lower = text.lower()
     if "val" not in lower and "test" not in lower:
         return ""
-    found = _APART.search(text)
-    return (found[1] or found[2]).lower() if found else ""
+    match = _APART.search(text)
+    return (match[1] or match[2]).lower() if match else ""
 
 
 def _rank(text: str, lower: str) -> int | None:
     if "rank" not in lower and "default" not in lower:
         return None
-    found = _RANK.search(text)
-    if not found:
+    match = _RANK.search(text)
+    if not match:
         return None
-    rank = int(found[1] or found[2] or found[3])
+    rank = int(match[1] or match[2] or match[3])
     return rank if rank >= 0 else None

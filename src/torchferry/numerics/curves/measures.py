@@ -148,20 +148,20 @@ def measure(
         return CurveMeasures(0, tolerance, next(iter(broken), None), len(broken), unusable)
     differences = [t - r for _, r, t in both]
     relatives = [relative_error(r, t) for _, r, t in both]
-    known = [(abs(error), key) for error, (key, _, _) in zip(relatives, both, strict=True) if error is not None]
+    by_size = [(abs(error), key) for error, (key, _, _) in zip(relatives, both, strict=True) if error is not None]
     signed = [math.copysign(1.0, r) * e for e, (_, r, _) in zip(relatives, both, strict=True) if e is not None]
     sizes = [abs(difference) for difference in differences]
     far = [error is None or abs(error) > tolerance for error in relatives]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
-    worst = max(known, key=lambda pair: pair[0], default=(None, None))
+    worst = max(by_size, key=lambda pair: pair[0], default=(None, None))
     return CurveMeasures(
         count=len(both),
         tolerance=tolerance,
         broken=next(iter(broken), None),
         broken_count=len(broken),
         unusable=unusable,
-        zeros=len(both) - len(known),
-        mean_relative=_mean([error for error, _ in known]),
+        zeros=len(both) - len(by_size),
+        mean_relative=_mean([error for error, _ in by_size]),
         mean_absolute=_mean(sizes),
         signed_relative=_mean(signed),
         signed=_mean(differences),
@@ -193,15 +193,15 @@ def _lasting(keys: Sequence[Key], far: Sequence[bool]) -> Key | None:
     return start
 
 
-def _correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+def _correlation(first: Sequence[float], other: Sequence[float]) -> float | None:
     # scaled first, so that squares of values near the largest float do not overflow
-    one, other = _scaled(one), _scaled(other)
-    count = len(one)
+    first, other = _scaled(first), _scaled(other)
+    count = len(first)
     if count < 2:
         return None
-    mean_one, mean_other = math.fsum(one) / count, math.fsum(other) / count
-    covariance = math.fsum((a - mean_one) * (b - mean_other) for a, b in zip(one, other, strict=True))
-    spread = math.fsum((a - mean_one) ** 2 for a in one) * math.fsum((b - mean_other) ** 2 for b in other)
+    mean_one, mean_other = math.fsum(first) / count, math.fsum(other) / count
+    covariance = math.fsum((a - mean_one) * (b - mean_other) for a, b in zip(first, other, strict=True))
+    spread = math.fsum((a - mean_one) ** 2 for a in first) * math.fsum((b - mean_other) ** 2 for b in other)
     return covariance / math.sqrt(spread) if spread > 0 else None
 
 

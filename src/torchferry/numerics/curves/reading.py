@@ -97,9 +97,9 @@ def read(path: Path, wanted: Wanted) -> TrainingLog:
     """
     log = TrainingLog(path)
     for file in _files(path):
-        known, more = list(log.troubles), log.more_troubles
+        troubles, more = list(log.troubles), log.more_troubles
         for reader in _readers(file, wanted):
-            log.troubles, log.more_troubles = list(known), more  # what a reader that found nothing said is of no use
+            log.troubles, log.more_troubles = list(troubles), more  # what a reader that found nothing said is of no use
             _gather(reader, file, wanted, log)
             if log.points:
                 break
@@ -109,7 +109,7 @@ def read(path: Path, wanted: Wanted) -> TrainingLog:
 
 
 def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> None:
-    known = set(wanted.metrics)
+    metrics = set(wanted.metrics)
     for item in reader.samples(file):
         if isinstance(item, Trouble):
             if len(log.troubles) < _MOST_TROUBLES:
@@ -118,7 +118,7 @@ def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> Non
                 log.more_troubles += 1
             continue
         name = plain(item.metric)
-        if known and name not in known:
+        if metrics and name not in metrics:
             continue
         ranks = log.points.get(name)
         if ranks is None:
@@ -140,9 +140,9 @@ def _files(path: Path) -> list[Path]:
     events = sorted(path.glob(_EVENTS))
     if events:
         return events
-    known = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
-    if len(known) == 1:
-        return known
+    files = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
+    if len(files) == 1:
+        return files
     raise UsageError(
         say(
             "{path} is a folder with no event file, and not with one of {names}",

@@ -93,9 +93,9 @@ class TextLogReader:
                 continue
             brace = text.find('{"')
             if brace >= 0:
-                found = self._json(text[brace:])
-                if found is not None:
-                    yield from found
+                document = self._json(text[brace:])
+                if document is not None:
+                    yield from document
                     continue
                 broken += 1
                 if line.cut or broken <= _MOST_BROKEN:
@@ -129,16 +129,16 @@ class TextLogReader:
 
     def _text(self, text: str, cut: bool) -> Iterator[Sample | Trouble]:
         begin, end = self._span(text)
-        found = [match for match in _KEYED.finditer(text, begin, end) if _is_metric(text, match)]
-        if not any("loss" in match[1].lower() for match in found):
-            taken = {match.start(2) for match in found}
-            found += [match for match in _BARE.finditer(text, begin, end) if match.start(2) not in taken]
-        if not found:
+        matches = [match for match in _KEYED.finditer(text, begin, end) if _is_metric(text, match)]
+        if not any("loss" in match[1].lower() for match in matches):
+            taken = {match.start(2) for match in matches}
+            matches += [match for match in _BARE.finditer(text, begin, end) if match.start(2) not in taken]
+        if not matches:
             if "epoch" in text.lower():
                 self._header(text)
             return
-        found.sort(key=re.Match.start)
-        named = [(match, _name(text, match)) for match in found]
+        matches.sort(key=re.Match.start)
+        named = [(match, _name(text, match)) for match in matches]
         for start, stop, part in _records(text, named):
             yield from self._record(text[start:stop], part, cut and stop == len(text), len(text))
 
@@ -239,7 +239,7 @@ def _records(
     start = last = 0
     part: list[tuple[re.Match[str], str]] = []
     for match, name in named:
-        if any(name == known for _, known in part):
+        if any(name == name_before for _, name_before in part):
             last = max(last, match.start() - _GAP)
             gap = text[last : match.start()]
             if when(gap + text[match.start() : match.end() + _AFTER])[:3] == _NEVER:

@@ -160,8 +160,8 @@ class Attribution:
         number = _next_number() - 1
         if number != thread.last:
             self._differentiated.clear()
-            for made in range(max(thread.last + 1, number - _AT_ONCE), number + 1):
-                thread.origins[made] = (module, operator.name)
+            for node in range(max(thread.last + 1, number - _AT_ONCE), number + 1):
+                thread.origins[node] = (module, operator.name)
             thread.last = number
             if inside >= 0:
                 thread.inside = inside
@@ -177,10 +177,10 @@ class Attribution:
         known = self._differentiated.get((number, node_name))
         if known is not None:
             return known
-        found = self._origin(number)
-        if not found:
+        origin = self._origin(number)
+        if not origin:
             return Where(BACKWARD, "", node_name)
-        module, source = found
+        module, source = origin
         where = Where(BACKWARD, module, source if _made_by(node_name, source) else node_name)
         if self._thread().inside < 0:  # what this thread has run again has numbers of its own
             self._differentiated[number, node_name] = where
@@ -190,13 +190,13 @@ class Attribution:
         own = self._thread()
         if own.inside >= 0 and torch._C._current_graph_task_id() > own.inside:
             # a backward inside of a backward: of what this thread has run again, whose numbers are its own
-            found = own.origin(number)
-            if found:
-                return found
+            origin = own.origin(number)
+            if origin:
+                return origin
         for thread in self._threads:
-            found = thread.origin(number) if thread.inside < 0 else None
-            if found:
-                return found
+            origin = thread.origin(number) if thread.inside < 0 else None
+            if origin:
+                return origin
         return own.origin(number)
 
     def _optimizer_begins(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:

@@ -35,8 +35,8 @@ def rank() -> int:
     A program that starts its processes itself says the rank only when it initialises torch.distributed: who asks for
     the rank asks as late as it can.
     """
-    known = known_rank()
-    return 0 if known is None else known
+    stated = known_rank()
+    return 0 if stated is None else stated
 
 
 def known_rank() -> int | None:
@@ -59,8 +59,8 @@ def is_selected_rank(ranks: Collection[int] | None) -> bool:
     """
     if ranks is None:
         return True
-    known = known_rank()
-    return known is None or known in ranks
+    stated = known_rank()
+    return stated is None or stated in ranks
 
 
 def autoload() -> None:
@@ -87,16 +87,16 @@ def autoload() -> None:
         if os.getpid() != process:
             return  # a fork has what its parent found so far, and must not report it again
         try:
-            found = {**tool.finish(), **({} if watch is None else watch.finish())}
+            document = {**tool.finish(), **({} if watch is None else watch.finish())}
         except BaseException:
             traceback.print_exc()
-            found = {"error": traceback.format_exc()}
+            document = {"error": traceback.format_exc()}
         if settings.ranks and rank() not in settings.ranks:
             begun.unlink(missing_ok=True)  # its rank was not known when it began
             return
         _note(
             folder / f"process-{process}.json",
-            {"rank": rank(), "process": process, "command": sys.argv[:1], **found},
+            {"rank": rank(), "process": process, "command": sys.argv[:1], **document},
         )
 
     atexit.register(leave)

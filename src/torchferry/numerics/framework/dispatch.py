@@ -166,8 +166,8 @@ class _Branches:
 def _traced(values: tuple[Any, ...]) -> bool:
     """Whether an operator is not run but written down."""
     proxy = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
-    found = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor))
-    return proxy is not None or torch.compiler.is_compiling() or not all(is_plain(type(tensor)) for tensor in found)
+    tensors = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor))
+    return proxy is not None or torch.compiler.is_compiling() or not all(is_plain(type(tensor)) for tensor in tensors)
 
 
 class _Stance:

@@ -109,10 +109,10 @@ _KNOWN: dict[int, Operator] = {}
 
 def operator(overload: torch._ops.OpOverload) -> Operator:
     """Return what is known of an overload."""
-    found = _KNOWN.get(id(overload))
-    if found is None:
-        found = _KNOWN[id(overload)] = _described(overload)
-    return found
+    described = _KNOWN.get(id(overload))
+    if described is None:
+        described = _KNOWN[id(overload)] = _described(overload)
+    return described
 
 
 def _described(overload: torch._ops.OpOverload) -> Operator:
@@ -191,13 +191,13 @@ class OperatorFilter:
         return sorted(((self._target or frozenset()) | self._white_list) - self._met)
 
     def __contains__(self, operator: Operator) -> bool:
-        found = self._known.get(operator)
-        if found is None:
+        contained = self._known.get(operator)
+        if contained is None:
             names = {operator.name, operator.base, f"{operator.space}.{operator.base}"}
-            found = not names & self._white_list and (self._target is None or bool(names & self._target))
-            self._known[operator] = found
+            contained = not names & self._white_list and (self._target is None or bool(names & self._target))
+            self._known[operator] = contained
             self._met |= names
-        return found
+        return contained
 
 
 def _bare(name: str) -> str:

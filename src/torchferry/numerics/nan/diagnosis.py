@@ -83,31 +83,31 @@ class Examiner:
             optimizer: The optimizer that is about to step, or None.
             first: Whether no optimizer has stepped before.
         """
-        found = StepDiagnosis()
+        diagnosis = StepDiagnosis()
         for look in (
-            lambda: self._parameters(roots, optimizer, found, first),
-            lambda: self._forwards(roots, found),
-            lambda: self._loss(tape, losses, found),
-            lambda: self._loss_backward(roots, tape, losses, found),
-            lambda: self._backwards(roots, found),
+            lambda: self._parameters(roots, optimizer, diagnosis, first),
+            lambda: self._forwards(roots, diagnosis),
+            lambda: self._loss(tape, losses, diagnosis),
+            lambda: self._loss_backward(roots, tape, losses, diagnosis),
+            lambda: self._backwards(roots, diagnosis),
         ):
             try:
                 look()
             except Exception as error:  # the other places are looked at all the same
-                found.notes.append(
+                diagnosis.notes.append(
                     say("a part of the step could not be looked at: {error}", error=f"{type(error).__name__}: {error}")
                 )
-            if found.origins:
-                return found
-        if found.notes or not found.ran:
-            return found
-        found.notes.append(
+            if diagnosis.origins:
+                return diagnosis
+        if diagnosis.notes or not diagnosis.ran:
+            return diagnosis
+        diagnosis.notes.append(
             say(
                 "every call was finite when the step ran again: look between backward and the optimizer "
                 "(accumulated gradients, their exchange between ranks, clipping, hooks)"
             )
         )
-        return found
+        return diagnosis
 
     def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> StepDiagnosis:
         """Return where backward turns bad also without the scale: what a gradient scaler cannot mend.
@@ -120,15 +120,15 @@ class Examiner:
             roots: The calls of outermost modules, in order.
             scale: By which the loss was multiplied.
         """
-        found = StepDiagnosis()
+        diagnosis = StepDiagnosis()
         if any(worst(gradient) != FINITE for root in roots for gradient in root.gradients.values()):
-            return found  # the scale, or the loss: nothing is left to divide
+            return diagnosis  # the scale, or the loss: nothing is left to divide
         divided = ({number: gradient / scale for number, gradient in root.gradients.items()} for root in roots)
-        self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
-        return found
+        self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], diagnosis)
+        return diagnosis
 
     def _parameters(
-        self, roots: Sequence[RootCall], optimizer: Optimizer | None, found: StepDiagnosis, first: bool
+        self, roots: Sequence[RootCall], optimizer: Optimizer | None, diagnosis: StepDiagnosis, first: bool
     ) -> None:
         """Parameters that are bad before the step were made so by the step before, or the program began with them."""
         groups: Sequence[dict[str, Any]] = (
@@ -144,12 +144,12 @@ class Examiner:
                 name = self._attribution.modules.parameter(parameter)
                 module, _, leaf = name.rpartition(".")
                 if optimizer is None or first:
-                    found.origins.append(
+                    diagnosis.origins.append(
                         Origin(
                             f"parameter {leaf}", Where(FORWARD, module, ""), KINDS[kind], (), (described(parameter),)
                         )
                     )
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say(
                             "the parameter {name} was {kind} before the first step: look at how it is made or loaded",
                             name=name or leaf,
@@ -159,7 +159,7 @@ class Examiner:
                     return
                 state = optimizer.state.get(parameter, {})
                 settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
-                found.origins.append(
+                diagnosis.origins.append(
                     Origin(
                         f"{type(optimizer).__name__}.step",
                         Where(OPTIMIZER, module, leaf),
@@ -171,31 +171,31 @@ class Examiner:
                 )
                 return
 
-    def _forwards(self, roots: Sequence[RootCall], found: StepDiagnosis) -> None:
+    def _forwards(self, roots: Sequence[RootCall], diagnosis: StepDiagnosis) -> None:
         for root in taking_part(roots):
             path = self._attribution.modules.of(root.module)
             bad = max(root.inputs, key=worst, default=None)
             given = FINITE if bad is None else worst(bad)
             if bad is not None and given == NAN:
-                found.origins.append(_input(bad, path))
+                diagnosis.origins.append(_input(bad, path))
                 return
             if any(worst(output) != FINITE for output in root.outputs):
-                again = self._again(root, found, backward=False)
-                if found.origins:
+                again = self._again(root, diagnosis, backward=False)
+                if diagnosis.origins:
                     if given != FINITE:
-                        found.notes.append(say("an input of {module} was infinite already", module=path))
+                        diagnosis.notes.append(say("an input of {module} was infinite already", module=path))
                     return
                 if bad is not None and given != FINITE:
-                    found.origins.append(_input(bad, path))
+                    diagnosis.origins.append(_input(bad, path))
                     return
                 if again == FINITE:
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say(
                             "{module} gave a result that is not finite, and a finite one when it ran again", module=path
                         )
                     )
                 elif again is not None:
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say("{module} gave a result that is not finite; the call was not found", module=path)
                     )
 
@@ -203,7 +203,7 @@ class Examiner:
         self,
         tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
-        found: StepDiagnosis,
+        diagnosis: StepDiagnosis,
     ) -> None:
         for call in tape:
             kind = max(map(worst, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
@@ -212,7 +212,7 @@ class Examiner:
             values = [*call.args, *call.kwargs.values()]
             if kind > max(map(worst, tensors(values)), default=FINITE):
                 place = call.place
-                found.origins.append(
+                diagnosis.origins.append(
                     Origin(
                         call.operator.name,
                         Where(FORWARD, "", ""),
@@ -227,17 +227,17 @@ class Examiner:
                         f"{place.file}:{place.line}" if place.line else "",
                     )
                 )
-                found.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
+                diagnosis.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
                 return
-        if not found.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
-            found.notes.append(say("the loss is not finite; the call that made it so was not seen"))
+        if not diagnosis.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
+            diagnosis.notes.append(say("the loss is not finite; the call that made it so was not seen"))
 
     def _loss_backward(
         self,
         roots: Sequence[RootCall],
         tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
-        found: StepDiagnosis,
+        diagnosis: StepDiagnosis,
     ) -> None:
         given = [gradient for root in taking_part(roots) for gradient in root.gradients.values()]
         if all(worst(value) == FINITE for value in given):
@@ -248,15 +248,15 @@ class Examiner:
             for output in root.outputs
             if output.requires_grad
         }
-        found.ran = True
+        diagnosis.ran = True
         try:
-            with torch.enable_grad(), self._looking(found) as inspector:
+            with torch.enable_grad(), self._looking(diagnosis) as inspector:
                 standing = again(tape, begun, inspector.stand_at)
                 pairs = [
-                    (standing[id(one)], gradient)
+                    (standing[id(tensor)], gradient)
                     for ones, gradients in losses
-                    for one, gradient in zip(ones, gradients, strict=True)
-                    if id(one) in standing and standing[id(one)].requires_grad
+                    for tensor, gradient in zip(ones, gradients, strict=True)
+                    if id(tensor) in standing and standing[id(tensor)].requires_grad
                 ]
                 if not pairs:
                     raise LookupError("backward began at a tensor that was not seen")
@@ -264,20 +264,20 @@ class Examiner:
                     [pair for pair, _ in pairs], list(begun.values()), [pair for _, pair in pairs], allow_unused=True
                 )
         except (RuntimeError, LookupError, NotImplementedError) as error:
-            found.notes.append(say("the loss could not be run again: {error}", error=error))
-        if not found.origins:
-            found.notes.append(
+            diagnosis.notes.append(say("the loss could not be run again: {error}", error=error))
+        if not diagnosis.origins:
+            diagnosis.notes.append(
                 say("backward reached the model with a gradient that is not finite: the loss made it so")
             )
 
-    def _backwards(self, roots: Sequence[RootCall], found: StepDiagnosis) -> None:
+    def _backwards(self, roots: Sequence[RootCall], diagnosis: StepDiagnosis) -> None:
         for root in roots:
             if root.gradients:
-                self._again(root, found, backward=True)
-                if found.origins:
+                self._again(root, diagnosis, backward=True)
+                if diagnosis.origins:
                     return
 
-    def _again(self, root: RootCall, found: StepDiagnosis, backward: bool) -> int | None:
+    def _again(self, root: RootCall, diagnosis: StepDiagnosis, backward: bool) -> int | None:
         """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
 
         Returns:
@@ -286,31 +286,31 @@ class Examiner:
         module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
         refusal = _why_not(root)
         if refusal is not None:
-            found.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
+            diagnosis.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
             return None
         if root.written:
-            found.notes.append(
+            diagnosis.notes.append(
                 say("{module} was given tensors that were written to since: it runs on what they hold now", module=path)
             )
         now = RandomState(devices_of(module, root.inputs))
         root.random.restore()
-        found.ran = True
+        diagnosis.ran = True
         try:
             with buffers_as(root.buffers, self._omitted), root.autocast.again(), torch.set_grad_enabled(backward):
                 if not backward:
-                    with self._looking(found):
+                    with self._looking(diagnosis):
                         result = module(*root.args, **(root.kwargs or {}))
                 else:
-                    result = self._forward_and_backward(root, module, found)
+                    result = self._forward_and_backward(root, module, diagnosis)
                 return max(map(worst, leaves(result)), default=FINITE)
         except Exception as error:  # whatever a program may raise
-            found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
+            diagnosis.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
             return None
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: StepDiagnosis) -> Any:
-        with self._looking(found):
+    def _forward_and_backward(self, root: RootCall, module: Any, diagnosis: StepDiagnosis) -> Any:
+        with self._looking(diagnosis):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
             pairs = [
@@ -325,7 +325,7 @@ class Examiner:
             return result
 
     @contextlib.contextmanager
-    def _looking(self, found: StepDiagnosis) -> Iterator[Inspector]:
+    def _looking(self, diagnosis: StepDiagnosis) -> Iterator[Inspector]:
         """Look at every call within the context; keep the origins that matter."""
         watch = OperatorWatch(self._attribution, self._selection)
         inspector = Inspector(self._attribution, self._selection)
@@ -337,8 +337,8 @@ class Examiner:
             matter = {(results[number].operator.name, results[number].where) for number in origins(results, kinds)}
             for origin, call in zip(inspector.origins, inspector.made, strict=True):
                 if (origin.operator, origin.where) in matter:
-                    found.origins.append(origin)
-                    found.made.append(call)
+                    diagnosis.origins.append(origin)
+                    diagnosis.made.append(call)
 
 
 def _unchanged(root: RootCall) -> bool:

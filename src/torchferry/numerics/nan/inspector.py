@@ -170,28 +170,28 @@ class Inspector(WholeMode):
         kwargs = kwargs or {}
         if not self.uncompiled:
             self.keep_uncompiled()
-        known = operator(func)
-        where = self._attribution.where(known)
-        if known.kind in _NOT_ITS_DOING or known not in self._selection or len(self.origins) >= self._most:
+        op = operator(func)
+        where = self._attribution.where(op)
+        if op.kind in _NOT_ITS_DOING or op not in self._selection or len(self.origins) >= self._most:
             return func(*args, **kwargs)
         self.calls += 1
         self._follow(where)
-        before = _before(known, args, kwargs)
+        before = _before(op, args, kwargs)
         if is_higher_order(func):
             out, seen = self.opened(func, args, kwargs)
             if seen:
                 return out  # what it is made of was looked at
         else:
             out = func(*args, **kwargs)
-        kind = _worst(list(known.results(args, kwargs, out)))
-        if kind != FINITE and (known.kind is not OpKind.CONSTANT or kind == NAN):
+        kind = _worst(list(op.results(args, kwargs, out)))
+        if kind != FINITE and (op.kind is not OpKind.CONSTANT or kind == NAN):
             if kind > _worst([*before[0], *before[1].values()]):
-                self._found(known, where, kind, before, out, (args, kwargs))
+                self._found(op, where, kind, before, out, (args, kwargs))
         return out
 
     def _found(
         self,
-        known: Operator,
+        op: Operator,
         where: Where,
         kind: int,
         before: tuple[tuple[Any, ...], dict[str, Any]],
@@ -201,10 +201,10 @@ class Inspector(WholeMode):
         values = [*before[0], *before[1].values()]
         with WithoutDispatchModes():
             inputs = tuple(described(tensor) for tensor in tensors(values))
-            outputs = tuple(described(result) for result in known.results(*after, out) if parts(result))
+            outputs = tuple(described(result) for result in op.results(*after, out) if parts(result))
         self.origins.append(
             Origin(
-                known.name,
+                op.name,
                 where,
                 KINDS[kind],
                 inputs,
@@ -213,7 +213,7 @@ class Inspector(WholeMode):
                 self._line(where),
             )
         )
-        self.made.append(OperatorCall(known.overload, *before))
+        self.made.append(OperatorCall(op.overload, *before))
 
     def stand_at(self, place: Place) -> None:
         """Take a line for the user's, in place of the one that runs: what it called is being run again."""
@@ -245,11 +245,11 @@ def _worst(values: list[Any]) -> int:
 
 
 @without_dispatch_modes
-def _before(known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _before(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with copies of those that the call will write to."""
-    if not known.written:
+    if not op.written:
         return args, kwargs
-    written = {id(tensor) for place in known.written for tensor in tensors(argument(place, args, kwargs, None))}
+    written = {id(tensor) for place in op.written for tensor in tensors(argument(place, args, kwargs, None))}
 
     def held(value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -129,12 +129,12 @@ class OperatorWatch(WholeMode):
         else:
             out = func(*args, **kwargs) if kwargs else func(*args)
         if self.active:
-            known = operator(func)
-            if known.kind not in _LEFT:
+            op = operator(func)
+            if op.kind not in _LEFT:
                 try:
-                    self._note(known, args, kwargs or {}, out)
+                    self._note(op, args, kwargs or {}, out)
                 except Exception:  # a tensor of a kind that cannot be looked at must not end the program
-                    self.untested[known.name] = self.untested.get(known.name, 0) + 1
+                    self.untested[op.name] = self.untested.get(op.name, 0) + 1
         return out
 
     def gave(self, outputs: Iterable[Tensor]) -> None:
@@ -193,12 +193,12 @@ class OperatorWatch(WholeMode):
         """Return the number of the result that a tensor holds, or -1."""
         return _maker(self._makers, tensor)
 
-    def _note(self, known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        where = self._attribution.where(known)
+    def _note(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        where = self._attribution.where(op)
         if where.phase == OPTIMIZER:
             return
-        kind = known.kind
-        if kind is OpKind.VIEW and not known.written:
+        kind = op.kind
+        if kind is OpKind.VIEW and not op.written:
             return  # the same storage
         if len(self._results) >= MOST:
             self._compact()
@@ -214,17 +214,17 @@ class OperatorWatch(WholeMode):
                 parents += [_maker(makers, part) for part in value if isinstance(part, Tensor)]
         if numbering != self._numbering:  # another thread's call made room: what these were is not known any more
             parents = []
-        looked = kind is not OpKind.ALLOCATE and kind is not OpKind.RANDOM and known in self._selection
-        for tensor in known.results(args, kwargs, out):
+        looked = kind is not OpKind.ALLOCATE and kind is not OpKind.RANDOM and op in self._selection
+        for tensor in op.results(args, kwargs, out):
             if looked and has_values(tensor):
-                self._take(known, where, tensor, parents)
+                self._take(op, where, tensor, parents)
             elif looked and tensor.layout is not torch.strided and parts(tensor):
                 for part in parts(tensor) or ():
-                    self._take(known, where, part, parents)
+                    self._take(op, where, part, parents)
             else:
-                self._pass_on(known, tensor, parents)
+                self._pass_on(op, tensor, parents)
 
-    def _take(self, known: Operator, where: Where, tensor: Tensor, parents: list[int]) -> None:
+    def _take(self, op: Operator, where: Where, tensor: Tensor, parents: list[int]) -> None:
         """Look at a result."""
         slots = self._slots.get(tensor.device)
         if slots is None:
@@ -233,21 +233,21 @@ class OperatorWatch(WholeMode):
             try:
                 place = slots, slots.take(tensor)
             except (NotImplementedError, RuntimeError):  # a device may lack the sum of a dtype
-                self.untested[known.name] = self.untested.get(known.name, 0) + 1
+                self.untested[op.name] = self.untested.get(op.name, 0) + 1
                 return
             self._places.append(place)
-            self._results.append(CallResult(known, where, tuple(parents)))
+            self._results.append(CallResult(op, where, tuple(parents)))
             self._makers[tensor.untyped_storage()._cdata] = len(self._results) - 1
 
-    def _pass_on(self, known: Operator, tensor: Tensor, parents: list[int]) -> None:
+    def _pass_on(self, op: Operator, tensor: Tensor, parents: list[int]) -> None:
         """A result that is not looked at is as bad as the newest of what it was made of."""
         try:
             key = tensor.untyped_storage()._cdata
         except (NotImplementedError, RuntimeError):  # sparse, or of a subclass: it has no storage of its own
-            self.untested[known.name] = self.untested.get(known.name, 0) + 1
+            self.untested[op.name] = self.untested.get(op.name, 0) + 1
             return
         newest = max(parents, default=-1)
-        if newest >= 0 and known.kind is not OpKind.ALLOCATE:
+        if newest >= 0 and op.kind is not OpKind.ALLOCATE:
             self._makers[key] = newest
         else:
             self._makers.pop(key, None)

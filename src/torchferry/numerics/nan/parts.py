@@ -55,13 +55,13 @@ def _inside(tensor: Tensor) -> Sequence[Tensor] | None:
 
 
 def _all(inside: Iterable[Tensor]) -> Sequence[Tensor] | None:
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for inner in inside:
         held = parts(inner)
         if held is None:
             return None
-        found += held
-    return found
+        tensors += held
+    return tensors
 
 
 def worst(tensor: Tensor) -> int:

@@ -83,9 +83,9 @@ def _module(device: torch.device) -> Any:
 
 def devices_of(module: nn.Module, args: Sequence[Any]) -> list[torch.device]:
     """Return the devices, beside the CPU, of a module's first parameter and of its arguments."""
-    found = [parameter.device for parameter in _first(module)]
-    found += [value.device for value in args if isinstance(value, Tensor)]
-    return [device for device in dict.fromkeys(found) if device.type not in {"cpu", "meta"}]
+    devices = [parameter.device for parameter in _first(module)]
+    devices += [value.device for value in args if isinstance(value, Tensor)]
+    return [device for device in dict.fromkeys(devices) if device.type not in {"cpu", "meta"}]
 
 
 def _first(module: nn.Module) -> Iterator[Tensor]:
@@ -194,9 +194,9 @@ def _write(buffer: Tensor, values: Tensor, omitted: Omitted) -> None:
             omitted.add(say("a buffer of shape {shape}", shape=list(buffer.shape)), error)
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
+def _equal(value: Tensor, other: Tensor) -> bool:
     try:
-        return torch.equal(one, other)
+        return torch.equal(value, other)
     except Exception:  # the same
         return False
 
@@ -308,10 +308,10 @@ class Tape(TorchDispatchMode):
         if types and unwrap_themselves(types):
             return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         out = func(*args, **kwargs) if kwargs else func(*args)
-        known = operator(func)
-        if torch._C._current_autograd_node() is None and known.kind is not OpKind.BOOKKEEP:
+        op = operator(func)
+        if torch._C._current_autograd_node() is None and op.kind is not OpKind.BOOKKEEP:
             if len(self.calls) < MOST:
-                self.calls.append(TapedCall(known, args, kwargs or {}, out, self._lines.of(sys._getframe(1))))
+                self.calls.append(TapedCall(op, args, kwargs or {}, out, self._lines.of(sys._getframe(1))))
             else:
                 self.full = True
         return out

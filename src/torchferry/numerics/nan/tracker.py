@@ -393,8 +393,10 @@ class NanInfTracker:
             return []
         if optimizer is None:  # what a module makes and does not give, such as a mask that is not needed, is no end
             ends |= given
-            known = (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
-            ends |= {number for number in untaken(results) if not (known and results[number].where.module)}
+            is_followed = (
+                (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
+            )
+            ends |= {number for number in untaken(results) if not (is_followed and results[number].where.module)}
         return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]
 
     def _left_out(self, optimizer: Optimizer) -> None:
@@ -521,20 +523,20 @@ class NanInfTracker:
         if self._mode is not None:
             self._mode.active = False
         try:
-            found = examine()
+            diagnosis = examine()
         except Exception as error:  # that the step is bad is known, and is said
-            found = StepDiagnosis(
+            diagnosis = StepDiagnosis(
                 notes=[say("the step could not be gone through: {error}", error=f"{type(error).__name__}: {error}")]
             )
         finally:
             self._memory.paused = False
             if self._mode is not None:
                 self._mode.active = active
-        found.notes += self._memory.limits()
-        if found.ran:
-            found.notes += self._memory.omitted.messages()
-        found.notes = list({note.render("en"): note for note in found.notes}.values())
-        return found
+        diagnosis.notes += self._memory.limits()
+        if diagnosis.ran:
+            diagnosis.notes += self._memory.omitted.messages()
+        diagnosis.notes = list({note.render("en"): note for note in diagnosis.notes}.values())
+        return diagnosis
 
     def _dump(self, finding: dict[str, Any], diagnosis: StepDiagnosis) -> None:
         """Write the call of a finding for replay, where that is asked for; that it could not be is a note."""

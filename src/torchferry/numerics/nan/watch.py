@@ -305,13 +305,13 @@ def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
         return list(torch._foreach_norm(ones, 2, dtype=torch.float32))
     except (RuntimeError, NotImplementedError):
         pass
-    found = []
+    norms = []
     for gradient in ones:
         try:
-            found.append(torch.linalg.vector_norm(gradient.cpu().to(torch.float32)).to(gradient.device))
+            norms.append(torch.linalg.vector_norm(gradient.cpu().to(torch.float32)).to(gradient.device))
         except (RuntimeError, NotImplementedError):  # noqa: PERF203 - a plugin may raise anything
             unread.count(gradient)
-    return found
+    return norms
 
 
 def _plain(tensor: Tensor) -> Tensor:

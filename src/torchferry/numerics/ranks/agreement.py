@@ -316,9 +316,9 @@ def _compared(chosen: Chosen, group: Any, ranks: tuple[int, ...], step: int | No
 
 
 def _gathered(value: torch.Tensor, ranks: tuple[int, ...], group: Any) -> list[torch.Tensor]:
-    found = [torch.empty_like(value) for _ in ranks]
-    dist.all_gather(found, value, group=group)
-    return found
+    gathered = [torch.empty_like(value) for _ in ranks]
+    dist.all_gather(gathered, value, group=group)
+    return gathered
 
 
 def _against_most(values: list[Any], ranks: tuple[int, ...]) -> tuple[int, ...]:

@@ -57,9 +57,9 @@ class RankWatch:
 
     def document(self) -> dict[str, Any]:
         """Return what was found, in values that JSON has."""
-        found = self.found.document() if self.found is not None else {"equal": None}
+        document = self.found.document() if self.found is not None else {"equal": None}
         said = {lang: [line.render(lang) for line in self.lines()] for lang in ("en", "zh")}
-        return {"checks": self.checks, **found, "said": said}
+        return {"checks": self.checks, **document, "said": said}
 
     def lines(self) -> list[Message]:
         """Return what is to be said at the end."""

@@ -98,7 +98,7 @@ def world() -> dict[str, int]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     plugins = [registry.load(name).PLUGIN for name in registry.built_in()]
     for name in (*plugins, *_LIBRARIES):
         module = sys.modules.get(str(name))
@@ -106,24 +106,24 @@ def _versions() -> dict[str, str]:
             continue
         version = getattr(module, "__version__", None)
         try:
-            found[str(name)] = str(version) if version is not None else metadata.version(str(name))
+            versions[str(name)] = str(version) if version is not None else metadata.version(str(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _device(kind: str, device: torch.device | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": kind, "machine": platform.machine()}
+    facts: dict[str, Any] = {"type": kind, "machine": platform.machine()}
     if kind == "cpu" or not hasattr(torch, kind):
-        found["name"] = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
-        return found
-    found["name"] = _asked(_switch(kind, "get_device_name"))
-    found["count"] = _asked(_switch(kind, "device_count"))
-    return found
+        facts["name"] = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
+        return facts
+    facts["name"] = _asked(_switch(kind, "get_device_name"))
+    facts["count"] = _asked(_switch(kind, "device_count"))
+    return facts
 
 
 def _seeds(kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    seeds: dict[str, Any] = {
         "torch": torch.initial_seed(),
         "torch state": _digest(torch.get_rng_state().numpy().tobytes()),
         "random state": _digest(repr(random.getstate()).encode()),
@@ -131,12 +131,12 @@ def _seeds(kind: str) -> dict[str, Any]:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         state = numpy.random.get_state()
-        found["numpy state"] = _digest(repr(state[0]).encode() + state[1].tobytes() + repr(state[2:]).encode())
+        seeds["numpy state"] = _digest(repr(state[0]).encode() + state[1].tobytes() + repr(state[2:]).encode())
     if kind != "cpu" and hasattr(torch, kind):
-        found["device"] = _asked(_switch(kind, "initial_seed"))
+        seeds["device"] = _asked(_switch(kind, "initial_seed"))
         state = _asked(_switch(kind, "get_rng_state"))
-        found["device state"] = _digest(state.numpy().tobytes()) if isinstance(state, torch.Tensor) else state
-    return found
+        seeds["device state"] = _digest(state.numpy().tobytes()) if isinstance(state, torch.Tensor) else state
+    return seeds
 
 
 def _switches(kind: str) -> dict[str, Any]:
@@ -145,10 +145,10 @@ def _switches(kind: str) -> dict[str, Any]:
         backend = registry.load(target)
         if kind == backend.DEVICE_TYPE and isinstance(backend.TF32_SWITCH, str):
             every[backend.TF32_SWITCH.removeprefix("torch.")] = _switch(*backend.TF32_SWITCH.split(".")[1:])
-    found = {name: _asked(read) for name, read in every.items()}
+    switches = {name: _asked(read) for name, read in every.items()}
     on = _asked(lambda: torch.is_autocast_enabled(kind))
-    found["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
-    return {name: _plain(value) for name, value in found.items() if not str(value).startswith(_UNKNOWN)}
+    switches["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
+    return {name: _plain(value) for name, value in switches.items() if not str(value).startswith(_UNKNOWN)}
 
 
 _UNKNOWN = "unknown: "
@@ -228,32 +228,32 @@ def settings(optimizer: Optimizer) -> list[dict[str, Any]]:
     """Return what each group of parameters is told: numbers and switches, and how many parameters it has."""
     groups = []
     for group in optimizer.param_groups:
-        told = {key: _number(value) for key, value in group.items() if key != "params"}
-        groups.append({"parameters": len(group["params"]), **told})
+        options = {key: _number(value) for key, value in group.items() if key != "params"}
+        groups.append({"parameters": len(group["params"]), **options})
     return groups
 
 
 def states(optimizer: Optimizer) -> dict[str, list[Tensor]]:
     """Return the optimizer's tensors of one element or more for each parameter, by their names: `exp_avg`."""
-    found: dict[str, list[Tensor]] = {}
+    states: dict[str, list[Tensor]] = {}
     for state in optimizer.state.values():
         if not isinstance(state, dict):
             continue
         for name, value in state.items():
             part = local(value) if isinstance(value, Tensor) else None
             if part is not None and part.numel() > 1:
-                found.setdefault(str(name), []).append(part)
-    return found
+                states.setdefault(str(name), []).append(part)
+    return states
 
 
 def norm(parts: list[Tensor]) -> Tensor:
     """Return the norm of all elements of some tensors, as one number on the first one's device."""
     norms = torch._foreach_norm(parts)
     device = norms[0].device
-    found: Tensor = torch.linalg.vector_norm(
+    total: Tensor = torch.linalg.vector_norm(
         torch.stack([gradient_norm.to(device, torch.float32) for gradient_norm in norms])
     )
-    return found
+    return total
 
 
 def _number(value: Any) -> Any:

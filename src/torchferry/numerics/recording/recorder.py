@@ -431,8 +431,8 @@ class Recorder:
             return
         if unusual(tensor) or tensor.device.type == "meta" or tensor.numel() == 0:
             return
-        known = self._mode.on or trained or not tensor.is_floating_point()
-        if not known or not self._mode.is_given(tensor):
+        may_be_hashed = self._mode.on or trained or not tensor.is_floating_point()
+        if not may_be_hashed or not self._mode.is_given(tensor):
             return
         with WithoutDispatchModes(), torch.no_grad():
             entries = self._gathered.entries_of(tensor)

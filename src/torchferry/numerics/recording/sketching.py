@@ -104,8 +104,8 @@ def sketched_of(numbers: Tensor, lengths: tuple[int, ...]) -> tuple[Tensor, Tens
     plan = _plan(lengths)
     rows = numbers.view(-1, WIDTH).to(torch.float64)
     sums = torch.zeros(len(lengths), dtype=torch.float64).index_add_(0, plan.owners, rows.sum(1)).mul_(plan.summed)
-    found = torch.zeros(len(lengths), WIDTH, dtype=torch.float64).index_add_(0, plan.owners, rows.mul_(plan.signs))
-    return found.to(torch.float32), sums.to(torch.float32)
+    summed = torch.zeros(len(lengths), WIDTH, dtype=torch.float64).index_add_(0, plan.owners, rows.mul_(plan.signs))
+    return summed.to(torch.float32), sums.to(torch.float32)
 
 
 def pseudorandom(count: int, stream: int) -> Tensor:
@@ -201,9 +201,9 @@ class Sketches:
                 used = numbers[:end]
                 copies.append(used.clone())
                 used.zero_()
-        found = OfStep(count, sketches, sums, Copies(copies, tuple(self._lengths)))
+        step = OfStep(count, sketches, sums, Copies(copies, tuple(self._lengths)))
         self._block, self._end, self._ends, self._lengths = 0, 0, [], []
-        return found
+        return step
 
     def _copied(self, tensor: Tensor, length: int) -> bool:
         """Copy a small tensor, if there is room."""
@@ -226,14 +226,14 @@ class Sketches:
             return self._blocks_of_copies[self._block][begin : begin + length].view(tensor.shape)
         shape, stride = tensor.shape, tensor.stride()
         key = (self._block, begin, shape, stride)
-        found = self._places.get(key)
-        if found is None:
+        place = self._places.get(key)
+        if place is None:
             if len(self._places) >= _PLACES:
                 self._places.clear()
             with torch.inference_mode(False):
-                found = self._blocks_of_copies[self._block].as_strided(shape, stride, begin)
-            self._places[key] = found
-        return found
+                place = self._blocks_of_copies[self._block].as_strided(shape, stride, begin)
+            self._places[key] = place
+        return place
 
     def _sketch(self, tensor: Tensor) -> int:
         """Sketch a tensor on the device."""
@@ -274,10 +274,10 @@ class Sketches:
             sketch.add_(part, alpha=self._blocks[number % len(self._blocks)] if number else 1)
 
     def _prefix(self, rows: int) -> Tensor:
-        found = self._prefixes.get(rows)
-        if found is None:
-            found = self._prefixes[rows] = self._signs[:rows]
-        return found
+        prefix = self._prefixes.get(rows)
+        if prefix is None:
+            prefix = self._prefixes[rows] = self._signs[:rows]
+        return prefix
 
     def _grow(self) -> None:
         with torch.inference_mode(False):
@@ -353,17 +353,17 @@ class Hasher:
         pieces, rest = divmod(length, _PIECE)
         body = wide[:, : pieces * _PIECE].reshape(rows, pieces, _PIECE)
         sums = (body * self._weight(device, _PIECE, 4)).sum(2)
-        found = (sums * self._weight(device, pieces, 5)).sum(1)
+        hashed = (sums * self._weight(device, pieces, 5)).sum(1)
         if rest:
             tail = (wide[:, pieces * _PIECE :] * self._weight(device, rest, 4)).sum(1)
-            found = found + tail * int(pseudorandom(pieces + 1, 5)[-1])
-        return found
+            hashed = hashed + tail * int(pseudorandom(pieces + 1, 5)[-1])
+        return hashed
 
     def _weight(self, device: torch.device, count: int, stream: int) -> Tensor:
-        found = self._weights.get((device, stream))
-        if found is None or len(found) < count:
-            found = self._weights[(device, stream)] = pseudorandom(max(count, _PIECE), stream).to(device)
-        return found[:count]
+        weight = self._weights.get((device, stream))
+        if weight is None or len(weight) < count:
+            weight = self._weights[(device, stream)] = pseudorandom(max(count, _PIECE), stream).to(device)
+        return weight[:count]
 
 
 def _bits(tensor: Tensor) -> Tensor:

@@ -80,10 +80,10 @@ class Interned:
 
     def number(self, value: Any) -> int:
         """Return the number of a value, which is new or known."""
-        found = self.numbers.get(value)
-        if found is None:
-            found = self.numbers[value] = len(self.numbers)
-        return found
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.numbers)
+        return number
 
     def values(self) -> list[Any]:
         """Return the values in the order of their numbers."""
@@ -136,10 +136,10 @@ class StepRows:
 
     def dtype(self, dtype: torch.dtype) -> str:
         """Return `float32`."""
-        found = self._dtypes.get(dtype)
-        if found is None:
-            found = self._dtypes[dtype] = str(dtype).removeprefix("torch.")
-        return found
+        name = self._dtypes.get(dtype)
+        if name is None:
+            name = self._dtypes[dtype] = str(dtype).removeprefix("torch.")
+        return name
 
     def add(self, key: tuple[Any, ...], tensor: Tensor, arguments: Any = (), used: Any = ()) -> int:
         """Record a tensor; returns its row, or -1 where the step has too many.
@@ -170,8 +170,8 @@ class StepRows:
     def layout(self) -> Layout:
         """Return what the rows of this step are."""
         parts = (self.keys.tobytes(), self.inputs.tobytes(), self.inputs_of.tobytes())
-        found = self._layouts.get(parts)
-        if found is None:
+        layout = self._layouts.get(parts)
+        if layout is None:
             every = self._keys.values()
             used = {number: place for place, number in enumerate(dict.fromkeys(self.keys))}
             keys = [every[number] for number in used]
@@ -179,11 +179,11 @@ class StepRows:
             named = hashlib.blake2b(repr(keys).encode(), digest_size=8)
             for part in (key.tobytes(), *parts[1:]):
                 named.update(part)
-            found = Layout(keys, key, self.inputs, self.inputs_of, named.hexdigest())
+            layout = Layout(keys, key, self.inputs, self.inputs_of, named.hexdigest())
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            self._layouts[parts] = found
-        return found
+            self._layouts[parts] = layout
+        return layout
 
     def read(self) -> tuple[dict[Sketches, OfStep], list[tuple[Sketches, int]]]:
         """Return, still on their devices, what the step has, and where each row is in it."""
@@ -295,9 +295,9 @@ class StepFiles:
         assert self.sketch is not None
         assert self.sums is not None
         shapes = [list(shape) for shape in rows.shape_names.values()]
-        told = [
-            [list(judgement) if isinstance(judgement, tuple) else judgement for judgement in told]
-            for told in rows.argument_names.values()
+        arguments = [
+            [list(judgement) if isinstance(judgement, tuple) else judgement for judgement in arguments]
+            for arguments in rows.argument_names.values()
         ]
         count = len(rows)
         return container(
@@ -307,7 +307,7 @@ class StepFiles:
                 names.SHAPE: ("int32", [count], rows.shapes.tobytes()),
                 names.ARGUMENTS: ("int32", [count], rows.arguments.tobytes()),
             },
-            {"layout": rows.layout().name, "shapes": names.compact(shapes), "arguments": names.compact(told)},
+            {"layout": rows.layout().name, "shapes": names.compact(shapes), "arguments": names.compact(arguments)},
         )
 
     def layout_name(self) -> str:
@@ -339,7 +339,7 @@ def _noted(gathered: StepNotes, read: Read) -> dict[str, Any]:
         {**draw, "hash": value, "kept": count} for draw, value, count in zip(gathered.draws, drawn, kept, strict=True)
     ]
     hashes = {str(row): _hexadecimal(next(whole))[0] for row in gathered.hashed}
-    found = {
+    document = {
         "batch": batch,
         "draws": draws,
         "hashes": hashes,
@@ -349,7 +349,7 @@ def _noted(gathered: StepNotes, read: Read) -> dict[str, Any]:
         "notes": gathered.notes,
         "sharded": gathered.sharded,
     }
-    line.update({name: value for name, value in found.items() if value})
+    line.update({name: value for name, value in document.items() if value})
     return line
 
 
@@ -370,19 +370,19 @@ def _read(sketched: dict[Sketches, OfStep], integers: list[Tensor], floats: list
     devices: dict[torch.device, list[tuple[tuple[Any, ...], Tensor]]] = {}
     for name, tensor in _parts(sketched, integers, floats):
         devices.setdefault(tensor.device, []).append((name, tensor))
-    found: dict[tuple[Any, ...], Tensor] = {}
+    by_place: dict[tuple[Any, ...], Tensor] = {}
     for same in devices.values():
         host = torch.cat([tensor.contiguous().view(torch.int32) for _, tensor in same]).cpu()
         sizes = [tensor.numel() * tensor.element_size() // 4 for _, tensor in same]
         for (name, tensor), part in zip(same, host.split(sizes), strict=True):
             wide = tensor.element_size() > 4  # which may begin at any 4 bytes here
-            found[name] = (part.clone() if wide else part).view(tensor.dtype)
+            by_place[name] = (part.clone() if wide else part).view(tensor.dtype)
     sketches, sums, made = [], [], []
     for place, step in enumerate(sketched.values()):
-        parts = [(found["sketch", place].view(-1, names.WIDTH), found["sum", place])] if step.made else []
+        parts = [(by_place["sketch", place].view(-1, names.WIDTH), by_place["sum", place])] if step.made else []
         made.append(step.made)
         if step.copies.lengths:
-            blocks = [found["copies", place, number] for number in range(len(step.copies.blocks))]
+            blocks = [by_place["copies", place, number] for number in range(len(step.copies.blocks))]
             parts.append(sketched_of(_joined(blocks), step.copies.lengths))
         sketches.append(_joined([part for part, _ in parts]))
         sums.append(_joined([part for _, part in parts]))
@@ -390,8 +390,8 @@ def _read(sketched: dict[Sketches, OfStep], integers: list[Tensor], floats: list
         sketches,
         sums,
         made,
-        [found["whole", place].tolist() for place in range(len(integers))],
-        [float(found["number", place]) for place in range(len(floats))],
+        [by_place["whole", place].tolist() for place in range(len(integers))],
+        [float(by_place["number", place]) for place in range(len(floats))],
     )
 
 

@@ -46,8 +46,13 @@ def compare_for_single_op(
     try:
         done = called(call, where)
         if atol is None and rtol is None:
-            told = judge_written_call(call, where, done, "ours")
-            return bool(told) and all(judgement.status == PASS for judgement in told), done.args, done.kwargs, done.out
+            judgements = judge_written_call(call, where, done, "ours")
+            return (
+                bool(judgements) and all(judgement.status == PASS for judgement in judgements),
+                done.args,
+                done.kwargs,
+                done.out,
+            )
         reference = _reference(call)
     except Refused as refused:
         raise TorchferryError(say("{path} is not replayed: {why}", path=path, why=refused.message)) from None
@@ -83,25 +88,25 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
         Exception: whatever the operator raises.
     """
     before = max(map(kind_of, inputs(call, device)), default=FINITE)
-    told = []
-    for index, made in enumerate(called(call, device).made):
-        held = statistics(made)
+    judgements = []
+    for index, result in enumerate(called(call, device).made):
+        held = statistics(result)
         what = say("result {n}, {dtype}{shape}", n=index, dtype=held.dtype, shape=list(held.shape))
-        if kind_of(made) > before:
+        if kind_of(result) > before:
             why = say(
                 "{nan} NaN and {inf} Inf of its own; the arguments are {kind}",
                 nan=held.nan,
                 inf=held.inf,
                 kind=KINDS[before],
             )
-            told.append(Judgement(FAIL, what, why))
+            judgements.append(Judgement(FAIL, what, why))
         elif before != FINITE:
-            told.append(
+            judgements.append(
                 Judgement(PASS, what, say("no worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
-            told.append(Judgement(PASS, what, say("finite")))
-    return told
+            judgements.append(Judgement(PASS, what, say("finite")))
+    return judgements
 
 
 def inputs(call: Call, device: torch.device) -> list[Tensor]:
@@ -143,11 +148,11 @@ def _exchange(call: Call, op: Any) -> None:
     call.document["operator"], call.document["overload"] = op._schema.name, op._schema.overload_name
 
 
-def _close(found: Tensor, reference: Tensor, atol: float, rtol: float) -> bool:
+def _close(result: Tensor, reference: Tensor, atol: float, rtol: float) -> bool:
     """Compare with a reference of higher precision; NaN is equal to NaN, integers and bools must be equal."""
-    if found.shape != reference.shape:
+    if result.shape != reference.shape:
         return False
-    got = found.cpu()
+    got = result.cpu()
     if not (got.is_floating_point() or got.is_complex()):
         return torch.equal(got, reference)
     return torch.allclose(got.to(reference.dtype), reference, rtol=rtol, atol=atol, equal_nan=True)

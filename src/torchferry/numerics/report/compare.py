@@ -37,24 +37,26 @@ def document(outcome: Outcome, standard: str, source: str, command: list[str]) -
     }
 
 
-def failed(found: dict[str, Any]) -> bool:
+def failed(document: dict[str, Any]) -> bool:
     """Whether an operator failed, or a process was lost or could not be examined."""
-    return bool(found["broken"]) or any(
-        "error" in rank or rank.get("counts", {}).get("fail", 0) for rank in found["ranks"]
+    return bool(document["broken"]) or any(
+        "error" in rank or rank.get("counts", {}).get("fail", 0) for rank in document["ranks"]
     )
 
 
-def compared(found: dict[str, Any]) -> int:
+def compared(document: dict[str, Any]) -> int:
     """Return how many calls were compared."""
-    return sum(rank.get("counts", {}).get(status, 0) for rank in found["ranks"] for status in ("pass", "warn", "fail"))
+    return sum(
+        rank.get("counts", {}).get(status, 0) for rank in document["ranks"] for status in ("pass", "warn", "fail")
+    )
 
 
-def table(found: dict[str, Any]) -> str:
+def table(document: dict[str, Any]) -> str:
     """Return a row for each operator and place as CSV."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(FIELDS)
-    for rank in found["ranks"]:
+    for rank in document["ranks"]:
         for row in rank.get("operators", []):
             values = [row[name] for name in FIELDS[1:]]
             shape = FIELDS.index("shape") - 1
@@ -63,23 +65,23 @@ def table(found: dict[str, Any]) -> str:
     return file.getvalue()
 
 
-def lines(found: dict[str, Any], lang: str) -> Iterator[str]:
+def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
     """Yield the summary for people."""
-    yield say("standard: {name} ({source})", name=found["standard"], source=found["source"]).render(lang)
-    for name in found["broken"]:
+    yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
+    for name in document["broken"]:
         yield say("{process} ended without leaving what it found", process=name).render(lang)
-    for rank in found["ranks"]:
+    for rank in document["ranks"]:
         yield from _rank(rank, lang)
-    worst = _worst(found)
+    worst = _worst(document)
     if worst:
         yield ""
         yield from _worst_lines(worst, lang)
-    if not compared(found):
-        yield say("NOTHING WAS COMPARED: {why}", why=_why_nothing(found)).render(lang)
+    if not compared(document):
+        yield say("NOTHING WAS COMPARED: {why}", why=_why_nothing(document)).render(lang)
 
 
-def _why_nothing(found: dict[str, Any]) -> Message:
-    ranks = [rank for rank in found["ranks"] if "error" not in rank]
+def _why_nothing(document: dict[str, Any]) -> Message:
+    ranks = [rank for rank in document["ranks"] if "error" not in rank]
     if not ranks:
         return say("no process called an operator in the steps that were asked for")
     if any(rank["counts"]["untested"] for rank in ranks):
@@ -175,9 +177,9 @@ def _phase(row: dict[str, Any]) -> str:
     return f"{row['phase']}{source}"
 
 
-def _worst(found: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+def _worst(document: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     """Return the rows that need attention, worst first; without any, those that came nearest to it."""
-    rows = [(rank["rank"], row) for rank in found["ranks"] for row in rank.get("operators", [])]
+    rows = [(rank["rank"], row) for rank in document["ranks"] for row in rank.get("operators", [])]
     measured = [pair for pair in rows if pair[1]["max_abs"] is not None]
 
     def badness(pair: tuple[int, dict[str, Any]]) -> tuple[int, float]:

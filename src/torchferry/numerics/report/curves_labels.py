@@ -149,19 +149,19 @@ def ends(compared: Compared, lang: str) -> list[tuple[str, str, str]]:
         [value for value in side[compared.start :] if not math.isnan(value)] or [float("nan")]
         for side in (compared.pairing.reference, compared.pairing.target)
     ]
-    one, other = sides
+    first, other = sides
     return [
-        (say("first").render(lang), number(one[0]), number(other[0])),
-        (say("lowest").render(lang), number(min(one)), number(min(other))),
-        (say("last").render(lang), number(one[-1]), number(other[-1])),
+        (say("first").render(lang), number(first[0]), number(other[0])),
+        (say("lowest").render(lang), number(min(first)), number(min(other))),
+        (say("last").render(lang), number(first[-1]), number(other[-1])),
     ]
 
 
 def notes(compared: Compared) -> list[Message]:
     """Return what the reader must know of one metric: how it was read, paired and judged."""
-    told = list(compared.verdict.notes)
+    messages = list(compared.verdict.notes)
     if compared.uncovered:
-        told.append(
+        messages.append(
             say(
                 "{count} values of the reference were not compared: the target ends before them, or has none there; "
                 "--partial accepts that",
@@ -169,13 +169,13 @@ def notes(compared: Compared) -> list[Message]:
             )
         )
     if compared.start:
-        told.append(
+        messages.append(
             say("judged from {step} on", step=shown(compared.pairing.keys[compared.start], compared.pairing.form))
         )
-    told += compared.pairing.notes
-    told += [say("reference: {what}", what=note) for curve in compared.references for note in curve.notes]
-    told += [say("target: {what}", what=note) for curve in compared.targets for note in curve.notes]
-    return list(dict.fromkeys(told))
+    messages += compared.pairing.notes
+    messages += [say("reference: {what}", what=note) for curve in compared.references for note in curve.notes]
+    messages += [say("target: {what}", what=note) for curve in compared.targets for note in curve.notes]
+    return list(dict.fromkeys(messages))
 
 
 def _one(checked: Checked, lang: str) -> str:

@@ -165,10 +165,10 @@ def _broken(x: _Axis, x_values: Sequence[float], run: Sequence[float]) -> str:
 def _errors(compared: Compared, x: _Axis, x_values: Sequence[float], lang: str) -> str:
     pairing = compared.pairing
     errors = [relative_error(r, t) for r, t in zip(pairing.reference, pairing.target, strict=True)]
-    known = [abs(error) for error in errors if error is not None]
+    sizes = [abs(error) for error in errors if error is not None]
     limit = compared.measures.tolerance
     top = _TOP + _CURVES + _GAP
-    most = max(max(known, default=0.0), limit * 1.2, 1e-12)
+    most = max(max(sizes, default=0.0), limit * 1.2, 1e-12)
     y = _Axis(-most, most, top + _ERRORS, top)
     points = [
         (x(place), y(error)) if error is not None else None for place, error in zip(x_values, errors, strict=True)

@@ -23,7 +23,7 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
     if result.first is not None:
         first = asdict(result.first)
         first["shape"] = list(result.first.shape)
-    found = {
+    result_document = {
         "tool": "diff",
         "same": result.same,
         "complete": result.coverage.complete,
@@ -51,7 +51,7 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
         "remarks": [message.render(lang) for message in result.remarks],
         "not_compared": [message.render(lang) for message in result.left_out],
     }
-    plain: dict[str, Any] = _plain(found)
+    plain: dict[str, Any] = _plain(result_document)
     return plain
 
 
@@ -190,15 +190,15 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
         rank=first.rank,
     ).render(lang)
     if first.exact is not None:
-        found = first.exact
+        exact = first.exact
         yield "      " + say(
             "{differing} of {of} elements differ, the most at {at}: {a} | {b}; cosine {cosine}",
-            differing=found.differing,
-            of=found.of,
-            at=list(found.at),
-            a=f"{found.values[0]:.7g}",
-            b=f"{found.values[1]:.7g}",
-            cosine=f"{found.cosine:.6f}",
+            differing=exact.differing,
+            of=exact.of,
+            at=list(exact.at),
+            a=f"{exact.values[0]:.7g}",
+            b=f"{exact.values[1]:.7g}",
+            cosine=f"{exact.cosine:.6f}",
         ).render(lang)
 
 

@@ -19,9 +19,9 @@ _PHASES = {
 def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str | None = None) -> list[str]:
     """Return the lines for one bad step."""
     lines = []
-    step, found = finding["step"], finding["origins"]
-    if found:
-        first = found[0]
+    step, origins = finding["step"], finding["origins"]
+    if origins:
+        first = origins[0]
         lines.append(
             "[WARNING] "
             + say(
@@ -33,11 +33,11 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             ).render(lang)
         )
         lines += _details(first, lang)
-        if len(found) > 1:
+        if len(origins) > 1:
             lines.append(
-                "  " + say("{count} more calls made something bad by themselves:", count=len(found) - 1).render(lang)
+                "  " + say("{count} more calls made something bad by themselves:", count=len(origins) - 1).render(lang)
             )
-            lines += [f"    {origin['operator']} ({origin['kind']}), {place(origin, lang)}" for origin in found[1:]]
+            lines += [f"    {origin['operator']} ({origin['kind']}), {place(origin, lang)}" for origin in origins[1:]]
     else:
         lines.append("[WARNING] " + say("step {step} was not finite; the call was not found", step=step).render(lang))
     lines += ["  " + (note.render(lang) if isinstance(note, Message) else note) for note in (notes or finding["notes"])]
@@ -69,11 +69,11 @@ def _details(origin: dict[str, Any], lang: str | None) -> list[str]:
     return lines
 
 
-def _tensor(one: dict[str, Any]) -> str:
-    text = f"{one['dtype']}{one['shape']} {one['device']}"
-    if one["least"] is not None:
-        text += f", {one['least']:.4g} .. {one['greatest']:.4g}, mean {one['mean']:.4g}"
+def _tensor(tensor: dict[str, Any]) -> str:
+    text = f"{tensor['dtype']}{tensor['shape']} {tensor['device']}"
+    if tensor["least"] is not None:
+        text += f", {tensor['least']:.4g} .. {tensor['greatest']:.4g}, mean {tensor['mean']:.4g}"
     for kind in ("nan", "inf"):
-        if one[kind]:
-            text += f", {one[kind]} {kind}"
+        if tensor[kind]:
+            text += f", {tensor[kind]} {kind}"
     return text

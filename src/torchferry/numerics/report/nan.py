@@ -78,8 +78,10 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         if rank.get("error") and not rank.get("failures"):
             error = rank["error"].strip().rpartition("\n")[2]
             shown.append(say("rank {rank}: the examination failed: {error}", rank=rank["rank"], error=error))
-    known = {str(line).strip() for line in shown}
-    shown += [text for rank in result["ranks"] for text in dict.fromkeys(rank.get("left_out", [])) if text not in known]
+    shown_lines = {str(line).strip() for line in shown}
+    shown += [
+        text for rank in result["ranks"] for text in dict.fromkeys(rank.get("left_out", [])) if text not in shown_lines
+    ]
     shown += [
         say("{process} ended without a report: killed, or it crashed", process=unfinished_rank)
         for unfinished_rank in result["unfinished"]

@@ -198,13 +198,13 @@ _HEADS = {"max_abs": "max abs", "max_rel": "MARE", "ulp": "ULP", "rmse_ratio": "
 _ORDER = ("fail", "warn", "untested", "pass", "skipped")
 
 
-def compare_page(found: dict[str, Any], lang: str) -> str:
+def compare_page(document: dict[str, Any], lang: str) -> str:
     """Return the page for a document of `torchferry compare`."""
-    said = list(compare_lines(found, lang))
+    said = list(compare_lines(document, lang))
     first = next((line for line in said if line.startswith(say("FIRST FAILURE").render(lang))), "")
-    nothing = said[-1] if not compared(found) else ""
+    nothing = said[-1] if not compared(document) else ""
     title = first or nothing or say("no operator failed").render(lang)
-    rows = sorted(_rows(found), key=_badness)
+    rows = sorted(_rows(document), key=_badness)
     head = ("rank", "status", *(_HEADS.get(name, name) for name in _COLUMNS))
     cut = len(rows) - _SHOWN
     body = [
@@ -220,11 +220,11 @@ def compare_page(found: dict[str, Any], lang: str) -> str:
     ]
     if cut > 0:
         body.append(paragraphs([say("{count} more rows: write CSV for all", count=cut).render(lang)]))
-    return framed(title, not (failed(found) or nothing), body, lang)
+    return framed(title, not (failed(document) or nothing), body, lang)
 
 
-def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for rank in found["ranks"]:
+def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for rank in document["ranks"]:
         for row in rank.get("operators", []):
             yield {"rank": rank["rank"], **row, "elements": extent(row)}
 
@@ -253,7 +253,7 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
     marks = list(_marks(result))
     if marks:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
-    origins = [(found, origin) for found in _finding_pages(result) for origin in found["origins"]]
+    origins = [(finding, origin) for finding in _finding_pages(result) for origin in finding["origins"]]
     if origins:
         heads = (say("rank"), say("step"), say("operator"), say("where"), say("kind"), say("line"))
         body += [
@@ -262,14 +262,14 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
                 [head.render(lang) for head in heads],
                 [
                     (
-                        found["rank"],
-                        found["step"],
+                        finding["rank"],
+                        finding["step"],
                         origin["operator"],
                         place(origin, lang),
                         origin["kind"],
                         origin["line"],
                     )
-                    for found, origin in origins
+                    for finding, origin in origins
                 ],
             ),
         ]
@@ -279,13 +279,13 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
 
 def _finding_pages(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for rank in result["ranks"]:
-        for found in rank.get("findings", []):
-            yield {"rank": rank["rank"], **found}
+        for finding in rank.get("findings", []):
+            yield {"rank": rank["rank"], **finding}
 
 
 def _marks(result: dict[str, Any]) -> Iterator[Mark]:
-    for found in _finding_pages(result):
-        for number, origin in enumerate(found["origins"]):
+    for finding in _finding_pages(result):
+        for number, origin in enumerate(finding["origins"]):
             yield Mark(
                 origin["module"],
                 1.0 if number == 0 else 0.6,
@@ -299,35 +299,35 @@ _SMALLEST = 1e-8
 """Relative errors from here to 1 are shaded, on a logarithmic scale: float32 rounds at 6e-8."""
 
 
-def diff_page(found: dict[str, Any], lines: list[str], lang: str) -> str:
+def diff_page(document: dict[str, Any], lines: list[str], lang: str) -> str:
     """Return the page for a document of `torchferry compare diff`.
 
     Args:
-        found: The document.
+        document: The document.
         lines: What the command says of it to people; the first is the title.
         lang: `en` or `zh`.
     """
     title, *rest = [line for line in lines if line.strip()] or [""]
     body = [paragraphs(rest)]
-    if found["causes"]:
+    if document["causes"]:
         keys = ("cause", "where", "a", "b", "advice")
         head = [say("cause").render(lang), say("where").render(lang), "A", "B", say("advice").render(lang)]
         body += [
             heading(say("what differs before any number does").render(lang)),
-            table(head, [[str(cause.get(key, "")) for key in keys] for cause in found["causes"]]),
+            table(head, [[str(cause.get(key, "")) for key in keys] for cause in document["causes"]]),
         ]
     marks = [
         Mark(module["module"], _level(module["error"]), f"{shown(_error(module['error']))} ({module['phase']})")
-        for module in found["modules"]
+        for module in document["modules"]
     ]
     if marks:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
     drawing = curve(
-        [(float(step["step"]), _error(step["error"])) for step in found["steps"]],
+        [(float(step["step"]), _error(step["error"])) for step in document["steps"]],
         say("step").render(lang),
         say("relative error of a step").render(lang),
     )
-    return framed(title, bool(found["same"]), [*body, drawing], lang)
+    return framed(title, bool(document["same"]), [*body, drawing], lang)
 
 
 def _error(value: Any) -> float:

@@ -10,11 +10,11 @@ from torchferry.numerics.framework.launcher import Outcome
 
 def found(outcome: Outcome) -> dict[str, Any] | None:
     """Return what the ranks said of each other: a difference before all else; None where they were not asked."""
-    told: list[dict[str, Any]] = [result["ranks"] for result in outcome.results if "ranks" in result]
-    if not told:
+    answers: list[dict[str, Any]] = [result["ranks"] for result in outcome.results if "ranks" in result]
+    if not answers:
         return None
     return min(
-        told,
+        answers,
         key=lambda judgement: (not judgement.get("differences"), not judgement.get("failure"), -judgement["checks"]),
     )
 

@@ -77,10 +77,10 @@ def group(key: Key, rename: dict[str, str]) -> tuple[str, str]:
 
 
 def _groups(rows: RecordedRows, rename: dict[str, str]) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(rows.keys):
-        found.setdefault(group(key, rename), []).append(row)
-    return found
+        groups.setdefault(group(key, rename), []).append(row)
+    return groups
 
 
 def _word(key: Key) -> tuple[str, str, int]:

@@ -71,16 +71,16 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
     for group in ("seeds", "switches", "environment", "device", "versions"):
         of_a, of_b = a.facts.get(group, {}), b.facts.get(group, {})
         for name in sorted(of_a.keys() | of_b.keys()):
-            one, two = of_a.get(name), of_b.get(name)
-            if one == two:
+            value_a, value_b = of_a.get(name), of_b.get(name)
+            if value_a == value_b:
                 continue
             found = _setting(group, name, a.facts["device"].get("type") == b.facts["device"].get("type"))
             if found is None:
                 continue
             cause, grade, text, advice = found
-            if (one is None or two is None) and (one or two) in _USUAL:
+            if (value_a is None or value_b is None) and (value_a or value_b) in _USUAL:
                 grade = NOTE  # a switch that only one device has, and that is off
-            yield Cause(cause, name, short(_shown(one)), short(_shown(two)), advice, grade, text)
+            yield Cause(cause, name, short(_shown(value_a)), short(_shown(value_b)), advice, grade, text)
     if a.world != b.world:
         yield Cause(
             "world size",
@@ -169,15 +169,15 @@ _WITHOUT_EFFECT = frozenset({"foreach", "fused", "capturable", "differentiable"}
 
 def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
     """Yield each setting that differs, at the first step at which it does."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     others = {step.number: step for step in b.steps}
     for step in a.steps:
         other = others.get(step.number)
         if other is None or not (step.optimizers and other.optimizers):
             continue
         if list(step.optimizers) != list(other.optimizers):
-            if ("", "") not in told:
-                told.add(("", ""))
+            if ("", "") not in reported:
+                reported.add(("", ""))
                 yield Cause(
                     "optimizer",
                     f"step {step.number}",
@@ -190,8 +190,8 @@ def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
             continue
         for name, groups in step.optimizers.items():
             others_groups = other.optimizers[name]
-            if len(groups) != len(others_groups) and (name, "") not in told:
-                told.add((name, ""))
+            if len(groups) != len(others_groups) and (name, "") not in reported:
+                reported.add((name, ""))
                 yield Cause(
                     "optimizer groups",
                     f"step {step.number}, {name}",
@@ -204,8 +204,8 @@ def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
                 continue
             for number, (group, two) in enumerate(zip(groups, others_groups, strict=False)):
                 for key in sorted(group.keys() & two.keys()):
-                    if not _equal(group[key], two[key]) and (name, key) not in told:
-                        told.add((name, key))
+                    if not _equal(group[key], two[key]) and (name, key) not in reported:
+                        reported.add((name, key))
                         yield _of_optimizers(step.number, name, number, key, group[key], two[key])
 
 
@@ -241,16 +241,16 @@ def causes_in_data(a: Record, b: Record) -> Iterator[Cause]:
     of_a, of_b = _inputs(a), _inputs(b)
     every_a = Counter(entry for step in of_a.values() for entries in step.values() for entry in entries)
     every_b = Counter(entry for step in of_b.values() for entries in step.values() for entry in entries)
-    told: set[str] = set()
+    reported: set[str] = set()
     for step in sorted(of_a.keys() & of_b.keys()):
         for name, entries in of_a[step].items():
             other = of_b[step].get(name)
-            if other is None or other == entries or name in told:
+            if other is None or other == entries or name in reported:
                 continue
             cause = _of_data(step, name, entries, other, every_a, every_b, a.world != b.world)
-            if cause.cause not in told:
+            if cause.cause not in reported:
                 yield cause
-            told |= {name, cause.cause}
+            reported |= {name, cause.cause}
 
 
 def _of_data(
@@ -316,18 +316,18 @@ def _entries(entries: list[str]) -> str:
 
 def _inputs(record: Record) -> dict[int, dict[str, list[str]]]:
     """Return what each step was given, by name: the entries of all ranks."""
-    found: dict[int, dict[str, list[str]]] = {}
+    inputs: dict[int, dict[str, list[str]]] = {}
     for rank in record.ranks:
         for step in rank.steps:
             if not step.batch:
                 continue
-            of_step = found.setdefault(step.number, {})
+            of_step = inputs.setdefault(step.number, {})
             seen: Counter[str] = Counter()
             for batch in step.batch:
                 seen[batch.name] += 1
                 name = batch.name if seen[batch.name] == 1 else f"{batch.name} #{seen[batch.name]}"
                 of_step.setdefault(_plain(name, batch), []).extend(batch.hashes)
-    return found
+    return inputs
 
 
 def _plain(name: str, batch: Batch) -> str:
@@ -345,58 +345,58 @@ _DEVIATIONS = 6.0
 def causes_in_randomness(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Cause]:
     """Yield the first draw with another probability, and the first with other numbers."""
     others = {step.number: step for step in b.steps}
-    told: set[str] = set()
+    reported: set[str] = set()
     for step in a.steps:
         other = others.get(step.number)
         if other is None:
             continue
-        for name, (one, two) in _paired(step, other, rename).items():
-            if one is None or two is None:
-                found = _missing(step.number, name, one, two)
-            elif one.hash == two.hash or one.shape != two.shape:
+        for name, (draw_a, draw_b) in _paired(step, other, rename).items():
+            if draw_a is None or draw_b is None:
+                cause = _missing(step.number, name, draw_a, draw_b)
+            elif draw_a.hash == draw_b.hash or draw_a.shape != draw_b.shape:
                 continue
             else:
-                found = _differing(step.number, name, one, two)
-            if found.cause not in told:
-                told.add(found.cause)
-                yield found
-        if len(told) == 3:
+                cause = _differing(step.number, name, draw_a, draw_b)
+            if cause.cause not in reported:
+                reported.add(cause.cause)
+                yield cause
+        if len(reported) == 3:
             return
 
 
-def _missing(step: int, name: str, one: Draw | None, two: Draw | None) -> Cause:
+def _missing(step: int, name: str, draw_a: Draw | None, draw_b: Draw | None) -> Cause:
     return Cause(
         "random draws",
         f"step {step}, {name}",
-        one.operator if one else "-",
-        two.operator if two else "-",
+        draw_a.operator if draw_a else "-",
+        draw_b.operator if draw_b else "-",
         say("a dropout of probability 0, or eval(), draws nothing; a fused kernel may draw inside"),
         POSSIBLE,
         say("one run drew random numbers where the other did not"),
     )
 
 
-def _differing(step: int, name: str, one: Draw, two: Draw) -> Cause:
+def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
     where = f"step {step}, {name}"
-    count = max(1, round(one.kept / one.rate)) if one.rate else 1
-    expected = (one.rate + two.rate) / 2
+    count = max(1, round(draw_a.kept / draw_a.rate)) if draw_a.rate else 1
+    expected = (draw_a.rate + draw_b.rate) / 2
     spread = (2 * max(expected * (1 - expected), 0.0) / count) ** 0.5
-    if _is_mask(one) and _is_mask(two) and abs(one.rate - two.rate) > _DEVIATIONS * spread + 1 / count:
+    if _is_mask(draw_a) and _is_mask(draw_b) and abs(draw_a.rate - draw_b.rate) > _DEVIATIONS * spread + 1 / count:
         return Cause(
             "dropout probability",
             where,
-            _rate(one),
-            _rate(two),
+            _rate(draw_a),
+            _rate(draw_b),
             say("set the same probability on both sides, and train() or eval() alike"),
             CERTAIN,
             say("a dropout keeps another share"),
         )
-    if _is_mask(one):
+    if _is_mask(draw_a):
         return Cause(
             "dropout mask",
             where,
-            f"{_rate(one)}, {one.hash}",
-            f"{_rate(two)}, {two.hash}",
+            f"{_rate(draw_a)}, {draw_a.hash}",
+            f"{_rate(draw_b)}, {draw_b.hash}",
             say(
                 "devices draw other numbers for the same seed: compare with dropout off, or draw masks on the CPU; "
                 "on one kind of device, set the same seed before training"
@@ -407,8 +407,8 @@ def _differing(step: int, name: str, one: Draw, two: Draw) -> Cause:
     return Cause(
         "random numbers",
         where,
-        one.hash,
-        two.hash,
+        draw_a.hash,
+        draw_b.hash,
         say("draw them on the CPU with a seeded generator, and move them to the device"),
         CERTAIN,
         say("other random numbers were drawn"),
@@ -432,12 +432,12 @@ def _paired(a: RecordedStep, b: RecordedStep, rename: dict[str, str]) -> dict[st
 def _named(step: RecordedStep, rename: dict[str, str]) -> dict[str, Draw]:
     """Return draws by module, kind and occurrence: of `native_dropout` and `bernoulli_`, the mask stands for both."""
     seen: Counter[str] = Counter()
-    found: dict[str, Draw] = {}
+    draws: dict[str, Draw] = {}
     for draw in step.draws:
         if draw.operator.startswith("aten.native_dropout") and len(draw.shape) and draw.kept == 0 and draw.rate:
             continue
         kind = "dropout mask" if _is_mask(draw) else draw.operator
         name = f"{renamed(draw.module, rename) or 'outside of modules'} ({draw.phase}), {kind}"
         seen[name] += 1
-        found[name if seen[name] == 1 else f"{name} #{seen[name]}"] = draw
-    return found
+        draws[name if seen[name] == 1 else f"{name} #{seen[name]}"] = draw
+    return draws

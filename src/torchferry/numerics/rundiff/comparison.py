@@ -187,8 +187,8 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> RunCompari
     if not same_world:
         shared = shared[:1]
     envelope = ErrorEnvelope(reference)
-    for one, two in shared:
-        _rank(result, one, two, rename, same_world, envelope)
+    for rank_a, rank_b in shared:
+        _rank(result, rank_a, rank_b, rename, same_world, envelope)
     result.coverage.close()
     result.losses = _losses(a, b)
     _explain(result, _losses(a, reference) if reference is not None else {})
@@ -201,9 +201,9 @@ def _rank(
     others = {step.number: step for step in b.steps}
     past = Past()
     held: Weights = {}
-    known: set[tuple[object, ...]] = set()
+    reported_parts: set[tuple[object, ...]] = set()
     last_state: UpdateState | None = None
-    told: set[str] = {cause.cause for cause in result.causes}
+    reported: set[str] = {cause.cause for cause in result.causes}
     for step in a.steps:
         other = others.get(step.number)
         if step.file:
@@ -225,33 +225,33 @@ def _rank(
         if not same_world:
             aligned = _only_states(rows_a, aligned)
         held |= matrices(rows_a)
-        found = errors(rows_a, rows_b, aligned.pairs, held)
+        distances = errors(rows_a, rows_b, aligned.pairs, held)
         limits = envelope.limits(a.number, step.number, rows_a, aligned, allowed(rows_a, aligned.pairs, past.coarsest))
-        inner = stepwise.parts(rows_a, rows_b, aligned, found, limits, rename, known)
+        inner = stepwise.parts(rows_a, rows_b, aligned, distances, limits, rename, reported_parts)
         by_name = aligned
         if inner:
-            aligned, found, limits = aligned.without(inner), found.without(inner), np.delete(limits, inner)
+            aligned, distances, limits = aligned.without(inner), distances.without(inner), np.delete(limits, inner)
         if same_world:
             for cause in causes_in_operators(step.number, rows_a, rows_b, aligned, by_name, rename):
-                if cause.cause not in told:
+                if cause.cause not in reported:
                     result.causes.append(cause)
-            told |= {cause.cause for cause in result.causes}
+            reported |= {cause.cause for cause in result.causes}
         else:
-            result.causes += _scaled(step.number, rows_a, rows_b, aligned, told)
-        result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, last_state, told)
+            result.causes += _scaled(step.number, rows_a, rows_b, aligned, reported)
+        result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, last_state, reported)
         last_state = state(rows_a, rows_b, aligned, step.number) or last_state
-        _count(result, step.number, rows_a, aligned, found)
+        _count(result, step.number, rows_a, aligned, distances)
         if result.first is None or step.number < result.first.step:
-            place = suspect(step.number, rows_a, aligned, found, limits, past)
+            place = suspect(step.number, rows_a, aligned, distances, limits, past)
             if place is not None:
-                result.first = _first(step, other, a.number, rows_a, rows_b, aligned, found, limits, place)
-        if not result.earliest and len(found.same) and not found.same.all():
-            row = aligned.pairs[int(np.argmin(found.same))][0]
+                result.first = _first(step, other, a.number, rows_a, rows_b, aligned, distances, limits, place)
+        if not result.earliest and len(distances.same) and not distances.same.all():
+            row = aligned.pairs[int(np.argmin(distances.same))][0]
             key = rows_a.keys[row]
             result.earliest = (
                 f"step {step.number}: {key.module or 'outside of modules'} ({key.phase}) {key.operator}".rstrip()
             )
-        past.add(step.number, rows_a, aligned, found, limits)
+        past.add(step.number, rows_a, aligned, distances, limits)
 
 
 def _first(
@@ -261,7 +261,7 @@ def _first(
     a: RecordedRows,
     b: RecordedRows,
     aligned: Alignment,
-    found: Errors,
+    distances: Errors,
     limits: Array,
     place: Suspect,
 ) -> FirstDifference:
@@ -278,7 +278,7 @@ def _first(
         len(same),
         key.dtype,
         a.shapes[row_a],
-        float(found.relative[place.pair]),
+        float(distances.relative[place.pair]),
         float(limits[place.pair]),
         key.draws or b.keys[row_b].draws,
         place.came_in,
@@ -291,23 +291,23 @@ def _first(
     )
 
 
-def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignment, found: Errors) -> None:
+def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignment, distances: Errors) -> None:
     covered = result.coverage
     for key in rows.keys if result.a.world == result.b.world else ():  # else results of a rank have no partner
         covered.phases.setdefault(key.phase, False)
     for row, _ in aligned.pairs:
         covered.phases[rows.keys[row].phase] = True
     covered.aligned += len(aligned.pairs)
-    covered.unmeasured += int(np.isnan(found.relative).sum())
+    covered.unmeasured += int(np.isnan(distances.relative).sum())
     result.aligned += len(aligned.pairs)
     result.only_a += len(aligned.only_a)
     result.only_b += len(aligned.only_b)
-    for (row, _), error in zip(aligned.pairs, found.relative.tolist(), strict=True):
+    for (row, _), error in zip(aligned.pairs, distances.relative.tolist(), strict=True):
         if np.isnan(error):
             continue
         key = rows.keys[row]
-        known = result.modules.get((key.module, key.phase))
-        if known is None or error > known[0]:
+        module = result.modules.get((key.module, key.phase))
+        if module is None or error > module[0]:
             result.modules[(key.module, key.phase)] = (error, step)
         if key.phase not in (names.PARAMETER, names.BUFFER):
             result.steps[step] = max(result.steps.get(step, 0.0), error)
@@ -320,15 +320,15 @@ def _losses(a: Record, b: Record) -> Losses:
 
 
 def _loss_by_step(record: Record) -> dict[int, float]:
-    found: dict[int, list[float]] = {}
+    losses: dict[int, list[float]] = {}
     for rank in record.ranks:
         for step in rank.steps:
             rows = step.rows() if step.loss else None
             if rows is None:
                 continue
             values = [float(rows.sketch[row][0]) for row in step.loss if 0 <= row < len(rows.keys)]
-            found.setdefault(step.number, []).extend(values)
-    return {step: float(np.mean(values)) for step, values in found.items() if values}
+            losses.setdefault(step.number, []).extend(values)
+    return {step: float(np.mean(values)) for step, values in losses.items() if values}
 
 
 def _only_states(rows: RecordedRows, aligned: Alignment) -> Alignment:
@@ -337,23 +337,23 @@ def _only_states(rows: RecordedRows, aligned: Alignment) -> Alignment:
     return Alignment([pair for pair in aligned.pairs if rows.keys[pair[0]].phase in kept], [], [])
 
 
-def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, told: set[str]) -> Iterator[Cause]:
+def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, reported: set[str]) -> Iterator[Cause]:
     """Say so where all gradients of one run are the same multiple of the other's: a sum in the place of a mean."""
     pairs = [pair for pair in aligned.pairs if a.keys[pair[0]].phase == names.GRADIENT]
-    if len(pairs) < 2 or "gradient scale" in told:
+    if len(pairs) < 2 or "gradient scale" in reported:
         return
     ratios = []
     for i, j in pairs:
-        one, two = a.sketch[i], b.sketch[j]
-        size = float(one @ one)
+        value_a, value_b = a.sketch[i], b.sketch[j]
+        size = float(value_a @ value_a)
         if size > 0 and np.isfinite(size):
-            ratios.append(float(one @ two) / size)
+            ratios.append(float(value_a @ value_b) / size)
     if not ratios:
         return
     middle = float(np.median(ratios))
     spread = float(np.median(np.abs(np.asarray(ratios) - middle)))
     if abs(middle - 1) > 0.05 and spread < 0.01 * abs(middle):
-        told.add("gradient scale")
+        reported.add("gradient scale")
         yield Cause(
             "gradient scale",
             f"step {step}",
@@ -405,23 +405,23 @@ def _explain(result: RunComparison, own: Losses) -> None:
         )
     step = parted(result.losses, own) if result.first is None else None
     if step is not None:
-        one, two = result.losses[step]
+        loss_a, loss_b = result.losses[step]
         result.causes.append(
             Cause(
                 "loss",
                 f"step {step}",
-                f"{one:.6g}",
-                f"{two:.6g}",
+                f"{loss_a:.6g}",
+                f"{loss_b:.6g}",
                 say("no single operator brought the error in: it grew step by step"),
                 CERTAIN,
                 say("the losses part"),
             )
         )
-    found = {cause.cause for cause in result.causes}
-    if not found & _GIVEN:
+    causes = {cause.cause for cause in result.causes}
+    if not causes & _GIVEN:
         result.causes = [
             replace(cause, grade=NOTE)
-            if cause.cause in ("seed", "random state") and (cause.where in _OF_DATA or not found & _DRAWN)
+            if cause.cause in ("seed", "random state") and (cause.where in _OF_DATA or not causes & _DRAWN)
             else cause
             for cause in result.causes
         ]
@@ -486,7 +486,7 @@ def _renamed_roots(a: Rank, b: Rank) -> dict[str, str]:
 
 
 def _paths(steps: Iterable[RecordedStep]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    paths: dict[str, set[str]] = {}
     for step in steps:
         rows = step.rows()
         if rows is None:
@@ -494,6 +494,6 @@ def _paths(steps: Iterable[RecordedStep]) -> dict[str, set[str]]:
         for key in rows.keys:
             root, _, rest = key.module.partition(".")
             if root:
-                found.setdefault(root, set()).add(rest)
+                paths.setdefault(root, set()).add(rest)
         break
-    return found
+    return paths

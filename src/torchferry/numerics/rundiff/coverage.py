@@ -69,30 +69,30 @@ class Coverage:
 def coverage(a: Record, b: Record) -> Coverage:
     """Return how many steps of the reference both records have, and why that is not all."""
     others = {rank.number: rank for rank in b.ranks}
-    found = Coverage()
+    covered = Coverage()
     same_world = a.world == b.world
     missing = [rank.number for rank in a.ranks if rank.number not in others] if same_world else []
     pairs = [(rank, others[rank.number]) for rank in a.ranks if rank.number in others]
     shared: list[int] = []
-    for one, other in pairs if same_world else pairs[:1]:
-        made = one.made
-        if one.ended != "":  # how far it would have come nobody knows: as far as the other at least
-            made = max(made, other.made)
-        have = {step.number for step in other.steps}
-        shared.append(sum(step.number in have for step in one.steps))
-        found.made = max(found.made, made)
-    found.steps = min(shared, default=0)
-    if found.steps < found.made:
-        found.gaps.append(
-            say("{steps} of the {made} steps of the run are in both records", steps=found.steps, made=found.made)
+    for rank_a, rank_b in pairs if same_world else pairs[:1]:
+        steps_made = rank_a.made
+        if rank_a.ended != "":  # how far it would have come nobody knows: as far as the other at least
+            steps_made = max(steps_made, rank_b.made)
+        have = {step.number for step in rank_b.steps}
+        shared.append(sum(step.number in have for step in rank_a.steps))
+        covered.made = max(covered.made, steps_made)
+    covered.steps = min(shared, default=0)
+    if covered.steps < covered.made:
+        covered.gaps.append(
+            say("{steps} of the {made} steps of the run are in both records", steps=covered.steps, made=covered.made)
         )
     for rank in (*a.ranks, *b.ranks):
-        if found.steps < found.made or rank.ended is None:  # nobody knows how far it would have come
-            found.gaps += _why_short(rank)
-    found.gaps = list({str(gap): gap for gap in found.gaps}.values())
+        if covered.steps < covered.made or rank.ended is None:  # nobody knows how far it would have come
+            covered.gaps += _why_short(rank)
+    covered.gaps = list({str(gap): gap for gap in covered.gaps}.values())
     if missing:
-        found.gaps.append(say("the second record lacks the ranks {ranks}", ranks=", ".join(map(str, missing))))
-    return found
+        covered.gaps.append(say("the second record lacks the ranks {ranks}", ranks=", ".join(map(str, missing))))
+    return covered
 
 
 def remarks(a: Record, b: Record) -> Iterator[Message]:
@@ -148,25 +148,27 @@ def exact(a: RecordedStep, b: RecordedStep, row_a: int, row_b: int) -> Exact | N
     """Compare the tensors of two rows, or return None where one was not kept, or has another shape."""
     if not (a.kept_file and b.kept_file):
         return None
-    one, two = a.kept(row_a), b.kept(row_b)
-    if one is None or two is None or one.shape != two.shape or not one.size:
+    tensor_a, tensor_b = a.kept(row_a), b.kept(row_b)
+    if tensor_a is None or tensor_b is None or tensor_a.shape != tensor_b.shape or not tensor_a.size:
         return None
-    one, two = one.astype(np.float64), two.astype(np.float64)
+    tensor_a, tensor_b = tensor_a.astype(np.float64), tensor_b.astype(np.float64)
     with np.errstate(all="ignore"):
-        apart = np.abs(one - two)
+        apart = np.abs(tensor_a - tensor_b)
         apart = np.where(
-            one == two, 0.0, np.where(np.isnan(apart), np.where(np.isnan(one) & np.isnan(two), 0.0, np.inf), apart)
+            tensor_a == tensor_b,
+            0.0,
+            np.where(np.isnan(apart), np.where(np.isnan(tensor_a) & np.isnan(tensor_b), 0.0, np.inf), apart),
         )
-        place = np.unravel_index(int(np.argmax(apart)), one.shape)
-        size = float(np.linalg.norm(one)) or 1e-30
+        place = np.unravel_index(int(np.argmax(apart)), tensor_a.shape)
+        size = float(np.linalg.norm(tensor_a)) or 1e-30
         relative = float(np.linalg.norm(apart)) / size
-        cosine = float((one * two).sum() / (np.linalg.norm(one) * np.linalg.norm(two)))
+        cosine = float((tensor_a * tensor_b).sum() / (np.linalg.norm(tensor_a) * np.linalg.norm(tensor_b)))
     return Exact(
         float(apart[place]),
         tuple(int(i) for i in place),
-        (float(one[place]), float(two[place])),
+        (float(tensor_a[place]), float(tensor_b[place])),
         relative,
         cosine,
         int((apart > 0).sum()),
-        one.size,
+        tensor_a.size,
     )

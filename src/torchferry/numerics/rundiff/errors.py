@@ -60,11 +60,11 @@ Weights = dict[tuple[str, tuple[int, ...]], float]
 
 def matrices(rows: RecordedRows) -> Weights:
     """Return the parameters of a step that are matrices."""
-    found: Weights = {}
+    by_name: Weights = {}
     for row, key in enumerate(rows.keys):
         if key.phase == names.PARAMETER and len(rows.shapes[row]) == 2:
-            found[key.module.rpartition(".")[0], tuple(sorted(rows.shapes[row]))] = float(rows.norms[row])
-    return found
+            by_name[key.module.rpartition(".")[0], tuple(sorted(rows.shapes[row]))] = float(rows.norms[row])
+    return by_name
 
 
 def errors(a: RecordedRows, b: RecordedRows, pairs: list[tuple[int, int]], weights: Weights | None = None) -> Errors:
@@ -111,8 +111,8 @@ def _leaning(a: RecordedRows, b: RecordedRows, index: Array, size: Array) -> Arr
     apart = np.abs(a.sums[index[:, 0]] - b.sums[index[:, 1]]) / np.maximum(part, np.finfo(np.float32).tiny)
     apart = np.where(np.isfinite(apart), apart, 0.0)
     roots = np.sqrt(np.maximum(lengths, 1))
-    found: Array = np.where((lengths >= names.WIDTH) & (apart > 64 * _EXACT * roots), apart / roots, 0.0)
-    return found
+    leaning: Array = np.where((lengths >= names.WIDTH) & (apart > 64 * _EXACT * roots), apart / roots, 0.0)
+    return leaning
 
 
 def _scales(rows: RecordedRows, index: Array, weights: Weights) -> Array:
@@ -121,23 +121,23 @@ def _scales(rows: RecordedRows, index: Array, weights: Weights) -> Array:
     The gradient of a bias that has no effect is a sum whose terms cancel: nothing but rounding is left of it, and its
     relative error says nothing.
     """
-    found = np.zeros(len(index))
+    scales = np.zeros(len(index))
     for place, row in enumerate(index.tolist()):
         base, used = rows.keys[row].base, rows.inputs[row]
         if not used:
             continue
         norms = [float(rows.norms[row]) for row in used]
         if base in ("sum", "add", "sub", "rsub"):
-            found[place] = max(norms)
+            scales[place] = max(norms)
         elif base in ("mm", "bmm", "addmm", "baddbmm") and len(used) >= 2:
             lengths = [float(rows.lengths[row]) for row in used]
             inner = np.sqrt(max(1.0, lengths[-1] * lengths[-2] / max(1.0, float(rows.lengths[row]))))
-            found[place] = norms[-1] * norms[-2] / np.sqrt(inner)
+            scales[place] = norms[-1] * norms[-2] / np.sqrt(inner)
         elif base in ("mm", "addmm") and rows.shapes[used[0]] and rows.shapes[row]:
             sides = rows.shapes[used[0]][-1], rows.shapes[row][-1]
             weight = weights.get((rows.keys[row].module, tuple(sorted(sides))), 0.0)
-            found[place] = norms[0] * weight / np.sqrt(max(1, sides[0]))
-    return np.where(np.isfinite(found), found, 0.0)
+            scales[place] = norms[0] * weight / np.sqrt(max(1, sides[0]))
+    return np.where(np.isfinite(scales), scales, 0.0)
 
 
 def allowed(rows: RecordedRows, pairs: list[tuple[int, int]], coarsest: float = 0.0) -> Array:
@@ -148,14 +148,14 @@ def allowed(rows: RecordedRows, pairs: list[tuple[int, int]], coarsest: float = 
         pairs: The aligned rows.
         coarsest: The largest limit of earlier steps.
     """
-    found = np.zeros(len(pairs))
+    limits = np.zeros(len(pairs))
     for place, (row, _) in enumerate(pairs):
         key = rows.keys[row]
         own = ALLOWED.get(key.dtype, ALLOWED["float32"])
         if key.phase not in (names.PARAMETER, names.BUFFER):
             coarsest = max(coarsest, own)
-        found[place] = max(own, coarsest)
-    return found
+        limits[place] = max(own, coarsest)
+    return limits
 
 
 # What is noise: the limits of the dtypes, or how far two records of the reference are from each other.
@@ -182,13 +182,13 @@ class ErrorEnvelope:
         if again is None:
             return by_dtype
         own = align(rows, again, {})
-        found = errors(rows, again, own.pairs)
-        if not np.nan_to_num(found.relative).any():
+        noise = errors(rows, again, own.pairs)
+        if not np.nan_to_num(noise.relative).any():
             return by_dtype  # it repeats itself bit for bit, which says nothing of another device
         marks = rows.marks
         spread = {
             marks[row]: error
-            for (row, _), error in zip(own.pairs, found.relative.tolist(), strict=True)
+            for (row, _), error in zip(own.pairs, noise.relative.tolist(), strict=True)
             if np.isfinite(error)
         }
         limits = by_dtype.copy()

@@ -39,7 +39,7 @@ def causes_in_weights(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Caus
     if step_a.sharded or step_b.sharded:
         if a.world != b.world:
             return
-    for phase, one, many in (
+    for phase, message, many in (
         (names.PARAMETER, "initial weights", say("the runs began with other weights")),
         (names.BUFFER, "initial buffers", say("the runs began with other buffers, such as running means")),
     ):
@@ -63,7 +63,7 @@ def causes_in_weights(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Caus
         rounding = distance[worst] <= _ROUNDING
         share = f"{len(differing)} of {len(of_a)}"
         yield Cause(
-            one,
+            message,
             _few(differing),
             share,
             say("relative distance up to {value}, in {name}", value=f"{distance[worst]:.3g}", name=worst).render("en"),
@@ -88,12 +88,12 @@ def _held(step: RecordedStep, phase: str, rename: dict[str, str]) -> dict[str, t
 
 def _distance(a: Array, b: Array) -> float:
     size = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)), 1e-30)
-    found = float(np.linalg.norm(a - b)) / size
-    return found if np.isfinite(found) else float("inf")
+    distance = float(np.linalg.norm(a - b)) / size
+    return distance if np.isfinite(distance) else float("inf")
 
 
-def _few(found: list[str]) -> str:
-    return short(", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""), 300)
+def _few(names: list[str]) -> str:
+    return short(", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""), 300)
 
 
 # Did the optimizers make the same of the same gradients?
@@ -130,10 +130,10 @@ def state(a: RecordedRows, b: RecordedRows, aligned: Alignment, step: int) -> Up
 
 
 def causes_in_updates(
-    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, before: UpdateState | None, told: set[str]
+    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, before: UpdateState | None, reported: set[str]
 ) -> Iterator[Cause]:
     """Yield a cause where parameters took other steps although their gradients were the same."""
-    if before is None or before.step != step - 1 or "optimizer step" in told or not before.gradients:
+    if before is None or before.step != step - 1 or "optimizer step" in reported or not before.gradients:
         return
     now = state(a, b, aligned, step)
     if now is None:
@@ -148,7 +148,7 @@ def causes_in_updates(
             apart[name] = float(np.linalg.norm(change_a - change_b)) / size
     if len(apart) * 2 < len(before.gradients) or np.median(list(apart.values())) <= _UPDATES:
         return
-    told.add("optimizer step")
+    reported.add("optimizer step")
     worst = max(apart, key=lambda name: apart[name])
     yield Cause(
         "optimizer step",
@@ -189,9 +189,9 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
     seen: dict[str, Cause] = {}
     more: Counter[str] = Counter()
     for i, j in aligned.pairs:
-        one, two = a.arguments[i], b.arguments[j]
+        value_a, value_b = a.arguments[i], b.arguments[j]
         key = a.keys[i]
-        if key.phase != "forward" or key.operator != b.keys[j].operator or _equal(one, two):
+        if key.phase != "forward" or key.operator != b.keys[j].operator or _equal(value_a, value_b):
             continue
         if _numel(a.shapes[i]) != _numel(b.shapes[j]):
             continue  # sizes among the arguments differ with the batch
@@ -202,8 +202,8 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
             Cause(
                 "norm epsilon" if epsilon else "argument of an operator",
                 f"step {step}, {key.module or 'outside of modules'}, {key.operator}",
-                short(one),
-                short(two),
+                short(value_a),
+                short(value_b),
                 say("give the layer the same `eps` on both sides")
                 if epsilon
                 else say("the operator is called with other numbers; look at the module's settings"),
@@ -217,15 +217,15 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
 
 
 def _dtypes(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> Iterator[Cause]:
-    found = [(i, j) for i, j in aligned.pairs if a.keys[i].dtype != b.keys[j].dtype]
-    if not found:
+    differing = [(i, j) for i, j in aligned.pairs if a.keys[i].dtype != b.keys[j].dtype]
+    if not differing:
         return
-    i, j = found[0]
+    i, j = differing[0]
     key = a.keys[i]
     yield Cause(
         "dtype",
         f"step {step}, {key.module or key.phase}, {key.operator or key.phase}"
-        + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
+        + (f" and {len(differing) - 1} more" if len(differing) > 1 else ""),
         key.dtype,
         b.keys[j].dtype,
         say("use the same mixed precision, with the same lists of operators"),
@@ -261,12 +261,12 @@ def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, renam
 
 
 def _by_module(rows: RecordedRows, only: list[int], rename: dict[str, str]) -> dict[str, list[Key]]:
-    found: dict[str, list[Key]] = {}
+    by_module: dict[str, list[Key]] = {}
     for row in only:
         key = rows.keys[row]
         if key.phase == "forward" and not moves(key.operator):
-            found.setdefault(renamed(key.module, rename), []).append(key)
-    return found
+            by_module.setdefault(renamed(key.module, rename), []).append(key)
+    return by_module
 
 
 def _names(keys: list[Key]) -> str:

@@ -87,11 +87,11 @@ class Past:
     step: int = 0
     coarsest: float = 0.0
 
-    def add(self, step: int, a: RecordedRows, aligned: Alignment, found: Errors, limits: Array) -> None:
+    def add(self, step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array) -> None:
         """Take in a step that was compared."""
         marks = a.marks
         held: dict[str, list[tuple[float, float]]] = {}
-        for (row, _), error in zip(aligned.pairs, found.relative.tolist(), strict=True):
+        for (row, _), error in zip(aligned.pairs, distances.relative.tolist(), strict=True):
             if not np.isfinite(error):
                 continue
             self.rows[marks[row]] = max(self.rows.get(marks[row], 0.0), error)
@@ -113,18 +113,20 @@ def _together(parts: list[tuple[float, float]]) -> float:
     return math.hypot(*(error * norm for error, norm in parts)) / size if size else 0.0
 
 
-def suspect(step: int, a: RecordedRows, aligned: Alignment, found: Errors, limits: Array, past: Past) -> Suspect | None:
+def suspect(
+    step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array, past: Past
+) -> Suspect | None:
     """Return the first row, in the order of the run, that brought an error in, or beyond which the errors grew too far.
 
     Args:
         step: Its number.
         a: The rows of the reference.
         aligned: Its rows beside those of the other.
-        found: Their errors.
+        distances: Their errors.
         limits: What each may differ by.
         past: What earlier steps showed.
     """
-    effective = _effective(a, aligned, found)
+    effective = _effective(a, aligned, distances)
     marks = a.marks
     summed = [] if past.rows else _summed(a, aligned, limits, effective)
     growth = JUMP * max(1, step - past.step)
@@ -132,7 +134,7 @@ def suspect(step: int, a: RecordedRows, aligned: Alignment, found: Errors, limit
     gradual: Suspect | None = None
     highest = 0.0
     for place, (row, _) in enumerate(aligned.pairs):
-        error = float(found.relative[place])
+        error = float(distances.relative[place])
         state = a.keys[row].phase in _STATES
         if np.isnan(error):
             continue
@@ -186,12 +188,12 @@ def _summed(a: RecordedRows, aligned: Alignment, limits: Array, effective: list[
     return summed
 
 
-def _effective(a: RecordedRows, aligned: Alignment, found: Errors) -> list[float]:
+def _effective(a: RecordedRows, aligned: Alignment, distances: Errors) -> list[float]:
     """Return the error of each row of the reference; one without a partner has that of what it used."""
-    known = {row: float(found.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
+    by_row = {row: float(distances.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
     effective: list[float] = []
     for row, used in enumerate(a.inputs):
-        error = known.get(row)
+        error = by_row.get(row)
         if error is None or np.isnan(error):
             error = max((effective[row] for row in used), default=0.0)
         effective.append(error)
@@ -214,10 +216,10 @@ def parts(
     a: RecordedRows,
     b: RecordedRows,
     aligned: Alignment,
-    found: Errors,
+    distances: Errors,
     limits: Array,
     rename: dict[str, str],
-    known: set[tuple[object, ...]],
+    reported: set[tuple[object, ...]],
 ) -> list[int]:
     """Return the places of pairs that are off without consequence, in modules whose operators differ.
 
@@ -230,15 +232,15 @@ def parts(
         a: The reference.
         b: The other.
         aligned: Which rows belong together.
-        found: Their errors.
+        distances: Their errors.
         limits: What each may differ by.
         rename: Outermost modules of `b` that have another name in `a`.
-        known: Marks of the parts of earlier steps, to which those of this one are added.
+        reported: Marks of the parts of earlier steps, to which those of this one are added.
     """
     differing = {group(a.keys[row], {}) for row in aligned.only_a} | {
         group(b.keys[row], rename) for row in aligned.only_b
     }
-    off = np.flatnonzero(found.relative > limits)
+    off = np.flatnonzero(distances.relative > limits)
     if not differing or not len(off):
         return []
     place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
@@ -249,8 +251,8 @@ def parts(
         row = aligned.pairs[place][0]
         if group(a.keys[row], {}) not in differing:
             continue
-        if marks[row] in known or _recovers(row, a, made_of, place_of, found, limits):
-            known.add(marks[row])
+        if marks[row] in reported or _recovers(row, a, made_of, place_of, distances, limits):
+            reported.add(marks[row])
             chosen.append(place)
             del place_of[row]
     return chosen[::-1]
@@ -261,7 +263,7 @@ def _recovers(
     a: RecordedRows,
     made_of: dict[int, list[int]],
     place_of: dict[int, int],
-    found: Errors,
+    distances: Errors,
     limits: Array,
 ) -> bool:
     """Whether all that was made of a row is in order, at the latest when it leaves the module.
@@ -269,7 +271,7 @@ def _recovers(
     Or so much better than the row that the row did not make it so: then the result itself is what is to be judged.
     """
     own = group(a.keys[row], {})
-    enough = found.relative[place_of[row]] / _BETTER
+    enough = distances.relative[place_of[row]] / _BETTER
     waiting, in_order = list(made_of.get(row, ())), False
     seen: set[int] = set()
     while waiting:
@@ -282,8 +284,8 @@ def _recovers(
         if a.keys[one].phase == "backward" and a.keys[row].phase != "backward":
             continue
         place = place_of.get(one)
-        if place is not None and not np.isnan(found.relative[place]):
-            if found.relative[place] <= max(limits[place], enough):
+        if place is not None and not np.isnan(distances.relative[place]):
+            if distances.relative[place] <= max(limits[place], enough):
                 in_order = True
                 continue
             if group(a.keys[one], {}) != own:
@@ -293,8 +295,8 @@ def _recovers(
 
 
 def _made_of(rows: RecordedRows) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_maker: dict[int, list[int]] = {}
     for row, used in enumerate(rows.inputs):
-        for one in used:
-            found.setdefault(one, []).append(row)
-    return found
+        for user in used:
+            by_maker.setdefault(user, []).append(row)
+    return by_maker

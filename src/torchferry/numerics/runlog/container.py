@@ -126,10 +126,8 @@ def lines(path: Path, limit: int, most: int) -> Iterator[tuple[bytes, dict[str, 
 
 def text(value: Any) -> str:
     """Return a text of a record without what would steer a terminal, and no longer than a name can be."""
-    found = str(value)[:_NAME_MOST]
-    return (
-        found if found.isprintable() else "".join(character if character.isprintable() else "?" for character in found)
-    )
+    name = str(value)[:_NAME_MOST]
+    return name if name.isprintable() else "".join(character if character.isprintable() else "?" for character in name)
 
 
 def plain(value: Any, deepest: int = 16) -> Any:
@@ -152,19 +150,19 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
         TorchferryError: it holds none, or one that names something twice.
     """
     try:
-        found = json.loads(data, object_pairs_hook=_once)
+        document = json.loads(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise damaged(path, text(error)) from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise damaged(path, _no_object())
-    return found
+    return document
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise ValueError("a name is there twice")
-    return found
+    return fields
 
 
 def _no_object() -> Message:
@@ -236,10 +234,10 @@ def load_one(path: Path, name: str, wanted: str | None) -> Array | None:
     """
     with opened(path, _WHOLE) as (file, length):
         if wanted is not None:
-            found = 0
+            begin = 0
             while piece := file.read(_PIECE):
-                found = zlib.crc32(piece, found)
-            if f"{found:08x}" != wanted:
+                begin = zlib.crc32(piece, begin)
+            if f"{begin:08x}" != wanted:
                 raise damaged(path, _changed())
             file.seek(0)
         size = int.from_bytes(file.read(8), "little")
@@ -262,12 +260,12 @@ def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, Te
     """Return what a header says, if it is true of the bytes behind it."""
     if size > _HEADER or len(data) != size or rest < 0:
         raise damaged(path, say("its header of {size} bytes does not fit", size=size))
-    found = parsed(path, data)
+    header = parsed(path, data)
     try:
-        metadata = {str(key): str(value) for key, value in found.pop("__metadata__", {}).items()}
-        if len(found) > _ENTRIES:
-            raise ValueError(f"{len(found)} tensors")
-        entries = {name: _entry(fields) for name, fields in found.items()}
+        metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
+        if len(header) > _ENTRIES:
+            raise ValueError(f"{len(header)} tensors")
+        entries = {name: _entry(fields) for name, fields in header.items()}
         end = 0
         for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.end)):
             if entry.begin != end:
@@ -280,15 +278,15 @@ def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, Te
     return entries, metadata
 
 
-def _entry(one: dict[str, Any]) -> TensorEntry:
-    shape = one["shape"]
-    begin, end = one["data_offsets"]
-    if one["dtype"] not in _DTYPES:
-        raise ValueError(f"dtype {one['dtype']}")
+def _entry(fields: dict[str, Any]) -> TensorEntry:
+    shape = fields["shape"]
+    begin, end = fields["data_offsets"]
+    if fields["dtype"] not in _DTYPES:
+        raise ValueError(f"dtype {fields['dtype']}")
     whole = [begin, end, *shape]
     if len(shape) > _DIMENSIONS or not all(type(size) is int and 0 <= size < 1 << 48 for size in whole):
         raise ValueError(f"shape {shape!s:.100}, bytes {begin!s:.40} to {end!s:.40}")
-    entry = TensorEntry(one["dtype"], tuple(shape), begin, end)
+    entry = TensorEntry(fields["dtype"], tuple(shape), begin, end)
     if end - begin != math.prod(shape) * np.dtype(_DTYPES[entry.dtype]).itemsize:
         raise ValueError(f"shape {shape!s:.100} in {end - begin} bytes")
     return entry

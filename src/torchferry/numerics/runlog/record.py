@@ -207,19 +207,19 @@ def read_record(folder: Path) -> Record:
             say("{path} is no folder with a record", path=folder),
             say("`torchferry compare record -o {path} -- python train.py` makes one", path=folder),
         )
-    found = sorted(
-        (int(one.name.removeprefix(names.RANK)), one)
-        for one in folder.iterdir()
-        if re.fullmatch(rf"{names.RANK}\d{{1,5}}", one.name) and one.is_dir() and not one.is_symlink()
+    folders = sorted(
+        (int(entry.name.removeprefix(names.RANK)), entry)
+        for entry in folder.iterdir()
+        if re.fullmatch(rf"{names.RANK}\d{{1,5}}", entry.name) and entry.is_dir() and not entry.is_symlink()
     )
-    if not found or len(found) > _RANKS:
+    if not folders or len(folders) > _RANKS:
         raise TorchferryError(
             say("{path} is no folder with a record", path=folder),
             say("`torchferry compare record -o {path} -- python train.py` makes one", path=folder),
         )
     ranks: list[Rank] = []
     steps = size = 0
-    for number, path in found:
+    for number, path in folders:
         rank = _rank(path, number, _STEPS_FILES - size, _STEPS - steps)
         steps += len(rank.steps)
         size += (path / names.STEPS).lstat().st_size if rank.steps else 0
@@ -273,17 +273,17 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
                 rank.steps.append(step)
         except _WRONG as error:
             raise damaged(path, text(repr(error))) from None
-    made, ended = _end(folder / names.END, sealed)
-    return replace(rank, made=max(made, rank.steps[-1].number + 1 if rank.steps else 0), ended=ended, cut=cut)
+    count, ended = _end(folder / names.END, sealed)
+    return replace(rank, made=max(count, rank.steps[-1].number + 1 if rank.steps else 0), ended=ended, cut=cut)
 
 
 def _document(path: Path) -> dict[str, Any]:
     """Return a document of a record; one that says that it has a checksum must have the right one."""
     data = read(path, _BEGIN_FILE)
-    found = parsed(path, data)
-    if "crc32" in found and not names.is_sealed(data):
+    document = parsed(path, data)
+    if "crc32" in document and not names.is_sealed(data):
         raise damaged(path, say("its checksum is not that of its content"))
-    return found
+    return document
 
 
 def _end(path: Path, sealed: bool) -> tuple[int, str | None]:
@@ -322,19 +322,19 @@ def _step(folder: Path, line: dict[str, Any], sealed: bool) -> RecordedStep:
         _count(line["step"]),
         text(line["ended_by"]),
         tuple(
-            Batch(text(one["name"]), _shape(one["shape"]), text(one["dtype"]), tuple(map(text, one["hashes"])))
-            for one in line.get("batch", ())
+            Batch(text(batch["name"]), _shape(batch["shape"]), text(batch["dtype"]), tuple(map(text, batch["hashes"])))
+            for batch in line.get("batch", ())
         ),
         tuple(
             Draw(
-                text(one["operator"]),
-                text(one["module"]),
-                text(one["phase"]),
-                _shape(one["shape"]),
-                text(one["hash"]),
-                _count(one["kept"]),
+                text(batch["operator"]),
+                text(batch["module"]),
+                text(batch["phase"]),
+                _shape(batch["shape"]),
+                text(batch["hash"]),
+                _count(batch["kept"]),
             )
-            for one in line.get("draws", ())
+            for batch in line.get("draws", ())
         ),
         {int(row): text(value) for row, value in line.get("hashes", {}).items()},
         {text(name): float(value) for name, value in line.get("numbers", {}).items()},
@@ -375,7 +375,7 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             for k in values(described["keys"])
         ]
         shapes = [_shape(shape) for shape in values(metadata["shapes"])]
-        told = list(plain(values(metadata["arguments"])))
+        arguments = list(plain(values(metadata["arguments"])))
         count = len(placed[names.KEY])
         if count > names.LARGEST:
             raise ValueError(f"{count} rows")
@@ -392,7 +392,7 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
         return RecordedRows(
             [keys[place] for place in _places(placed[names.KEY], len(keys))],
             [shapes[place] for place in _places(tensors[names.SHAPE], len(shapes))],
-            [told[place] for place in _places(tensors[names.ARGUMENTS], len(told))],
+            [arguments[place] for place in _places(tensors[names.ARGUMENTS], len(arguments))],
             [tuple(one) for one in inputs],
             sketch,
             sums,
