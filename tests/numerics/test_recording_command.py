@@ -158,7 +158,7 @@ def test_ranks_are_chosen(tmp_path: Path, program: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, program]
-    record(tmp_path / "r", "--ranks", "1", "--", sys.executable, *launch)
+    record(tmp_path / "r", "--rank", "1", "--", sys.executable, *launch)
     assert [rank.number for rank in read_record(tmp_path / "r").ranks] == [1]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli import agreement
+from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
@@ -40,15 +40,16 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     show_default=True,
     help="parquet: write the rows as tables too.",
 )
-@click.option("--ranks", default="", metavar="LIST", help="Only these ranks: 0,1.")
-@agreement.option
+@rank_option
+@click.option("--ranks", "rank_list", default="", hidden=True)
+@check_ranks_option
 @click.option(
     "--perturb",
     is_flag=True,
     help="Change parameters by 2^-24 first: a record for `diff --envelope` alone.",
 )
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@lang_option
+@command_argument
 def command(
     folder: Path,
     first: int,
@@ -56,7 +57,8 @@ def command(
     limit: str,
     tensors: tuple[str, ...],
     form: str,
-    ranks: str,
+    ranks: tuple[int, ...],
+    rank_list: str,
     check_ranks: int,
     perturb: bool,
     lang: str | None,
@@ -84,10 +86,10 @@ def command(
         "perturb": perturb,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
-        settings = ToolSettings("torchferry.numerics.recording", options, _ranks(ranks), check_ranks)
+        settings = ToolSettings("torchferry.numerics.recording", options, (*ranks, *_ranks(rank_list)), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
-    ranks_differ = agreement.tell(outcome, lang)
+    ranks_differ = tell_agreement(outcome, lang)
     for line in _account(folder, outcome):
         click.echo(f"torchferry: {line.render(lang)}", err=True)
     ranks_without_end = [
@@ -106,10 +108,10 @@ def _require_new(folder: Path) -> None:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
         raise UsageError(say("`{text}` is no size", text=text), say("write a number with K, M, G or T, such as 500M"))
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _ranks(text: str) -> tuple[int, ...]:

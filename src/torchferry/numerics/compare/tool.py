@@ -84,18 +84,20 @@ class CompareWithCPU:
     Args:
         atol: Absolute tolerance; without `atol` and `rtol`, each operator and dtype has its own.
         rtol: Relative tolerance.
-        verbose: Whether calls that pass are log_begin too.
+        verbose: Whether calls that pass are logged too.
         enabled: Whether anything is done at all.
         target_op: The only operators that are compared, such as `torch.ops.aten.addmm` or `addmm`.
         target_list: The same.
-        white_list: Operators that are not compared.
+        skip_op: Operators that are not compared.
+        white_list: The same, by the name that it has in torch_musa.
         start_step: The first step in which calls are compared, from 0.
         end_step: The first step in which they are compared no more.
         should_log_to_file: Write `compare_result_rank0.txt` into `output_dir`, and not to standard output.
         output_dir: Where files go; it is made when there is something to write.
         enable_ranks: The only ranks on which it is done; all where it is None.
-        dump_error_data: Write the first call that fails into `output_dir`, and stop the program there.
-        standard: One of `summaries.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
+        dump: Folder that the first call that fails is written into, for `torchferry replay`; the program stops there.
+        dump_error_data: The same, into `output_dir`.
+        standard: One of `report.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
         every: Compare every call, and not the first of its kind and then a sample. Of large products and lists, calls
             after the first are compared by a block that moves on.
         budget: Share of the time that the sample may take.
@@ -133,6 +135,8 @@ class CompareWithCPU:
         background: bool = True,
         memory_limit: int = MEMORY,
         quiet: bool = False,
+        skip_op: Iterable[str] | None = None,
+        dump: str | Path | None = None,
     ) -> None:
         strict = standard == "given"
         if strict and atol is None and rtol is None:
@@ -157,16 +161,16 @@ class CompareWithCPU:
         self.results = ResultTable()
         self.sampler = Sampler(every or propagate, budget)
         self.attribution = Attribution()
-        self._selection = OperatorFilter(targets or None, white_list or ())
+        self._selection = OperatorFilter(targets or None, (*(skip_op or ()), *(white_list or ())))
         self._start, self._end = start_step or 0, end_step
         self._directory = Path(output_dir)
-        self._dump = dump_error_data
+        self._dump_folder = Path(dump) if dump else self._directory if dump_error_data else None
         self._on_fail = on_fail
         self._judge = Judge("ours" if strict else standard, atol, rtol, strict)
         head = say("standard: {name} ({source})", name=standard, source=SOURCES[standard])
         self._log = CallLog(self._log_path if should_log_to_file else None, head, verbose, quiet)
         self.verbose = verbose and not quiet
-        self._waits = not background or dump_error_data or on_fail == "raise"
+        self._waits = not background or self._dump_folder is not None or on_fail == "raise"
         self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
         self._mode = CompareMode(self, memory_limit)
         self._lock = threading.Lock()
@@ -395,13 +399,13 @@ class CompareWithCPU:
 
     def _failed(self, call: ComparedCall, verdict: ResultVerdict) -> None:
         written: Message | None = None
-        if self._dump and not self.written:
-            written = self._keep(call, verdict)
+        if self._dump_folder is not None and not self.written:
+            written = self._write_call(self._dump_folder, call, verdict)
         if callable(self._on_fail):
             row = next((row for row in self.results.rows.values() if row.number == call.number), None)
             if row is not None:
                 self._on_fail(row)
-        if self._dump or self._on_fail == "raise":
+        if self._dump_folder is not None or self._on_fail == "raise":
             raise ComparisonFailed(
                 say(
                     "{name} fails to pass CompareWithCPU test: {reason}",
@@ -411,12 +415,12 @@ class CompareWithCPU:
                 *([written] if written is not None else []),
             )
 
-    def _keep(self, call: ComparedCall, verdict: ResultVerdict) -> Message:
+    def _write_call(self, folder: Path, call: ComparedCall, verdict: ResultVerdict) -> Message:
         """Write the call, and return where it is, or why it is not."""
         from torchferry.numerics.compare.dump import dump_call
 
         try:
-            path = dump_call(self._directory, call, verdict, self.standard)
+            path = dump_call(folder, call, verdict, self.standard)
         except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now
             return say("the call could not be written: {error}", error=error)
         self.written.append(path)

@@ -169,7 +169,7 @@ def _kind(space: str, base: str, overload: str, writes: bool, aliases: list[Any]
     return OpKind.COMPUTE
 
 
-# Which operators are meant by names, as `target_op` and `white_list` give them.
+# Which operators are meant by names, as `target_op` and `skip_op` give them.
 
 
 class OperatorFilter:
@@ -177,24 +177,24 @@ class OperatorFilter:
 
     Args:
         target: The only ones that are examined; all where it is None.
-        white_list: Those that are never examined.
+        skipped: Those that are never examined.
     """
 
-    def __init__(self, target: Iterable[str] | None = None, white_list: Iterable[str] = ()) -> None:
+    def __init__(self, target: Iterable[str] | None = None, skipped: Iterable[str] = ()) -> None:
         self._target = None if target is None else frozenset(map(_bare, target))
-        self._white_list = frozenset(map(_bare, white_list))
+        self._skipped = frozenset(map(_bare, skipped))
         self._known: dict[Operator, bool] = {}
         self._met: set[str] = set()
 
     def unmet(self) -> list[str]:
         """Return the names that no operator had which was asked about."""
-        return sorted(((self._target or frozenset()) | self._white_list) - self._met)
+        return sorted(((self._target or frozenset()) | self._skipped) - self._met)
 
     def __contains__(self, operator: Operator) -> bool:
         contained = self._known.get(operator)
         if contained is None:
             names = {operator.name, operator.base, f"{operator.space}.{operator.base}"}
-            contained = not names & self._white_list and (self._target is None or bool(names & self._target))
+            contained = not names & self._skipped and (self._target is None or bool(names & self._target))
             self._known[operator] = contained
             self._met |= names
         return contained

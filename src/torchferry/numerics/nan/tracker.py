@@ -104,7 +104,8 @@ class NanInfTracker:
         level: `watch` looks at gradients once a step and runs a bad step again, call by call; `operator` looks at the
             results of all calls, so that it also knows what does not happen again.
         target_op: Names of the only operators to look at.
-        white_list: Names of operators not to look at.
+        skip_op: Names of operators not to look at.
+        white_list: The same, by the name that it has in torch_musa.
         start_step: First step to look at.
         end_step: First step not to look at any more.
         verbose: Also say that a step was well.
@@ -135,6 +136,7 @@ class NanInfTracker:
         dump_error_data: bool = False,
         stop: bool = False,
         target_list: Iterable[str] | None = None,
+        skip_op: Iterable[str] | None = None,
     ) -> None:
         if level not in LEVELS:
             raise unknown_name("level", level, LEVELS)
@@ -154,7 +156,7 @@ class NanInfTracker:
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
         self._selection = OperatorFilter(
-            (target_op if target_op is not None else target_list) or None, white_list or ()
+            (target_op if target_op is not None else target_list) or None, (*(skip_op or ()), *(white_list or ()))
         )
         self._steps = Steps()
         self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
