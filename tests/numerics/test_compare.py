@@ -372,7 +372,7 @@ def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch:
         return result
 
     differences = (device(1).double() - device(2).double()).abs()
-    monkeypatch.setattr(judge, "spread", lambda call, number: differences)
+    monkeypatch.setattr(judge, "device_noise", lambda call, number: differences)
     with Wrong("index_add", lambda out, args: device(3)), CompareWithCPU(quiet=True) as tool:
         torch.zeros(1, 40, dtype=terms.dtype).index_add(0, torch.zeros(count, dtype=torch.int64), terms)
     assert complaints(tool.document("en")) == []

@@ -685,7 +685,7 @@ def test_a_call_that_cannot_be_written_is_told_all_the_same(level: Any, tmp_path
 
 
 def test_a_large_call_is_made_smaller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchferry.numerics.replay.LIMIT", 256)
+    monkeypatch.setattr("torchferry.numerics.callfile.writing.LIMIT", 256)
     values = torch.ones(64, 64)
     values[40, 3] = -1
     tracker = NanInfTracker(dump_error_data=True, output_dir=tmp_path)

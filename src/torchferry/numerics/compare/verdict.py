@@ -13,8 +13,6 @@ from torch import Tensor
 from torchferry.core.messages import Message
 from torchferry.numerics.compare.tolerances import TINY, ErrorBound, unit
 
-# What a comparison came to: a status, why, and how far the device's values are from the reference.
-
 
 class Status(enum.Enum):
     """What became of a call. Only what was compared can pass."""
