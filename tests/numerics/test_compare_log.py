@@ -46,8 +46,10 @@ def test_a_log_is_added_to_and_names_the_standard(tmp_path: Path) -> None:
     assert twice.document()["source"].startswith("torch.testing")
 
 
-def test_a_verbose_log_says_what_is_done_with_each_call(capsys: pytest.CaptureFixture[str]) -> None:
-    with CompareWithCPU(verbose=True, white_list=["sin"]):
+@pytest.mark.parametrize("name", ["skip_op", "white_list"])
+def test_a_verbose_log_says_what_is_done_with_each_call(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    skipped: dict[str, Any] = {name: ["sin"]}
+    with CompareWithCPU(verbose=True, **skipped):
         torch.ones(3).view(3, 1).sin().cos()
     said = capsys.readouterr().out
     assert "torch.ops.aten.view(forward) is not compared: view" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -368,3 +369,8 @@ def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
     result = compare(read_record(whole), read_record(forward))
     assert any("phase backward" in str(message) for message in result.coverage.gaps)
     assert not result.same
+
+
+def test_the_former_modules_of_reader_and_comparison_are_there() -> None:
+    assert importlib.import_module("torchferry.numerics.differences.record").read_record is read_record
+    assert importlib.import_module("torchferry.numerics.differences.comparison").compare is compare

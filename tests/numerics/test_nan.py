@@ -470,6 +470,15 @@ def test_an_option_by_its_older_name() -> None:
         NanInfTracker(target_op=["a"], target_list=["b"])
 
 
+@pytest.mark.parametrize("name", ["skip_op", "white_list"])
+def test_an_operator_that_is_skipped_is_not_looked_at(name: str) -> None:
+    skipped: dict[str, Any] = {name: ["sqrt"]}
+    with NanInfTracker(**skipped) as tracker:
+        torch.zeros(2).sub(1).sqrt()
+        torch.zeros(2).sub(1).log()
+    assert [origin["operator"] for origin in first(tracker)["origins"]] == ["aten.log"]
+
+
 def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> None:
     """Detectors find their strides by a forward of uninitialized memory; profilers count operations so."""
     model = ConvNet().to(device)
