@@ -113,8 +113,7 @@ NUMERICS_ON_FILES = (
 
 NUMERICS_WITH_NUMPY = (
     "differences",
-    "report.diff_data",
-    "report.diff_text",
+    "report.diff",
     "rundiff",
     "runlog.container",
     "runlog.record",
