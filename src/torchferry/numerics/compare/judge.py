@@ -289,9 +289,9 @@ class Judge:
             same = session.same()
             if len(same) != len(call.results):
                 return [self._count(call, len(same))]
-            found = [judge_exact(call, number, right) for number, right in enumerate(same)]
-            if all(verdict is not None for verdict in found):
-                return [verdict for verdict in found if verdict is not None]
+            exact_verdicts = [judge_exact(call, number, right) for number, right in enumerate(same)]
+            if all(verdict is not None for verdict in exact_verdicts):
+                return [verdict for verdict in exact_verdicts if verdict is not None]
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
         skipped = tables.auxiliary(operator)
         statistics = tables.statistics(operator)

@@ -344,9 +344,9 @@ def _moments(
     if deviation == 0:
         return None
     _enough(count)
-    found, spread = float(values.mean()), float(values.std())
-    if abs(found - mean) > _DEVIATIONS * deviation / math.sqrt(count) + slack:
-        return say("mean {found}, and {right} is expected", found=short(found), right=short(mean))
+    observed, spread = float(values.mean()), float(values.std())
+    if abs(observed - mean) > _DEVIATIONS * deviation / math.sqrt(count) + slack:
+        return say("mean {found}, and {right} is expected", found=short(observed), right=short(mean))
     allowed = _DEVIATIONS * math.sqrt(max(kurtosis - 1, 0.1) / count) * deviation**2
     if abs(spread**2 - deviation**2) > allowed + 4 * slack * deviation + deviation**2 / count:
         return say("standard deviation {found}, and {right} is expected", found=short(spread), right=short(deviation))

@@ -255,15 +255,15 @@ def uncovered(places: Sequence[int], length: int, begin: int = 0) -> int:
     """
     gaps = [after - before for before, after in pairwise(places)]
     missing = length - 1 - places[-1]
-    found = missing if missing >= max(gaps[-_NEAR:], default=1) else 0
+    uncovered_steps = missing if missing >= max(gaps[-_NEAR:], default=1) else 0
     before = places[0] - begin
     if before >= max(gaps[:_NEAR], default=1):
-        found += before
+        uncovered_steps += before
     for place, gap in enumerate(gaps):
         beside = max((*gaps[max(0, place - _NEAR) : place], *gaps[place + 1 : place + 1 + _NEAR]), default=1)
         if gap > 2 * beside and places[place + 1] > begin:
-            found += gap - beside
-    return found
+            uncovered_steps += gap - beside
+    return uncovered_steps
 
 
 _NEAR = 3

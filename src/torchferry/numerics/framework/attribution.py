@@ -174,9 +174,9 @@ class Attribution:
             module, _, leaf = name.rpartition(".")
             return Where(BACKWARD, module, leaf or "a leaf")
         node_name = node.name()
-        known = self._differentiated.get((number, node_name))
-        if known is not None:
-            return known
+        recorded = self._differentiated.get((number, node_name))
+        if recorded is not None:
+            return recorded
         origin = self._origin(number)
         if not origin:
             return Where(BACKWARD, "", node_name)

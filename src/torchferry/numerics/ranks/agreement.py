@@ -28,12 +28,12 @@ def sketches(tensors: Sequence[Tensor | None]) -> Tensor:
     A tensor that is not there has a number of its own. The device is waited for once for each device.
     """
     with torch.no_grad():
-        made = [_sketch(tensor) for tensor in tensors]
-    rows = torch.zeros(len(made), 2, dtype=torch.int64)
-    for device in {number.device for number, _ in made}:
-        own = [index for index, (number, _) in enumerate(made) if number.device == device]
-        numbers = torch.stack([made[index][0] for index in own]).cpu()
-        norms = torch.stack([made[index][1] for index in own]).cpu()
+        hashes = [_sketch(tensor) for tensor in tensors]
+    rows = torch.zeros(len(hashes), 2, dtype=torch.int64)
+    for device in {number.device for number, _ in hashes}:
+        own = [index for index, (number, _) in enumerate(hashes) if number.device == device]
+        numbers = torch.stack([hashes[index][0] for index in own]).cpu()
+        norms = torch.stack([hashes[index][1] for index in own]).cpu()
         rows[own, 0] = numbers
         rows[own, 1] = norms.to(torch.float64).view(torch.int64)
     return rows

@@ -74,10 +74,10 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
             value_a, value_b = of_a.get(name), of_b.get(name)
             if value_a == value_b:
                 continue
-            found = _setting(group, name, a.facts["device"].get("type") == b.facts["device"].get("type"))
-            if found is None:
+            setting_cause = _setting(group, name, a.facts["device"].get("type") == b.facts["device"].get("type"))
+            if setting_cause is None:
                 continue
-            cause, grade, text, advice = found
+            cause, grade, text, advice = setting_cause
             if (value_a is None or value_b is None) and (value_a or value_b) in _USUAL:
                 grade = NOTE  # a switch that only one device has, and that is off
             yield Cause(cause, name, short(_shown(value_a)), short(_shown(value_b)), advice, grade, text)

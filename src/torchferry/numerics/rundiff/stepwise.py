@@ -275,22 +275,22 @@ def _recovers(
     waiting, in_order = list(made_of.get(row, ())), False
     seen: set[int] = set()
     while waiting:
-        one = waiting.pop()
-        if one in seen:
+        current = waiting.pop()
+        if current in seen:
             continue
         if len(seen) > _FAR:
             return False
-        seen.add(one)
-        if a.keys[one].phase == "backward" and a.keys[row].phase != "backward":
+        seen.add(current)
+        if a.keys[current].phase == "backward" and a.keys[row].phase != "backward":
             continue
-        place = place_of.get(one)
+        place = place_of.get(current)
         if place is not None and not np.isnan(distances.relative[place]):
             if distances.relative[place] <= max(limits[place], enough):
                 in_order = True
                 continue
-            if group(a.keys[one], {}) != own:
+            if group(a.keys[current], {}) != own:
                 return False
-        waiting += made_of.get(one, ())
+        waiting += made_of.get(current, ())
     return in_order
 
 

@@ -107,5 +107,5 @@ def sealed(document: dict[str, Any]) -> bytes:
 
 def is_sealed(data: bytes) -> bool:
     """Whether the checksum of a line, without the end of the line, is that of its document."""
-    text, found, seal = data.rpartition(_SEAL)
-    return bool(found) and seal == b'%s"}' % checksum(text + b"}").encode()
+    text, mark, seal = data.rpartition(_SEAL)
+    return bool(mark) and seal == b'%s"}' % checksum(text + b"}").encode()

@@ -393,7 +393,7 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             [keys[place] for place in _places(placed[names.KEY], len(keys))],
             [shapes[place] for place in _places(tensors[names.SHAPE], len(shapes))],
             [arguments[place] for place in _places(tensors[names.ARGUMENTS], len(arguments))],
-            [tuple(one) for one in inputs],
+            [tuple(makers) for makers in inputs],
             sketch,
             sums,
         )
