@@ -41,8 +41,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.numerics.workload import Gpt, peer_module
 from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU, NanInfTracker
-from torchferry.numerics.attribution import Attribution
-from torchferry.numerics.operators import operator
+from torchferry.numerics.framework.attribution import Attribution
+from torchferry.numerics.framework.operators import operator
 from torchferry.rehearsal.native import Native
 from torchferry.rehearsal.session import Session
 

@@ -32,9 +32,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.numerics.faults import MODELS, TARGET, Model, plant, prepared, truth, yolov5
 from torchferry import rehearsal
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.rundiff.comparison import RunComparison, compare
+from torchferry.numerics.runlog.record import read_record
 from torchferry.rehearsal.session import Session
 
 YOLO = "YOLOv5"
@@ -141,7 +141,7 @@ class Judge:
                 self.say(dtype, f"{base} {scale:g}", standard, verdict, found)
         return scores
 
-    def say(self, dtype: torch.dtype, what: str, standard: str, verdict: str, found: Comparison) -> None:
+    def say(self, dtype: torch.dtype, what: str, standard: str, verdict: str, found: RunComparison) -> None:
         """Print what came of a pair."""
         first = found.first
         where = "" if first is None else f"step {first.step} {first.phase} {first.module} {first.operator}"
@@ -153,7 +153,7 @@ class Judge:
 STANDARDS = ("by dtype", "envelope")
 
 
-def compared(a: Path, b: Path, spread: Path) -> dict[str, Comparison]:
+def compared(a: Path, b: Path, spread: Path) -> dict[str, RunComparison]:
     """Lay two records beside each other, by each standard."""
     first, second = read_record(a), read_record(b)
     return dict(zip(STANDARDS, (compare(first, second), compare(first, second, read_record(spread))), strict=True))

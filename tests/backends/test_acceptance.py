@@ -82,7 +82,7 @@ def test_a_file_that_is_wrong(tmp_path: Path, old: str, new: str, message: str) 
 
 
 def test_every_measure_is_one_that_is_measured() -> None:
-    from torchferry.numerics.curves.measures import Measures
-    from torchferry.numerics.curves.words import TITLES
+    from torchferry.numerics.curves.measures import CurveMeasures
+    from torchferry.numerics.report.curves_labels import TITLES
 
-    assert set(MEASURES) == set(TITLES) <= set(Measures.__dataclass_fields__)
+    assert set(MEASURES) == set(TITLES) <= set(CurveMeasures.__dataclass_fields__)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.cli.process import torchferry
-from torchferry.numerics.launched import Outcome
-from torchferry.numerics.summaries import nan as summary
+from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.report import nan as summary
 
 pytest.importorskip("torch")
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.rundiff.comparison import RunComparison, compare
+from torchferry.numerics.runlog.record import read_record
 
 
 class Told(NamedTuple):
@@ -150,7 +150,7 @@ def record(folder: Path, told: Told = USUAL, **options: Any) -> Path:
     return folder
 
 
-def compared(folder: Path, one: Told, two: Told, **options: Any) -> Comparison:
+def compared(folder: Path, one: Told, two: Told, **options: Any) -> RunComparison:
     """Record two programs and compare them."""
     a, b = record(folder / "a", one, **options), record(folder / "b", two, **options)
     return compare(read_record(a), read_record(b))

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from torchferry import numerics
-from torchferry.numerics.recording.options import Options
+from torchferry.numerics.recording.recorder import RecordOptions
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 WRITTEN = {"limit": "1 << 30", "memory_limit": "1 << 30"}
@@ -19,7 +19,7 @@ WRITTEN = {"limit": "1 << 30", "memory_limit": "1 << 30"}
 
 def _parameters(name: str) -> dict[str, object]:
     if name == "Recorder":
-        return {one.name: one.default for one in fields(Options) if one.name not in {"folder", "tensors"}}
+        return {one.name: one.default for one in fields(RecordOptions) if one.name not in {"folder", "tensors"}}
     parameters = inspect.signature(getattr(numerics, name)).parameters.values()
     return {one.name: one.default for one in parameters if one.default is not one.empty}
 

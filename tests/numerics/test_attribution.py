@@ -14,8 +14,8 @@ from torch.autograd.function import Function  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from torchferry.numerics.attribution import Attribution, Where  # noqa: E402
-from torchferry.numerics.operators import operator  # noqa: E402
+from torchferry.numerics.framework.attribution import Attribution, Where  # noqa: E402
+from torchferry.numerics.framework.operators import operator  # noqa: E402
 
 
 class Seen(TorchDispatchMode):

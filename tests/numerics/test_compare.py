@@ -27,10 +27,11 @@ from tests.numerics.models import (  # noqa: E402
 )
 from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
-from torchferry.numerics import CompareWithCPU, inside  # noqa: E402
+from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
-from torchferry.numerics.compare.reduced import rounded  # noqa: E402
-from torchferry.numerics.summaries.standards import NAMES  # noqa: E402
+from torchferry.numerics.compare.judge import rounded  # noqa: E402
+from torchferry.numerics.framework import bootstrap  # noqa: E402
+from torchferry.numerics.report.standards import NAMES  # noqa: E402
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
@@ -358,7 +359,7 @@ def test_noise_does_not_excuse_itself(name: str, dtype: str, rehearsed: Any, fau
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("count", [64, 1500])
 def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import verdict
+    from torchferry.numerics.compare import judge
 
     terms = torch.randn(count, 40, generator=torch.Generator().manual_seed(1)).to(getattr(torch, dtype))
 
@@ -371,7 +372,7 @@ def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch:
         return result
 
     differences = (device(1).double() - device(2).double()).abs()
-    monkeypatch.setattr(verdict, "spread", lambda call, number: differences)
+    monkeypatch.setattr(judge, "device_noise", lambda call, number: differences)
     with Wrong("index_add", lambda out, args: device(3)), CompareWithCPU(quiet=True) as tool:
         torch.zeros(1, 40, dtype=terms.dtype).index_add(0, torch.zeros(count, dtype=torch.int64), terms)
     assert complaints(tool.document("en")) == []
@@ -476,7 +477,7 @@ def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:
 
 
 def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import fetching
+    from torchferry.numerics.compare import snapshot
 
     seen: list[str] = []
 
@@ -491,21 +492,21 @@ def test_copies_are_waited_for_once_and_on_their_own_device(monkeypatch: pytest.
     empty = torch.empty
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
     monkeypatch.setattr(torch, "empty", lambda size, dtype, pin_memory: empty(size, dtype=dtype))
-    monkeypatch.setattr(fetching, "sends", lambda device: True)
-    crossing = fetching.Crossing()
+    monkeypatch.setattr(snapshot, "sends", lambda device: True)
+    crossing = snapshot.Crossing()
     first = crossing.add(torch.ones(3))
     crossing.go()
     second = crossing.add(torch.full((2, 2), 2.0))
     crossing.go()
     assert not seen
-    crossing.left()
+    crossing.mark_sent()
     assert first.tensor.tolist() == [1.0, 1.0, 1.0]
     assert second.tensor.tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert seen == ["on cpu", "record", "back", "wait", "wait"]
 
 
 def test_what_crosses_together_keeps_its_values_and_strides() -> None:
-    from torchferry.numerics.compare.fetching import Crossing
+    from torchferry.numerics.compare.snapshot import Crossing
 
     given = [
         torch.arange(6.0).reshape(2, 3),
@@ -522,7 +523,7 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
     crossing = Crossing()
     crossed = [crossing.add(tensor) for tensor in given]
     crossing.go()
-    crossing.left()
+    crossing.mark_sent()
     kept = [tensor.clone() for tensor in given]
     given[0].zero_()
     for tensor, before, fetched in zip(given, kept, crossed, strict=True):
@@ -536,17 +537,17 @@ def test_what_crosses_together_keeps_its_values_and_strides() -> None:
 
 
 def fetched_flat(tensor: Tensor) -> Tensor:
-    from torchferry.numerics.compare.fetching import Crossing
+    from torchferry.numerics.compare.snapshot import Crossing
 
     crossing = Crossing()
     fetched = crossing.add(tensor, flat=True)
     crossing.go()
-    crossing.left()
+    crossing.mark_sent()
     return fetched.tensor
 
 
 def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import fetching
+    from torchferry.numerics.compare import snapshot
 
     def refused(*size: int, pin_memory: bool = False, **how: Any) -> Tensor:
         if pin_memory:
@@ -558,9 +559,9 @@ def test_a_device_that_sends_no_more_is_waited_for(monkeypatch: pytest.MonkeyPat
     event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
     monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(Event=lambda: event))
     monkeypatch.setattr(torch, "empty", refused)
-    monkeypatch.setattr(fetching, "_PINNED", {"cpu": True})
-    assert fetching.fetch(torch.ones(3)).tensor.tolist() == [1.0, 1.0, 1.0]
-    assert fetching._PINNED == {"cpu": False}
+    monkeypatch.setattr(snapshot, "_PINNED", {"cpu": True})
+    assert snapshot.fetch(torch.ones(3)).tensor.tolist() == [1.0, 1.0, 1.0]
+    assert snapshot._PINNED == {"cpu": False}
 
 
 def test_nested_tensors_beside_a_golden_run() -> None:
@@ -841,7 +842,7 @@ def test_threads() -> None:
 
 def test_a_rank_that_is_known_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that start their own processes say the rank only to init_process_group."""
-    for name in inside._RANKS:
+    for name in bootstrap._RANKS:
         monkeypatch.delenv(name, raising=False)
     layer = nn.Linear(2, 2)
     tools = [CompareWithCPU(quiet=True, every=True, enable_ranks=[rank]) for rank in (0, 1)]
@@ -882,9 +883,9 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize("count", [3, 1 << 16])
 def test_a_result_of_float64_stays_as_it_is_while_it_is_measured(count: int) -> None:
-    from torchferry.numerics.compare.measuring import of_bound
-    from torchferry.numerics.compare.tolerances import Bound
+    from torchferry.numerics.compare.tolerances import ErrorBound
+    from torchferry.numerics.compare.verdict import of_bound
 
     device, reference = torch.full((count,), 3.0, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
-    assert of_bound(device, reference, Bound(0.0, 1.0)) == 2.0
+    assert of_bound(device, reference, ErrorBound(0.0, 1.0)) == 2.0
     assert bool((device == 3.0).all())

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.rehearsal.child import ENVIRONMENT
-from torchferry.numerics.summaries.compare import FIELDS
+from torchferry.numerics.report.compare import FIELDS
 
 PROGRAM = """
 import os, sys, torch
@@ -84,7 +84,7 @@ def test_a_fault_on_the_card(tmp_path: Path) -> None:
 
 def test_dumped_and_stopped(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("--output-dir", str(out), "--dump-error-data")
+    words = ("--output-dir", str(out), "--dump", str(out))
     found = document(tmp_path, *rehearsed("--fault", "op=aten.addmm,kind=noise"), status=1, before=words)
     (rank,) = found["ranks"]
     assert rank["steps"] == 0
@@ -105,7 +105,7 @@ def test_ranks(tmp_path: Path) -> None:
     torchrun = ("torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
     found = document(tmp_path, *torchrun)
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
-    found = document(tmp_path, *torchrun, before=("--enable-ranks", "1"))
+    found = document(tmp_path, *torchrun, before=("--rank", "1"))
     assert [rank["rank"] for rank in found["ranks"]] == [1]
 
 

@@ -14,9 +14,10 @@ from torch import nn  # noqa: E402
 
 from tests.numerics.wrong import Wrong, times  # noqa: E402
 from torchferry.numerics import CompareWithCPU, ModuleInfo, open_module_tracker  # noqa: E402
+from torchferry.numerics.callfile import writing  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
-from torchferry.numerics.replay import read, writing  # noqa: E402
-from torchferry.numerics.summaries.compare import lines  # noqa: E402
+from torchferry.numerics.replay import read  # noqa: E402
+from torchferry.numerics.report.compare import lines  # noqa: E402
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
@@ -45,8 +46,10 @@ def test_a_log_is_added_to_and_names_the_standard(tmp_path: Path) -> None:
     assert twice.document()["source"].startswith("torch.testing")
 
 
-def test_a_verbose_log_says_what_is_done_with_each_call(capsys: pytest.CaptureFixture[str]) -> None:
-    with CompareWithCPU(verbose=True, white_list=["sin"]):
+@pytest.mark.parametrize("name", ["skip_op", "white_list"])
+def test_a_verbose_log_says_what_is_done_with_each_call(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    skipped: dict[str, Any] = {name: ["sin"]}
+    with CompareWithCPU(verbose=True, **skipped):
         torch.ones(3).view(3, 1).sin().cos()
     said = capsys.readouterr().out
     assert "torch.ops.aten.view(forward) is not compared: view" in said

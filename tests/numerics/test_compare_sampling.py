@@ -19,15 +19,15 @@ from torchferry.numerics.compare.sampling import LATER, SOON, YOUNG, Sampler  # 
 @pytest.mark.parametrize("places", [1, 3])
 def test_each_kind_is_compared_again_within_the_stated_steps(kinds: int, places: int) -> None:
     sampler = Sampler(every=False, budget=0.0)
-    every = [sampler.kindred(first=True) for _ in range(kinds)]
+    every = [sampler.signature(first=True) for _ in range(kinds)]
     looked: dict[tuple[int, int], list[int]] = {}
     for step in range(3 * LATER):
-        for kind, kindred in enumerate(every):
+        for kind, signature in enumerate(every):
             for place in range(places):
-                if sampler.wants(kindred):
+                if sampler.wants(signature):
                     looked.setdefault((kind, place), []).append(step)
-                    kindred.taken += 1
-                    sampler.spent(kindred, 1.0)
+                    signature.taken += 1
+                    sampler.spent(signature, 1.0)
         sampler.choose()
     for kind in range(kinds):
         steps = sorted(step for (one, _), found in looked.items() if one == kind for step in found)

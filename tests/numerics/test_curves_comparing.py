@@ -18,10 +18,11 @@ from click.testing import CliRunner
 from torchferry.backends.acceptance import find
 from torchferry.cli.compare_curves import command
 from torchferry.core.errors import UsageError
-from torchferry.numerics.curves import page, plot, report_data, report_text, smoothing
-from torchferry.numerics.curves.comparison import Comparison, Terms, compare
+from torchferry.numerics.curves import measures
+from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
 from torchferry.numerics.curves.measures import measure
 from torchferry.numerics.curves.reading import Wanted, read
+from torchferry.numerics.report import curves, curves_plot
 
 NAN, INF = math.nan, math.inf
 
@@ -35,7 +36,7 @@ def log(folder: Path, name: str, values: Sequence[float], first: int = 1, every:
 
 def compared(
     folder: Path, reference: Sequence[float], target: Sequence[float], terms: Terms | None = None
-) -> Comparison:
+) -> CurveComparison:
     sides = [[read(log(folder, name, values), Wanted())] for name, values in (("a", reference), ("b", target))]
     return compare(sides[0], sides[1], (), False, terms or Terms())
 
@@ -273,7 +274,7 @@ def runs(seed: int, count: int, bias: float = 0.0, noise: float = 0.01) -> list[
 
 def of_seeds(
     folder: Path, references: list[list[float]], targets: list[list[float]], terms: Terms | None = None
-) -> Comparison:
+) -> CurveComparison:
     logs = [
         [read(log(folder, f"{side}{index}", run), Wanted()) for index, run in enumerate(many)]
         for side, many in (("a", references), ("b", targets))
@@ -328,17 +329,17 @@ SMOOTHED = [
 
 @pytest.mark.parametrize(("how", "values", "wanted"), SMOOTHED)
 def test_smoothing(how: str, values: list[float], wanted: list[float]) -> None:
-    assert smoothing.parse(how)(values) == pytest.approx(tuple(wanted), nan_ok=True)
+    assert measures.parse(how)(values) == pytest.approx(tuple(wanted), nan_ok=True)
 
 
 @pytest.mark.parametrize("how", ["", "ema", "ema:1", "ema:0", "window:0", "window:1.5", "window:x", "none:1", "mean:3"])
 def test_no_smoothing(how: str) -> None:
     with pytest.raises(UsageError, match="is no smoothing"):
-        smoothing.parse(how)
+        measures.parse(how)
 
 
-def text(comparison: Comparison, lang: str = "en") -> str:
-    return "\n".join(report_text.lines(comparison, lang, lambda words, kind: words))
+def text(comparison: CurveComparison, lang: str = "en") -> str:
+    return "\n".join(curves.lines(comparison, lang, lambda words, kind: words))
 
 
 def test_the_text_says_the_verdict_first(tmp_path: Path) -> None:
@@ -369,19 +370,19 @@ SPARK = [([0, 1, 2, 3], "▁▃▆█"), ([1, 1], "▁▁"), ([0, NAN, 3], "▁�
 @pytest.mark.parametrize(("values", "drawn"), SPARK)
 def test_sparklines(values: list[float], drawn: str) -> None:
     finite = [value for value in values if math.isfinite(value)]
-    assert report_text.sparkline(values, min(finite, default=0), max(finite, default=0)) == drawn
-    assert len(report_text.sparkline([1.0] * 1000, 0, 2)) == 60
+    assert curves.sparkline(values, min(finite, default=0), max(finite, default=0)) == drawn
+    assert len(curves.sparkline([1.0] * 1000, 0, 2)) == 60
 
 
 def test_json_and_csv(tmp_path: Path) -> None:
     found = compared(tmp_path, [1.0, 2.0, 4.0, 0.0], [1.0, 2.5, NAN, 1.0])
-    document = json.loads(report_data.render_json(found, "en"))
+    document = json.loads(curves.render_json(found, "en"))
     metric = document["metrics"][0]
     assert (document["met"], metric["rule"]["name"], metric["common_steps"]) == (False, "relative", 4)
     assert metric["measures"]["first_beyond"] == "2"
     assert metric["measures"]["broken"] == "3"
     assert metric["needs"][0][0]["limit"] == 0.02
-    rows = list(csv.DictReader(io.StringIO(report_data.render_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(curves.render_csv(found))))
     assert [(row["step"], row["reference"], row["relative_error"]) for row in rows] == [
         ("1", "1.0", "0.0"), ("2", "2.0", "0.25"), ("3", "4.0", ""), ("4", "0.0", "")]  # fmt: skip
 
@@ -400,13 +401,13 @@ DRAWN = [
 @pytest.mark.parametrize(("reference", "target"), DRAWN)
 def test_plots(tmp_path: Path, reference: list[float], target: list[float]) -> None:
     found = compared(tmp_path, reference, target)
-    drawn = plot.render(found, "en")
+    drawn = curves_plot.draw(found, "en")
     root = ET.fromstring(drawn)
     assert root.tag.endswith("svg")
     assert not re.search(r"\b(?:nan|inf)\b", re.sub(r"<(?:title|text|style).*?</", "", drawn, flags=re.DOTALL))
     assert len(drawn) < 400_000
-    assert drawn == plot.render(found, "en")
-    whole = page.render(found, "zh")
+    assert drawn == curves_plot.draw(found, "en")
+    whole = curves_plot.render(found, "zh")
     assert whole.startswith('<!doctype html><html lang="zh">')
     assert "http" not in re.sub(r"https?://www\.w3\.org/2000/svg", "", drawn)
 
@@ -415,14 +416,14 @@ def test_a_hostile_name_does_not_break_the_page(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('step,<script>alert(1)</script>\x1b[31m"loss\n1,2\n2,3\n', encoding="utf-8")
     found = compare([read(path, Wanted())], [read(path, Wanted())], (), False, Terms())
-    for shown in (plot.render(found, "en"), page.render(found, "en")):
+    for shown in (curves_plot.draw(found, "en"), curves_plot.render(found, "en")):
         assert "<script>" not in shown
         assert "\x1b" not in shown
     assert "\x1b" not in text(found)
-    ET.fromstring(plot.render(found, "en"))
+    ET.fromstring(curves_plot.draw(found, "en"))
 
 
 def test_a_logarithmic_scale(tmp_path: Path) -> None:
-    assert plot.render(compared(tmp_path, [100.0, 1.0], [90.0, 1.0]), "en", log_scale=True)
+    assert curves_plot.draw(compared(tmp_path, [100.0, 1.0], [90.0, 1.0]), "en", log_scale=True)
     with pytest.raises(UsageError, match="not above 0"):
-        plot.render(compared(tmp_path, [1.0, 0.0], [1.0, 1.0]), "en", log_scale=True)
+        curves_plot.draw(compared(tmp_path, [1.0, 0.0], [1.0, 1.0]), "en", log_scale=True)

@@ -13,9 +13,8 @@ import pytest
 from torchferry.core import toml
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
-from torchferry.numerics.curves.lines import lines
-from torchferry.numerics.curves.reading import Log, Wanted, read
-from torchferry.numerics.curves.sample import plain
+from torchferry.numerics.curves.reading import TrainingLog, Wanted, read
+from torchferry.numerics.curves.records import lines, plain
 
 Row = tuple[str, float, float | None, float | None, int | None]
 
@@ -24,7 +23,7 @@ LINES = [(case["name"], case["text"], case["rows"]) for case in CASES["line"]]
 FILES = [(case["title"], case["name"], case["metric"], case["text"], case["points"]) for case in CASES["file"]]
 
 
-def rows(log: Log) -> list[Row]:
+def rows(log: TrainingLog) -> list[Row]:
     """Return the points of a log by metric, as rows."""
     found = []
     for name, ranks in log.points.items():
@@ -47,7 +46,7 @@ def written(folder: Path, text: str | bytes, name: str = "a.log") -> Path:
     return path
 
 
-def curve(log: Log, metric: str = "loss", habits: Habits = Habits()) -> Curve:  # noqa: B008
+def curve(log: TrainingLog, metric: str = "loss", habits: Habits = Habits()) -> Curve:  # noqa: B008
     return curve_of(log.points[metric], habits)
 
 

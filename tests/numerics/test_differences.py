@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,16 @@ from click.testing import CliRunner
 
 from tests.numerics.recorded import Language, Told, compared, record
 from torchferry.cli.compare_diff import command
-from torchferry.numerics.differences import decomposed, report_data, report_text
-from torchferry.numerics.differences.alignment import Alignment
-from torchferry.numerics.differences.cause import CERTAIN, NOTE, POSSIBLE
-from torchferry.numerics.differences.comparison import Comparison, compare, parted
-from torchferry.numerics.differences.errors import ALLOWED, Errors, errors, matrices
-from torchferry.numerics.differences.layout import Key
-from torchferry.numerics.differences.record import Rows, read_record
-from torchferry.numerics.differences.stepwise import Past, suspect
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.report import diff
+from torchferry.numerics.rundiff import stepwise
+from torchferry.numerics.rundiff.alignment import Alignment
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
+from torchferry.numerics.rundiff.errors import ALLOWED, Errors, errors, matrices
+from torchferry.numerics.rundiff.stepwise import Past, suspect
+from torchferry.numerics.runlog.layout import Key
+from torchferry.numerics.runlog.record import RecordedRows, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -38,7 +40,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def causes(result: Comparison, *grades: str) -> dict[str, str]:
+def causes(result: RunComparison, *grades: str) -> dict[str, str]:
     return {cause.cause: cause.where for cause in result.causes if cause.grade in grades}
 
 
@@ -129,7 +131,7 @@ def test_other_rounding_is_the_same_over_many_steps(tmp_path: Path, autocast: st
 )
 def test_gates_make_small_errors_larger(operator: str, came_in: float, error: float, found: bool) -> None:
     keys = [Key("backward", "m", name, "", 0, "bfloat16", False) for name in ("aten.mm", operator)]
-    rows = Rows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
+    rows = RecordedRows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
     off = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
     limits = np.full(2, ALLOWED["bfloat16"])
     place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), off, limits, Past())
@@ -140,7 +142,7 @@ def made(operators: list[tuple[str, str, str]], inputs: list[tuple[int, ...]], e
     """Return rows of bfloat16, aligned with those of another run, and what they are off, and may be."""
     keys = [Key(phase, module, name, "", 0, "bfloat16", False) for phase, module, name in operators]
     count = len(keys)
-    rows = Rows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
+    rows = RecordedRows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
     pairs = [(row, row) for row in range(count)]
     off = Errors(np.asarray(pairs), np.asarray(errors), np.zeros(count, bool))
     return rows, Alignment(pairs, [], []), off, np.full(count, ALLOWED["bfloat16"])
@@ -173,9 +175,9 @@ def test_parts_that_feed_parts(errors: list[float], inner: list[int]) -> None:
     other = replace(rows, keys=[*rows.keys, *further])
     aligned = Alignment(aligned.pairs, [], [5, 6])
     known: set[tuple[object, ...]] = set()
-    assert decomposed.parts(rows, other, aligned, off, limits, {}, known) == inner
+    assert stepwise.parts(rows, other, aligned, off, limits, {}, known) == inner
     later = replace(off, relative=np.full(5, 0.9))
-    assert decomposed.parts(rows, other, aligned, later, limits, {}, known) == inner
+    assert stepwise.parts(rows, other, aligned, later, limits, {}, known) == inner
 
 
 def test_a_bias_without_effect_excuses_nothing_in_its_module() -> None:
@@ -197,8 +199,8 @@ def test_a_product_that_cancels_is_measured_by_its_terms() -> None:
     ]
     sketch = np.stack([np.full(64, 8.0), np.full(64, 2.0), np.full(64, 1e-3), np.full(64, 1e-3)])
     inputs: list[tuple[int, ...]] = [(), (), (1,), (1,)]
-    a = Rows(keys, [(32, 16), (4, 16), (4, 32), (4, 32)], [()] * 4, inputs, sketch, sketch.sum(1))
-    b = Rows(keys, a.shapes, [()] * 4, inputs, sketch + np.asarray([[0], [0], [1e-4], [1e-4]]), a.sums)
+    a = RecordedRows(keys, [(32, 16), (4, 16), (4, 32), (4, 32)], [()] * 4, inputs, sketch, sketch.sum(1))
+    b = RecordedRows(keys, a.shapes, [()] * 4, inputs, sketch + np.asarray([[0], [0], [1e-4], [1e-4]]), a.sums)
     found = errors(a, b, [(n, n) for n in range(4)], matrices(a)).relative
     assert found[2] == pytest.approx(1e-4 * 8 / (16.0 * 64.0 / 4), rel=1e-6)  # |x| |W| / sqrt(16)
     assert found[3] == pytest.approx(0.1, rel=0.1)  # nothing is known of its weight
@@ -299,14 +301,14 @@ def test_batches_of_another_size(tmp_path: Path) -> None:
 
 def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    document = json.loads(report_data.as_json(result, "en"))
+    document = json.loads(diff.as_json(result, "en"))
     assert document["tool"] == "diff"
     assert set(document) >= {"causes", "first", "aligned", "only_a", "only_b", "modules", "steps"}
     assert set(document["causes"][0]) >= {"cause", "where", "a", "b", "advice"}
     assert set(document["modules"][0]) == {"module", "phase", "error", "step"}
     assert set(document["steps"][0]) == {"step", "error"}
     assert document["first"]["module"] == "Language.blocks.2.down"
-    header, *rows = report_data.as_csv(result).splitlines()
+    header, *rows = diff.as_csv(result).splitlines()
     assert header == "module,phase,error,step"
     assert len(rows) == len(document["modules"])
 
@@ -314,7 +316,7 @@ def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_report_names_cause_and_place(tmp_path: Path, lang: str) -> None:
     result = compared(tmp_path, DRY, DRY._replace(gelu=1e-2, rate=2e-3))
-    text = "\n".join(report_text.lines(result, lang))
+    text = "\n".join(diff.lines(result, lang))
     assert "0.001 | 0.002" in text
     assert "Language.blocks.2.down (forward) aten.addmm" in text
     assert ("学习率" in text) == (lang == "zh")
@@ -346,7 +348,7 @@ def test_what_covers_less_than_the_reference_is_not_the_same(
     result = compare(read_record(one), read_record(two))
     assert (result.differs, result.same) == (False, not gap)
     assert any(gap in str(message) for message in result.coverage.gaps) is bool(gap)
-    headline = next(report_text.lines(result, "en"))
+    headline = next(diff.lines(result, "en"))
     assert headline.startswith("NOT COMPARED TO THE END" if gap else "SAME")
     assert f"the first run made {a} steps" in headline
     for arguments, code in (([], 1 if gap else 0), (["--partial"], 0)):
@@ -367,3 +369,8 @@ def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
     result = compare(read_record(whole), read_record(forward))
     assert any("phase backward" in str(message) for message in result.coverage.gaps)
     assert not result.same
+
+
+def test_the_former_modules_of_reader_and_comparison_are_there() -> None:
+    assert importlib.import_module("torchferry.numerics.differences.record").read_record is read_record
+    assert importlib.import_module("torchferry.numerics.differences.comparison").compare is compare

@@ -22,10 +22,10 @@ import torch
 from tests.numerics.recorded import Told, record
 from torchferry.cli.compare_diff import command
 from torchferry.core.errors import TorchferryError
-from torchferry.numerics.differences import layout as names
-from torchferry.numerics.differences.alignment import common
-from torchferry.numerics.differences.comparison import compare
-from torchferry.numerics.differences.record import read_record
+from torchferry.numerics.rundiff.alignment import common
+from torchferry.numerics.rundiff.comparison import compare
+from torchferry.numerics.runlog import layout as names
+from torchferry.numerics.runlog.record import read_record
 
 pytestmark = pytest.mark.rehearsal
 

@@ -17,8 +17,8 @@ from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from torchferry.numerics import CompareWithCPU, NanInfTracker, Recorder  # noqa: E402
-from torchferry.numerics.differences.record import read_record  # noqa: E402
-from torchferry.numerics.modes import _STANCE  # noqa: E402
+from torchferry.numerics.framework.dispatch import _STANCE  # noqa: E402
+from torchferry.numerics.runlog.record import read_record  # noqa: E402
 
 
 class Branches(nn.Module):

@@ -14,10 +14,10 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from tests.numerics.wrong import Change, Wrong  # noqa: E402
-from torchferry.numerics.differences.comparison import compare  # noqa: E402
-from torchferry.numerics.differences.record import read_record  # noqa: E402
-from torchferry.numerics.kinds import moves  # noqa: E402
+from torchferry.numerics.framework.kinds import moves  # noqa: E402
 from torchferry.numerics.recording import Recorder  # noqa: E402
+from torchferry.numerics.rundiff.comparison import compare  # noqa: E402
+from torchferry.numerics.runlog.record import read_record  # noqa: E402
 
 PLACES = torch.tensor([3, 1, 0, 2, 5, 7, 6, 4])
 MASK = torch.arange(64).reshape(8, 8) % 3 == 0

@@ -19,11 +19,12 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
-from torchferry.numerics import CompareWithCPU, NanInfTracker, inside, nan_inf_track_for_single_op  # noqa: E402
-from torchferry.numerics.nan.memory import Buffers  # noqa: E402
+from torchferry.numerics import CompareWithCPU, NanInfTracker, nan_inf_track_for_single_op  # noqa: E402
+from torchferry.numerics.callfile.reading import read_call  # noqa: E402
+from torchferry.numerics.framework import bootstrap  # noqa: E402
 from torchferry.numerics.nan.parts import described, parts, worst  # noqa: E402
+from torchferry.numerics.nan.rerun import Buffers  # noqa: E402
 from torchferry.numerics.nan.tracker import NotFiniteError  # noqa: E402
-from torchferry.numerics.replay.reading import read_call  # noqa: E402
 
 LEVELS = ("watch", "operator")
 
@@ -469,6 +470,15 @@ def test_an_option_by_its_older_name() -> None:
         NanInfTracker(target_op=["a"], target_list=["b"])
 
 
+@pytest.mark.parametrize("name", ["skip_op", "white_list"])
+def test_an_operator_that_is_skipped_is_not_looked_at(name: str) -> None:
+    skipped: dict[str, Any] = {name: ["sqrt"]}
+    with NanInfTracker(**skipped) as tracker:
+        torch.zeros(2).sub(1).sqrt()
+        torch.zeros(2).sub(1).log()
+    assert [origin["operator"] for origin in first(tracker)["origins"]] == ["aten.log"]
+
+
 def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> None:
     """Detectors find their strides by a forward of uninitialized memory; profilers count operations so."""
     model = ConvNet().to(device)
@@ -684,7 +694,7 @@ def test_a_call_that_cannot_be_written_is_told_all_the_same(level: Any, tmp_path
 
 
 def test_a_large_call_is_made_smaller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchferry.numerics.replay.LIMIT", 256)
+    monkeypatch.setattr("torchferry.numerics.callfile.writing.LIMIT", 256)
     values = torch.ones(64, 64)
     values[40, 3] = -1
     tracker = NanInfTracker(dump_error_data=True, output_dir=tmp_path)
@@ -787,24 +797,24 @@ def test_what_goes_into_a_graph_is_not_compared(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics import capturing
+    from torchferry.numerics.framework import dispatch
 
     begun = False
     module = types.SimpleNamespace(is_initialized=lambda: begun, is_current_stream_capturing=lambda: True)
     monkeypatch.setattr(torch._C, "_get_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
-    capturing._question.cache_clear()
+    dispatch._question.cache_clear()
     try:
-        assert not capturing.capturing()
+        assert not dispatch.capturing()
         begun = True
-        assert capturing.capturing()
+        assert dispatch.capturing()
     finally:
-        capturing._question.cache_clear()
+        dispatch._question.cache_clear()
 
 
 def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that start their own processes say the rank only to init_process_group."""
-    for name in inside._RANKS:
+    for name in bootstrap._RANKS:
         monkeypatch.delenv(name, raising=False)
     layer = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -817,14 +827,14 @@ def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
         NanInfTracker(level="watch", enable_ranks=[rank], should_log_to_file=True, output_dir=tmp_path)
         for rank in (0, 1)
     ]
-    assert inside.known_rank() is None
+    assert bootstrap.known_rank() is None
     store = torch.distributed.HashStore()
     with trackers[0], trackers[1]:
         torch.distributed.init_process_group("fake", store=store, rank=1, world_size=2)
         try:
             step()
         finally:
-            assert inside.rank() == 1
+            assert bootstrap.rank() == 1
             assert [bool(tracker.document()["findings"]) for tracker in trackers] == [False, True]
             torch.distributed.destroy_process_group()
     assert [path.name for path in tmp_path.iterdir()] == ["nan_rank_1.log"]

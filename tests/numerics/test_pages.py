@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from torchferry.numerics.pages import page
-from torchferry.numerics.pages.compare_page import render as compare_page
-from torchferry.numerics.pages.diff_page import render as diff_page
-from torchferry.numerics.pages.nan_page import render as nan_page
-from torchferry.numerics.pages.tree import Mark, grown
+from torchferry.numerics.report import pages
+from torchferry.numerics.report.pages import Mark, compare_page, diff_page, grown, nan_page
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -34,7 +31,7 @@ def test_a_branch_is_as_bad_as_the_worst_in_it() -> None:
     ],
 )
 def test_a_curve_needs_two_points(points: list[tuple[float, float]], drawn: bool) -> None:
-    assert page.curve(points, "step", "error").startswith("<svg") is drawn
+    assert pages.curve(points, "step", "error").startswith("<svg") is drawn
 
 
 def finding(name: str) -> dict[str, Any]:

@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from tests.numerics.recorded import Told, record
 from torchferry.core.errors import TorchferryError
-from torchferry.numerics.differences.layout import SAMPLE, WIDTH
-from torchferry.numerics.differences.record import Rows, Step, read_record
 from torchferry.numerics.recording import Recorder
-from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.sketching import Sketches, sketched_of
+from torchferry.numerics.recording.sketching import Hasher, Sketches, sketched_of
+from torchferry.numerics.runlog.layout import SAMPLE, WIDTH
+from torchferry.numerics.runlog.record import RecordedRows, RecordedStep, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -31,11 +30,11 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def steps(folder: Path) -> list[Step]:
+def steps(folder: Path) -> list[RecordedStep]:
     return read_record(folder).ranks[0].steps
 
 
-def rows(step: Step) -> Rows:
+def rows(step: RecordedStep) -> RecordedRows:
     found = step.rows()
     assert found is not None
     return found

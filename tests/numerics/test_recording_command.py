@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from torchferry.numerics.differences.comparison import Comparison, compare
-from torchferry.numerics.differences.record import read_record
+from torchferry.numerics.rundiff.comparison import RunComparison, compare
+from torchferry.numerics.runlog.record import read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -78,7 +78,7 @@ def record(folder: Path, *arguments: object, code: int = 0) -> str:
     return done.stderr
 
 
-def compared(a: Path, b: Path) -> Comparison:
+def compared(a: Path, b: Path) -> RunComparison:
     return compare(read_record(a), read_record(b))
 
 
@@ -158,7 +158,7 @@ def test_ranks_are_chosen(tmp_path: Path, program: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, program]
-    record(tmp_path / "r", "--ranks", "1", "--", sys.executable, *launch)
+    record(tmp_path / "r", "--rank", "1", "--", sys.executable, *launch)
     assert [rank.number for rank in read_record(tmp_path / "r").ranks] == [1]
 
 

@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics import replay
-from torchferry.numerics.replay.building import Builder, made_by
-from torchferry.numerics.replay.reading import DTYPES
+from torchferry.numerics.callfile.building import Builder, made_by
+from torchferry.numerics.callfile.reading import DTYPES
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
@@ -197,7 +197,7 @@ def test_what_cannot_be_written_is_described_and_refused(name: str, tmp_path: Pa
 
 
 def test_what_it_ran_in_is_told(tmp_path: Path) -> None:
-    from torchferry.numerics.attribution import Where
+    from torchferry.numerics.framework.attribution import Where
 
     where = Where("backward", "GPT.blocks.0.mlp", "aten.gelu")
     note = {"ratio": math.nan, "input": torch.ones(2), "why": ("a", {1: 2.0})}

@@ -296,7 +296,7 @@ def test_nan_and_inf_of_its_own(name: str, tmp_path: Path) -> None:
 
 def judged(value: Tensor, low: Tensor, truth: Tensor) -> str:
     from torchferry.core.messages import say
-    from torchferry.numerics.replay.judging import _of_values
+    from torchferry.numerics.callfile.judging import _of_values
 
     return _of_values(say("equal"), value, low, truth, truth).status
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn  # noqa: E402
 
 from tests.numerics.wrong import Wrong, times  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker  # noqa: E402
-from torchferry.numerics.differences.record import read_record  # noqa: E402
 from torchferry.numerics.nan import watch  # noqa: E402
 from torchferry.numerics.nan.diagnosis import Examiner  # noqa: E402
 from torchferry.numerics.recording import Recorder  # noqa: E402
+from torchferry.numerics.runlog.record import read_record  # noqa: E402
 
 
 class Refusing(Tensor):

@@ -14,15 +14,13 @@ from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.curves import page, plot, report_data, report_text
-from torchferry.numerics.curves.choosing import parse as parse_metric
-from torchferry.numerics.curves.comparison import Comparison, Terms, compare
-from torchferry.numerics.curves.curve import REPEATED, RESTARTS, Habits
-from torchferry.numerics.curves.envelope import FACTOR
-from torchferry.numerics.curves.judging import OWN, SPREAD
-from torchferry.numerics.curves.pairing import ALIGNMENTS
+from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
+from torchferry.numerics.curves.comparison import parse as parse_metric
+from torchferry.numerics.curves.curve import ALIGNMENTS, REPEATED, RESTARTS, Habits
+from torchferry.numerics.curves.judging import FACTOR, OWN, SPREAD
+from torchferry.numerics.curves.measures import parse as parse_smoothing
 from torchferry.numerics.curves.reading import FORMATS, Wanted, read
-from torchferry.numerics.curves.smoothing import parse as parse_smoothing
+from torchferry.numerics.report import curves, curves_plot
 
 _COLOURS = {"met": {"fg": "green", "bold": True}, "not met": {"fg": "red", "bold": True}, "faint": {"dim": True}}
 _FILE = click.Path(exists=True, path_type=Path)
@@ -161,7 +159,7 @@ def command(
     comparison = compare(references, targets, metrics, all_metrics or bool(patterns), terms)
     _show(comparison, output_format, output_file, lang, log_scale)
     if plot_file is not None:
-        draw = plot.render if plot_file.suffix.lower() == ".svg" else page.render
+        draw = curves_plot.draw if plot_file.suffix.lower() == ".svg" else curves_plot.render
         write(draw(comparison, lang, log_scale), plot_file)
     sys.exit(exitcodes.CLEAN if comparison.passed else exitcodes.FINDINGS)
 
@@ -187,16 +185,16 @@ def _compiled(text: str) -> re.Pattern[str]:
     return pattern
 
 
-def _show(comparison: Comparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
+def _show(comparison: CurveComparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
     if form == "text":
         colour = file is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text = "".join(f"{line}\n" for line in report_text.lines(comparison, lang, _paint if colour else _plain))
+        text = "".join(f"{line}\n" for line in curves.lines(comparison, lang, _paint if colour else _plain))
     elif form == "json":
-        text = report_data.render_json(comparison, lang)
+        text = curves.render_json(comparison, lang)
     elif form == "csv":
-        text = report_data.render_csv(comparison)
+        text = curves.render_csv(comparison)
     else:
-        text = page.render(comparison, lang, log_scale)
+        text = curves_plot.render(comparison, lang, log_scale)
     if file is None:
         click.echo(text, nl=False)
     else:

@@ -45,25 +45,25 @@ def command(
     torchferry compare diff there here
     torchferry compare diff there here --envelope there-again -f json -o diff.json
     """
-    from torchferry.numerics.differences import container  # noqa: F401 - first: it says what is not installed
-    from torchferry.numerics.differences import report_data, report_text  # isort: skip
-    from torchferry.numerics.differences.comparison import compare
-    from torchferry.numerics.differences.record import read_record
+    from torchferry.numerics.runlog import container  # noqa: F401 - first: it says what is not installed
+    from torchferry.numerics.report import diff  # isort: skip
+    from torchferry.numerics.rundiff.comparison import compare
+    from torchferry.numerics.runlog.record import read_record
 
     lang = lang or env.language()
     result = compare(
         read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
     )
     if output_format == "json":
-        text = report_data.as_json(result, lang)
+        text = diff.as_json(result, lang)
     elif output_format == "csv":
-        text = report_data.as_csv(result)
+        text = diff.as_csv(result)
     elif output_format == "html":
-        from torchferry.numerics.pages.diff_page import render
+        from torchferry.numerics.report.pages import diff_page
 
-        text = render(report_data.document(result, lang), list(report_text.lines(result, lang)), lang)
+        text = diff_page(diff.document(result, lang), list(diff.lines(result, lang)), lang)
     else:
-        text = "\n".join(report_text.lines(result, lang))
+        text = "\n".join(diff.lines(result, lang))
     write(text, output_file)
     passed = result.same or (partial and not result.differs)
     sys.exit(exitcodes.CLEAN if passed else exitcodes.FINDINGS)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.examination import command_argument, lang_option
 from torchferry.core import env, exitcodes
-from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries import ranks as summary
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
+from torchferry.numerics.report import ranks as summary
 
 
 @click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -22,8 +23,8 @@ from torchferry.numerics.summaries import ranks as summary
     "--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds that a rank may be late."
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@lang_option
+@command_argument
 def command(every: int, timeout: float, output_format: str, lang: str | None, command: tuple[str, ...]) -> None:
     """Run COMMAND and ask before each optimizer step whether the ranks agree.
 
@@ -37,7 +38,7 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     lang = lang or env.language()
     options = {"every": every, "timeout": timeout}
     with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), Settings("torchferry.numerics.ranks.examined", options), Path(name))
+        outcome = run(list(command), ToolSettings("torchferry.numerics.ranks.entrypoint", options), Path(name))
     require_examined(outcome)
     if output_format == "json":
         click.echo(json.dumps(summary.found(outcome), indent=2, ensure_ascii=False))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli import agreement
+from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.differences import layout
-from torchferry.numerics.launched import Outcome, Settings, require_examined, run
+from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
+from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -40,15 +40,16 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     show_default=True,
     help="parquet: write the rows as tables too.",
 )
-@click.option("--ranks", default="", metavar="LIST", help="Only these ranks: 0,1.")
-@agreement.option
+@rank_option
+@click.option("--ranks", "rank_list", default="", hidden=True)
+@check_ranks_option
 @click.option(
     "--perturb",
     is_flag=True,
     help="Change parameters by 2^-24 first: a record for `diff --envelope` alone.",
 )
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@lang_option
+@command_argument
 def command(
     folder: Path,
     first: int,
@@ -56,7 +57,8 @@ def command(
     limit: str,
     tensors: tuple[str, ...],
     form: str,
-    ranks: str,
+    ranks: tuple[int, ...],
+    rank_list: str,
     check_ranks: int,
     perturb: bool,
     lang: str | None,
@@ -84,14 +86,16 @@ def command(
         "perturb": perturb,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
-        settings = Settings("torchferry.numerics.recording", options, _ranks(ranks), check_ranks)
+        settings = ToolSettings("torchferry.numerics.recording", options, (*ranks, *_ranks(rank_list)), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
-    ranks_differ = agreement.tell(outcome, lang)
+    ranks_differ = tell_agreement(outcome, lang)
     for line in _account(folder, outcome):
         click.echo(f"torchferry: {line.render(lang)}", err=True)
-    ranks_without_end = [one for one in folder.glob(f"{layout.RANK}*") if not (one / layout.END).exists()]
-    failed = ranks_without_end or any(one.get("failed") or one.get("error") for one in outcome.results)
+    ranks_without_end = [
+        rank_folder for rank_folder in folder.glob(f"{layout.RANK}*") if not (rank_folder / layout.END).exists()
+    ]
+    failed = ranks_without_end or any(result.get("failed") or result.get("error") for result in outcome.results)
     if outcome.code == 0 and (ranks_differ or failed):
         note_verdict("torchferry compare record")
         sys.exit(exitcodes.FINDINGS)
@@ -104,10 +108,10 @@ def _require_new(folder: Path) -> None:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
         raise UsageError(say("`{text}` is no size", text=text), say("write a number with K, M, G or T, such as 500M"))
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _ranks(text: str) -> tuple[int, ...]:
@@ -120,48 +124,50 @@ def _ranks(text: str) -> tuple[int, ...]:
 def _account(folder: Path, outcome: Outcome) -> list[Message]:
     """Return what became of the recording, line by line."""
     lines: list[Message] = []
-    recorded = [one for one in outcome.results if one.get("steps")]
-    for one in recorded:
+    recorded = [result for result in outcome.results if result.get("steps")]
+    for rank_document in recorded:
         lines.append(
             say(
                 "rank {rank}: {steps} steps, {size} MiB in {folder}",
-                rank=one["rank"],
-                steps=one["recorded"],
-                size=f"{one['bytes'] / 2**20:.1f}",
-                folder=folder / f"{layout.RANK}{one['rank']}",
+                rank=rank_document["rank"],
+                steps=rank_document["recorded"],
+                size=f"{rank_document['bytes'] / 2**20:.1f}",
+                folder=folder / f"{layout.RANK}{rank_document['rank']}",
             )
         )
-        if one["recorded"] < one["steps"]:
+        if rank_document["recorded"] < rank_document["steps"]:
             lines.append(
                 say(
                     "NOT COMPLETE: the run made {made} steps, and {steps} are recorded: {why}",
-                    made=one["steps"],
-                    steps=one["recorded"],
-                    why=one["ended"] or say("some could not be read"),
+                    made=rank_document["steps"],
+                    steps=rank_document["recorded"],
+                    why=rank_document["ended"] or say("some could not be read"),
                 )
             )
-        for error, count in one["failures"].items():
+        for error, count in rank_document["failures"].items():
             lines.append(say("not recorded, {count} times: {error}", count=count, error=error))
-        if "unwritten" in one["notes"]:
+        if "unwritten" in rank_document["notes"]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
-        if "compiled" in one["notes"]:
+        if "compiled" in rank_document["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
-        if one.get("captured"):
+        if rank_document.get("captured"):
             lines.append(
                 say(
                     "captured graph: not recorded ({count} calls went into it; its runs are not seen)",
-                    count=one["captured"],
+                    count=rank_document["captured"],
                 )
             )
-        if one.get("skipped"):
-            lines.append(say("not recorded: {names}", names=", ".join(sorted(one["skipped"]))))
-    lines += [say("{process} was killed; its record goes up to its last step", process=one) for one in outcome.broken]
-    for one in outcome.results:
-        if one.get("error"):
-            why = one["error"].strip().splitlines()[-1]
-            lines.append(say("process {process}: the recording failed: {error}", process=one["process"], error=why))
+        if rank_document.get("skipped"):
+            lines.append(say("not recorded: {names}", names=", ".join(sorted(rank_document["skipped"]))))
+    lines += [
+        say("{process} was killed; its record goes up to its last step", process=process) for process in outcome.broken
+    ]
+    for result in outcome.results:
+        if result.get("error"):
+            why = result["error"].strip().splitlines()[-1]
+            lines.append(say("process {process}: the recording failed: {error}", process=result["process"], error=why))
     if not recorded and not outcome.broken and outcome.code == 0:
-        if any(one.get("captured") for one in outcome.results):
+        if any(result.get("captured") for result in outcome.results):
             raise TorchferryError(
                 say("NOTHING WAS RECORDED: all that ran went into a captured graph, whose runs are not seen"),
                 say("switch the graph off for the recording; the operators in it are the same"),

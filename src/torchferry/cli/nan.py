@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from torchferry.cli import agreement
+from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import write
-from torchferry.core import env, exitcodes
-from torchferry.numerics.launched import Settings, require_examined, run
-from torchferry.numerics.summaries.nan import document, failed, lines, nothing_ran, table
+from torchferry.core import exitcodes
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
+from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
 from torchferry.rehearsal.config import note_verdict
 
 
@@ -26,41 +26,21 @@ from torchferry.rehearsal.config import note_verdict
     show_default=True,
     help="`watch` reads one number a step and runs a bad step again; `operator` looks at every result.",
 )
-@click.option("--start-step", type=click.IntRange(0), default=0, help="First step to look at.")
-@click.option("--end-step", type=click.IntRange(0), default=None, help="First step not to look at any more.")
-@click.option("--target-op", multiple=True, metavar="NAME", help="Look at this operator only, such as aten.addmm.")
-@click.option("--white-list", multiple=True, metavar="NAME", help="Do not look at this operator.")
-@click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Look at this rank only.")
-@agreement.option
 @click.option("--stop", is_flag=True, help="End the program at the first step that is not finite.")
-@click.option(
-    "--dump",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the call that failed into this folder, for `torchferry replay`, and end the program.",
-)
-@click.option(
-    "-f",
-    "--output-format",
-    type=click.Choice(["text", "json", "csv", "html"]),
-    default="text",
-    help="Form of the summary; `csv` has a row for each call that was found.",
-)
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@examination_options
 def command(
     level: str,
     start_step: int,
     end_step: int | None,
     target_op: tuple[str, ...],
-    white_list: tuple[str, ...],
+    skip_op: tuple[str, ...],
     ranks: tuple[int, ...],
     check_ranks: int,
     stop: bool,
     dump: Path | None,
     output_format: str,
     output_file: Path | None,
-    lang: str | None,
+    lang: str,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND and say where the first NaN or infinity came from.
@@ -73,13 +53,12 @@ def command(
     torchferry nan -- python train.py
     torchferry rehearse -t NAME -- torchferry nan -- python train.py
     """
-    lang = lang or env.language()
     options = {
         "level": level,
         "start_step": start_step,
         "end_step": end_step,
         "target_op": list(target_op) or None,
-        "white_list": list(white_list),
+        "white_list": list(skip_op),
         "stop": stop,
         "dump_error_data": dump is not None,
         "enable_ranks": list(ranks) or None,
@@ -87,10 +66,10 @@ def command(
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
         outcome = run(
-            list(command), Settings("torchferry.numerics.nan.examined", options, ranks, check_ranks), Path(name)
+            list(command), ToolSettings("torchferry.numerics.nan.entrypoint", options, ranks, check_ranks), Path(name)
         )
     require_examined(outcome)
-    ranks_differ = agreement.tell(outcome, lang)
+    ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)
     said = "torchferry: " + "\n".join(lines(result, lang))
     write(_written(result, said, output_format, lang), output_file)
@@ -111,7 +90,7 @@ def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -
     if output_format == "csv":
         return table(result)
     if output_format == "html":
-        from torchferry.numerics.pages.nan_page import render
+        from torchferry.numerics.report.pages import nan_page
 
-        return render(result, lang)
+        return nan_page(result, lang)
     return said

@@ -50,17 +50,17 @@ def command(
     lang = lang or env.language()
     try:
         from torchferry.numerics import replay
-        from torchferry.numerics.replay import environment, places
-        from torchferry.numerics.replay.issue import issue as as_issue
+        from torchferry.numerics.callfile import environment
+        from torchferry.numerics.callfile.issue import issue as as_issue
         from torchferry.numerics.replay.single import finiteness
     except ImportError as error:
         raise TorchferryError(
             say("a replay needs torch: {error}", error=error),
             say("install the torch that the accelerator's plugin asks for"),
         ) from None
-    places.import_libraries(libraries)
+    environment.import_libraries(libraries)
     call = replay.read(directory)
-    place = places.place(call, device)
+    place = environment.place(call, device)
     told: list[Judgement] = []
     failure = ""
     try:
@@ -78,7 +78,7 @@ def command(
         )
     else:
         _tell(call, place, told, failure, lang)
-    statuses = {one.status for one in told}
+    statuses = {judgement.status for judgement in told}
     if failure or replay.FAIL in statuses:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(exitcodes.CLEAN if statuses & {replay.PASS, "warn"} else exitcodes.ERROR)
@@ -93,18 +93,18 @@ def _document(call: Call, place: torch.device, told: list[Judgement], failure: s
         "raised": failure,
         "results": [
             {
-                "result": one.what.render("en"),
-                "status": one.status,
-                "found": one.why.render("en"),
-                "ratio": one.ratio if one.ratio == one.ratio else None,
+                "result": judgement.what.render("en"),
+                "status": judgement.status,
+                "found": judgement.why.render("en"),
+                "ratio": judgement.ratio if judgement.ratio == judgement.ratio else None,
             }
-            for one in told
+            for judgement in told
         ],
     }
 
 
 def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, lang: str) -> None:
-    from torchferry.numerics.replay.issue import arguments
+    from torchferry.numerics.callfile.issue import arguments
 
     click.echo(
         say("{operator} on {device}", operator=f"{call.name}.{call.overload}".rstrip("."), device=place).render(lang)
@@ -117,5 +117,5 @@ def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, 
         click.echo(f"  {met.render(lang)}")
     if failure:
         click.echo(say("it raised {error}", error=failure).render(lang))
-    for one in told:
-        click.echo(f"{one.status}: {one.what.render(lang)}: {one.why.render(lang)}")
+    for judgement in told:
+        click.echo(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")

@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message
-from torchferry.numerics.attribution import Where
-from torchferry.numerics.compare.fetching import Fetched
 from torchferry.numerics.compare.reference import EIGHT_BITS
-from torchferry.numerics.compare.snapshot import Snapshot
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.compare.snapshot import Fetched, Snapshot
+from torchferry.numerics.framework.attribution import Where
+from torchferry.numerics.framework.operators import Operator
 
 
 @dataclass
-class Result:
+class DeviceResult:
     """One result of the device: its values on the CPU, and how it lay on the device."""
 
     fetched: Fetched
@@ -34,7 +33,7 @@ class Result:
 
 
 @dataclass
-class Call:
+class ComparedCall:
     """One call of an operator, with what it was given and what came of it.
 
     Attributes:
@@ -49,7 +48,7 @@ class Call:
         note: What part of the call this is, where it is not all of it.
         owners: For operators on lists, which tensor each part is of.
         whole: Elements of the results where only a part of them is here; 0 where all are.
-        left: Numbers of the results that are not compared; known when it was judged.
+        uncompared: Numbers of the results that are not compared; known when it was judged.
         written: How many of the results are arguments that were written to.
         size: Bytes that it holds.
         shape: Of its first result.
@@ -63,12 +62,12 @@ class Call:
     step: int
     device: str
     snapshot: Snapshot
-    results: list[Result]
+    results: list[DeviceResult]
     full: bool = True
     note: Message | None = None
     owners: list[int] | None = None
     whole: int = 0
-    left: tuple[int, ...] = ()
+    uncompared: tuple[int, ...] = ()
     written: int = 0
     size: int = 0
     shape: tuple[int, ...] = ()
@@ -81,7 +80,7 @@ class Call:
 
     def extent(self) -> tuple[int, int]:
         """Return how many elements of the results are compared, and how many there are in those results."""
-        here = sum(one.count for number, one in enumerate(self.results) if number not in self.left)
+        here = sum(result.count for number, result in enumerate(self.results) if number not in self.uncompared)
         return here, self.whole or here
 
     @cached_property

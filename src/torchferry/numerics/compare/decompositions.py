@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from torchferry.backends.fused import Fused, fused_operators
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.operators import Operator
 
 Function = Callable[..., Any]
 
@@ -41,8 +41,8 @@ def _torch_decomposition(operator: Operator) -> Function | None:
     """Return what torch's compiler would run instead."""
     from torch._decomp import global_decomposition_table
 
-    found: Function | None = global_decomposition_table["post_autograd"].get(operator.overload)
-    return found
+    decomposition: Function | None = global_decomposition_table["post_autograd"].get(operator.overload)
+    return decomposition
 
 
 def _attention(
@@ -81,7 +81,7 @@ def _biased(
     scale: float | None = None,
     **named: Any,
 ) -> list[Tensor]:
-    switches = [one for one in rest if isinstance(one, bool)]
+    switches = [argument for argument in rest if isinstance(argument, bool)]
     if rest and isinstance(rest[0], bool) and "compute_log_sumexp" not in named and len(switches) > 1:
         switches = switches[1:]  # compute_log_sumexp stands before dropout_p and is_causal
     is_causal = bool(named.get("is_causal", switches[0] if switches else False))
@@ -110,14 +110,18 @@ def _differentiated(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | No
 
 
 def _flash_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any) -> Any:
-    is_causal = next(one for one in rest if isinstance(one, bool)) if "is_causal" not in named else named["is_causal"]
+    is_causal = (
+        next(argument for argument in rest if isinstance(argument, bool))
+        if "is_causal" not in named
+        else named["is_causal"]
+    )
     return _differentiated(query, key, value, None, grad_out, is_causal, named.get("scale"))
 
 
 def _overrideable_backward(
     grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, *rest: Any, **named: Any
 ) -> Any:
-    switches = [one for one in rest if isinstance(one, bool)]
+    switches = [argument for argument in rest if isinstance(argument, bool)]
     is_causal = named.get("is_causal", switches[-1] if switches else False)
     bias = attn_bias if attn_bias is not None and attn_bias.numel() else None
     return _differentiated(query, key, value, bias, grad_out, is_causal, named.get("scale"))
@@ -126,7 +130,7 @@ def _overrideable_backward(
 def _efficient_backward(
     grad_out_: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, *rest: Any, **named: Any
 ) -> Any:
-    switches = [one for one in rest if isinstance(one, bool)]
+    switches = [argument for argument in rest if isinstance(argument, bool)]
     bias = attn_bias if attn_bias is not None and attn_bias.numel() else None
     return _differentiated(query, key, value, bias, grad_out_, bool(switches and switches[-1]), named.get("scale"))
 
@@ -302,20 +306,20 @@ def attention(
     if keep != 1.0:
         raise NotImplementedError("dropout inside of it")
     split = {
-        "BNSD": lambda one: one,
-        "BSND": lambda one: one.transpose(1, 2),
-        "BSH": lambda one: one.unflatten(-1, (-1, query.shape[-1] // heads)).transpose(1, 2),
-        "SBH": lambda one: one.unflatten(-1, (-1, query.shape[-1] // heads)).permute(1, 2, 0, 3),
+        "BNSD": lambda tensor: tensor,
+        "BSND": lambda tensor: tensor.transpose(1, 2),
+        "BSH": lambda tensor: tensor.unflatten(-1, (-1, query.shape[-1] // heads)).transpose(1, 2),
+        "SBH": lambda tensor: tensor.unflatten(-1, (-1, query.shape[-1] // heads)).permute(1, 2, 0, 3),
     }
     join = {
-        "BNSD": lambda one: one,
-        "BSND": lambda one: one.transpose(1, 2),
-        "BSH": lambda one: one.transpose(1, 2).flatten(2),
-        "SBH": lambda one: one.permute(2, 0, 1, 3).flatten(2),
+        "BNSD": lambda tensor: tensor,
+        "BSND": lambda tensor: tensor.transpose(1, 2),
+        "BSH": lambda tensor: tensor.transpose(1, 2).flatten(2),
+        "SBH": lambda tensor: tensor.permute(2, 0, 1, 3).flatten(2),
     }
     if layout not in split:
         raise NotImplementedError(f"layout {layout}")
-    parts = [split[layout](one) for one in (query, key, value)]
+    parts = [split[layout](tensor) for tensor in (query, key, value)]
     allowed = None if mask is None else ~mask.bool()
     out = _attention(parts[0], parts[1], parts[2], allowed, False, None if math.isnan(scale) else scale)
     return [join[layout](out)]

@@ -2,23 +2,99 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import Call
-from torchferry.numerics.compare.layout import judge_layout
-from torchferry.numerics.compare.measuring import first_off
-from torchferry.numerics.compare.status import Measures, Status, Verdict
-from torchferry.numerics.kinds import Kind
+from torchferry.numerics.compare.call import ComparedCall
+from torchferry.numerics.compare.snapshot import StridedPlace, Untestable, replaced
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status, first_off
+from torchferry.numerics.framework.kinds import OpKind
+
+# How a result lies in memory, beside how it lies on the CPU: operators promise it, and views rest on it.
+
+
+def judge_layout(
+    call: ComparedCall, number: int, right: Tensor, same: Callable[[], Tensor]
+) -> tuple[Status, Message] | None:
+    """Judge dtype and strides of a result whose values are right.
+
+    The CPU may lay results out otherwise in another dtype, and other devices may have a reason to, which torch's
+    shape-only implementation knows: it fails what none of them does.
+
+    Returns:
+        Status and reason, or None where all is well.
+    """
+    result = call.results[number]
+    if right.layout is not torch.strided or len(result.stride) != len(result.shape):
+        return None
+    planned = _planned(call)
+    plan = planned[number] if planned is not None and number < len(planned) else None
+    if plan is None or plan.dtype != result.dtype:
+        dtype = _dtype(same)
+        if dtype is not None and dtype != result.dtype:
+            return Status.FAIL, say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=dtype)
+    ours = _effective(result.shape, result.stride)
+    if ours == _effective(tuple(right.shape), right.stride()):
+        return None
+    others = [right.stride()]
+    with contextlib.suppress(Untestable, IndexError):
+        others.append(same().stride())
+    if plan is not None:
+        others.append(plan.stride())
+    if any(ours == _effective(result.shape, tuple(stride)) for stride in others):
+        return None
+    return Status.FAIL, say(
+        "right values in the wrong layout: strides {ours}, and on the CPU {its}",
+        ours=list(result.stride),
+        its=list(others[1] if len(others) > 1 else others[0]),
+    )
+
+
+def _dtype(same: Callable[[], Tensor]) -> torch.dtype | None:
+    try:
+        return same().dtype
+    except (Untestable, IndexError):
+        return None
+
+
+def _effective(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of dimensions that have more than one element; the others' mean nothing."""
+    if 0 in shape:
+        return ()
+    return tuple(step for size, step in zip(shape, stride, strict=True) if size > 1)
+
+
+def _planned(call: ComparedCall) -> list[Tensor] | None:
+    """Return the results that torch expects, without values; None where it has no such implementation."""
+
+    if any(store.whole for store in call.snapshot.stores):
+        return None  # sparse tensors have no strides
+
+    def meta(place: StridedPlace) -> Tensor:
+        dtype = call.snapshot.stores[place.store].fetched.dtype
+        return torch.empty_strided(place.size, place.stride, dtype=dtype, device="meta")
+
+    args = tuple(replaced(value, StridedPlace, meta) for value in call.snapshot.args)
+    kwargs = {key: replaced(value, StridedPlace, meta) for key, value in call.snapshot.kwargs.items()}
+    if "device" in kwargs:
+        kwargs["device"] = torch.device("meta")
+    try:
+        out = call.operator.overload(*args, **kwargs)
+    except Exception:
+        return None
+    return list(call.operator.results(args, kwargs, out))
+
 
 _SHOWN = 20
 
 
-def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
+def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict | None:
     """Judge a result by the CPU's in the same dtype, or in a wider one for integers.
 
     Returns:
@@ -29,7 +105,7 @@ def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
     right = right.detach()
     if tuple(right.shape) != result.shape:
         reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
-        return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+        return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
     ours = result.fetched.tensor
     if ours.layout is not torch.strided:
         ours = ours.to_dense()
@@ -37,24 +113,24 @@ def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
         right = right.to_dense()
     is_float = result.dtype.is_floating_point or result.dtype.is_complex
     if right.dtype != result.dtype and is_float:
-        if call.operator.kind is Kind.MOVE:
+        if call.operator.kind is OpKind.MOVE:
             reason = say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=right.dtype)
-            return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+            return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         return None
     right = right.to(result.dtype)
     if equal(ours, right):
-        measures = Measures(elements=right.numel(), of_bound=0.0)
-        verdict = Verdict(Status.PASS, None, measures, result.shape, dtype)
+        measures = ErrorMeasures(elements=right.numel(), of_bound=0.0)
+        verdict = ResultVerdict(Status.PASS, None, measures, result.shape, dtype)
         wrong = judge_layout(call, number, right, lambda: right) if call.full else None
-        return verdict if wrong is None else Verdict(wrong[0], wrong[1], measures, result.shape, dtype)
+        return verdict if wrong is None else ResultVerdict(wrong[0], wrong[1], measures, result.shape, dtype)
     if is_float and not _is_bitwise(call):
         return None
     if not is_float and _same_choice(call, number, ours, right):
-        measures = Measures(elements=right.numel(), of_bound=0.0)
-        return Verdict(Status.PASS, say("equal values chosen in another order"), measures, result.shape, dtype)
+        measures = ErrorMeasures(elements=right.numel(), of_bound=0.0)
+        return ResultVerdict(Status.PASS, say("equal values chosen in another order"), measures, result.shape, dtype)
     wrong_at = _different(ours, right)
     count = int(wrong_at.sum())
-    return Verdict(
+    return ResultVerdict(
         Status.FAIL,
         say("{off} of {count} elements differ, and they must be equal", off=count, count=right.numel()),
         _distances(ours, right, count),
@@ -64,9 +140,9 @@ def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
     )
 
 
-def _is_bitwise(call: Call) -> bool:
+def _is_bitwise(call: ComparedCall) -> bool:
     """Whether no rounding is allowed: the call moves values, and changes no dtype."""
-    if call.operator.kind is not Kind.MOVE:
+    if call.operator.kind is not OpKind.MOVE:
         return False
     given = set(call.snapshot.dtypes())
     floats = {dtype for dtype in given if dtype.is_floating_point or dtype.is_complex}
@@ -98,12 +174,12 @@ def _different(ours: Tensor, right: Tensor) -> Tensor:
     return wrong
 
 
-def _distances(ours: Tensor, right: Tensor, off: int) -> Measures:
+def _distances(ours: Tensor, right: Tensor, off: int) -> ErrorMeasures:
     if ours.dtype == torch.bool or ours.is_complex():
-        return Measures(elements=right.numel(), off=off, max_abs=1.0, max_rel=1.0)
+        return ErrorMeasures(elements=right.numel(), off=off, max_abs=1.0, max_rel=1.0)
     error = (ours.double() - right.double()).abs()
     error = torch.nan_to_num(error, nan=0.0, posinf=0.0)
-    return Measures(
+    return ErrorMeasures(
         elements=right.numel(),
         off=off,
         max_abs=float(error.max()),
@@ -111,7 +187,7 @@ def _distances(ours: Tensor, right: Tensor, off: int) -> Measures:
     )
 
 
-def _same_choice(call: Call, number: int, ours: Tensor, right: Tensor) -> bool:
+def _same_choice(call: ComparedCall, number: int, ours: Tensor, right: Tensor) -> bool:
     """Whether other indices of equal values were chosen."""
     operator = call.operator
     if tables.chosen(operator) != number:
@@ -139,7 +215,7 @@ def _same_choice(call: Call, number: int, ours: Tensor, right: Tensor) -> bool:
     return equal(flat.gather(dim, ours), flat.gather(dim, right))
 
 
-def _dimension(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+def _dimension(call: ComparedCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     for index, item in enumerate(call.operator.overload._schema.arguments):
         if item.name == "dim":
             value = args[index] if index < len(args) else kwargs.get("dim", item.default_value)

@@ -12,9 +12,9 @@ from typing import Any, TextIO
 import torch
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Where
-from torchferry.numerics.compare.snapshot import Place, Snapshot, replaced
-from torchferry.numerics.compare.status import Measures, Status, Verdict
+from torchferry.numerics.compare.snapshot import Snapshot, StridedPlace, replaced
+from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
+from torchferry.numerics.framework.attribution import Where
 
 _PARAGRAPHS = 200
 """Failures that are told in full; those that follow get a line each, so that a log does not fill a disk."""
@@ -23,7 +23,7 @@ _BEGUN: set[Path] = set()
 """Files that this process has begun: what a second tool, or a second `with`, finds is added to them."""
 
 
-class Log:
+class CallLog:
     """Writes what was found.
 
     Args:
@@ -60,7 +60,7 @@ class Log:
         """Write that a call begins: the last such line of a process that died names the operator that it died in."""
         self.line(say("{name} starts to run ...", name=name))
 
-    def verdict(self, name: str, call: Any, verdict: Verdict, note: Message | None) -> None:
+    def verdict(self, name: str, call: Any, verdict: ResultVerdict, note: Message | None) -> None:
         """Write what a call came to.
 
         Args:
@@ -104,7 +104,7 @@ class Log:
                 ]
         self._write("\n".join(lines) + "\n")
 
-    def _paragraph(self, call: Any, verdict: Verdict) -> list[str]:
+    def _paragraph(self, call: Any, verdict: ResultVerdict) -> list[str]:
         lines = []
         if verdict.measures is not None:
             lines.append(f"    {figures(verdict.measures)}")
@@ -125,14 +125,14 @@ class Log:
                 str(
                     say(
                         "Element at index {index} is not close: {ours} ({device}) vs {its} (cpu), {difference} apart",
-                        index=one.index,
-                        ours=one.device,
+                        index=element.index,
+                        ours=element.device,
                         device=device,
-                        its=one.reference,
-                        difference=one.difference,
+                        its=element.reference,
+                        difference=element.difference,
                     )
                 )
-                for one in verdict.elements
+                for element in verdict.elements
             ]
         return lines
 
@@ -171,7 +171,7 @@ def log_name(where: Where, operator: str) -> str:
     return f"{place}torch.ops.{operator}({where.phase}{source})"
 
 
-def figures(measures: Measures) -> str:
+def figures(measures: ErrorMeasures) -> str:
     """Return the distances in a line; the words are those of the standards, in all languages."""
     parts = [
         f"max abs {measures.max_abs:.3g}",
@@ -197,10 +197,10 @@ def _inputs(snapshot: Snapshot, device: str) -> list[str]:
 
 
 def _shown(snapshot: Snapshot, value: Any, device: str) -> str:
-    def line(place: Place) -> str:
+    def line(place: StridedPlace) -> str:
         return _tensor_line(place.size, snapshot.stores[place.store].fetched.dtype, place.stride, device)
 
-    shown = replaced(value, Place, line)
+    shown = replaced(value, StridedPlace, line)
     if isinstance(shown, (list, tuple)) and len(shown) > 4:
         return f"[{', '.join(map(str, shown[:4]))}, ... {len(shown)}]"
     return str(shown)

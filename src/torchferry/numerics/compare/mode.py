@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Where
-from torchferry.numerics.capturing import capturing
 from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import Call, Result
-from torchferry.numerics.compare.fetching import Crossing, Fetched
-from torchferry.numerics.compare.parts import Parts, applies
-from torchferry.numerics.compare.sampling import Kindred, key_of
-from torchferry.numerics.compare.snapshot import SPARSE, Snapshot, Untestable, check, take, too_large
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Operator, argument, tensors
-from torchferry.numerics.subclasses import is_plain, of_modes, unwrap_themselves
-from torchferry.numerics.unseen import Unseen
-
-if TYPE_CHECKING:
-    from torchferry.numerics.compare.tool import CompareWithCPU
+from torchferry.numerics.compare.blocks import ForeachBlocks, applies
+from torchferry.numerics.compare.call import ComparedCall, DeviceResult
+from torchferry.numerics.compare.sampling import CallSignature, key_of
+from torchferry.numerics.compare.shadow_run import ShadowRun
+from torchferry.numerics.compare.snapshot import SPARSE, Crossing, Fetched, Snapshot, Untestable, check, take, too_large
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.dispatch import (
+    WholeMode,
+    WithoutDispatchModes,
+    capturing,
+    is_higher_order,
+    is_plain,
+    of_modes,
+    unwrap_themselves,
+)
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import Operator, argument, tensors
 
 ON_CPU = "on the CPU"
 META = "no values (meta or fake tensors)"
@@ -33,52 +35,86 @@ BETWEEN = "copy to the CPU"
 NOT_ASKED = "left out on request"
 CAPTURED = "into a captured graph, whose runs are not seen"
 
-_LEFT = {
-    Kind.VIEW: "view",
-    Kind.ALLOCATE: "allocation",
-    Kind.COMMUNICATE: "communication",
-    Kind.BOOKKEEP: "bookkeeping",
+_NEVER_COMPARED = {
+    OpKind.VIEW: "view",
+    OpKind.ALLOCATE: "allocation",
+    OpKind.COMMUNICATE: "communication",
+    OpKind.BOOKKEEP: "bookkeeping",
 }
 """Kinds of operators that are never compared, as reports call them."""
 
 
-class Plan:
+class OpPolicy:
     """What is done with calls of one operator.
 
     Attributes:
         operator: The operator.
-        left: Why its calls are not compared; empty where they are.
+        skip_reason: Why its calls are not compared; empty where they are.
         calls: How many calls were not compared for it.
-        kindred: Its calls by shapes and dtypes.
+        signatures: Its calls by shapes and dtypes.
         lists: Whether it works element by element on lists of tensors.
     """
 
-    __slots__ = ("calls", "kindred", "left", "lists", "operator")
+    __slots__ = ("calls", "lists", "operator", "signatures", "skip_reason")
 
-    def __init__(self, known: Operator, asked: bool) -> None:
-        self.operator = known
-        self.left = _LEFT.get(known.kind, "") or ("" if asked else NOT_ASKED)
+    def __init__(self, op: Operator, asked: bool) -> None:
+        self.operator = op
+        self.skip_reason = _NEVER_COMPARED.get(op.kind, "") or ("" if asked else NOT_ASKED)
         self.calls = 0
-        self.kindred: dict[tuple[Any, ...], Kindred] = {}
-        self.lists = tables.is_elementwise_list(known)
+        self.signatures: dict[tuple[Any, ...], CallSignature] = {}
+        self.lists = tables.is_elementwise_list(op)
+
+
+class ModeOwner(Protocol):
+    """What the mode asks of the comparison that it works for.
+
+    Attributes:
+        off: Whether nothing is done any more.
+        verbose: Whether each call that begins is said.
+        shadow: The run in higher precision beside the program, or None.
+        attribution: Where calls belong.
+    """
+
+    off: bool
+    verbose: bool
+    shadow: ShadowRun | None
+    attribution: Attribution
+
+    def policy(self, overload: Any) -> OpPolicy:
+        """Return what is done with an operator."""
+
+    def log_begin(self, policy: OpPolicy, where: Where) -> None:
+        """Say of a call that begins what is done with it."""
+
+    def where(self, op: Operator) -> Where:
+        """Return where the call belongs that is being dispatched."""
+
+    def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
+        """Return the call's kind if it is to be compared, else None."""
+
+    def untested(self, policy: OpPolicy, signature: CallSignature, where: Where, reason: Message) -> None:
+        """Note a call that could not be copied."""
+
+    def taken(self, policy: OpPolicy, signature: CallSignature, call: ComparedCall, seconds: float) -> None:
+        """Hand in a call for its verdict."""
 
 
 class CompareMode(WholeMode):
     """Sees every call below autograd."""
 
-    def __init__(self, owner: CompareWithCPU, limit: int) -> None:
+    def __init__(self, owner: ModeOwner, limit: int) -> None:
         super().__init__()
         self._owner = owner
-        self._plans: dict[Any, Plan] = {}
-        self._higher_order: dict[Any, Plan] = {}
+        self._policies: dict[Any, OpPolicy] = {}
+        self._higher_order: dict[Any, OpPolicy] = {}
         self._captures = False
         """Whether the program captures a graph: asked when an outermost module begins."""
         self._limit = limit
         self.device = ""
         """The first device that is not the CPU; from then on calls on the CPU are not compared."""
-        self._last: tuple[Kindred, Call, float] | None = None
+        self._last: tuple[CallSignature, ComparedCall, float] | None = None
         """The call that the golden run is to follow next."""
-        self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0, CAPTURED: 0, _LEFT[Kind.VIEW]: 0}
+        self.passed = {ON_CPU: 0, META: 0, BETWEEN: 0, CAPTURED: 0, _NEVER_COMPARED[OpKind.VIEW]: 0}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -91,28 +127,28 @@ class CompareMode(WholeMode):
         if self._captures:  # nothing is computed now, and nobody may wait for the device
             self.passed[CAPTURED] += 1
             return func(*args, **kwargs) if kwargs else func(*args)
-        plan = self._plans.get(func)
-        if plan is None:
+        policy = self._policies.get(func)
+        if policy is None:
             if not self.uncompiled:
                 self.keep_uncompiled()
             if is_higher_order(func):
                 return self._higher(func, args, kwargs or {})
-            plan = self._plans[func] = owner.plan(func)
-        where = owner.where(plan.operator)
+            policy = self._policies[func] = owner.policy(func)
+        where = owner.where(policy.operator)
         if owner.verbose:
-            owner.told(plan, where)
-        if owner.golden is not None:
-            return self._beside_golden(plan, where, func, args, kwargs or {})
-        if plan.left:
-            plan.calls += 1
+            owner.log_begin(policy, where)
+        if owner.shadow is not None:
+            return self._with_shadow(policy, where, func, args, kwargs or {})
+        if policy.skip_reason:
+            policy.calls += 1
             return func(*args, **kwargs) if kwargs else func(*args)
-        return self._computed(plan, where, func, args, kwargs or {})
+        return self._computed(policy, where, func, args, kwargs or {})
 
-    def entered(self) -> None:
+    def on_enter(self) -> None:
         """Ask at each outermost module whether what it calls is computed or captured."""
         self._owner.attribution.modules.on_root.append(self._ask)
 
-    def left(self) -> None:
+    def on_exit(self) -> None:
         """Ask no more."""
         self._owner.attribution.modules.on_root.remove(self._ask)
         self._captures = False
@@ -124,41 +160,45 @@ class CompareMode(WholeMode):
         """Run an operator that calls others: what it calls is compared, and where that is not seen, it is said."""
         out, seen = self.opened(func, args, kwargs)
         if not seen:
-            plan = self._higher_order.get(func)
-            if plan is None:
-                plan = self._higher_order[func] = self._owner.plan(func)
-            kindred = None if plan.left else self._owner.kindred(plan, ())
-            if kindred is not None:
+            policy = self._higher_order.get(func)
+            if policy is None:
+                policy = self._higher_order[func] = self._owner.policy(func)
+            signature = None if policy.skip_reason else self._owner.signature(policy, ())
+            if signature is not None:
                 reason = say("what a higher-order operator calls is not seen here")
-                self._owner.untested(plan, kindred, self._owner.where(plan.operator), reason)
+                self._owner.untested(policy, signature, self._owner.where(policy.operator), reason)
         return out
 
-    def plans(self) -> list[Plan]:
+    def policies(self) -> list[OpPolicy]:
         """Return what is known of the operators that were called."""
-        return list(self._plans.values())
+        return list(self._policies.values())
 
-    def _beside_golden(self, plan: Plan, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _with_shadow(
+        self, policy: OpPolicy, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a call, compare it if it is to be, and let the golden run follow."""
-        golden = self._owner.golden
-        assert golden is not None
+        shadow = self._owner.shadow
+        assert shadow is not None
         self._last = None
-        with Calm():
-            prepared = golden.before(plan.operator, args, kwargs)
-        if plan.left:
-            plan.calls += 1
+        with Untracked():
+            prepared = shadow.before(policy.operator, args, kwargs)
+        if policy.skip_reason:
+            policy.calls += 1
             out = func(*args, **kwargs)
         else:
-            out = self._computed(plan, where, func, args, kwargs)
-        with Calm():
-            drift = golden.after(plan.operator, prepared, args, kwargs, out)
-        last: tuple[Kindred, Call, float] | None = self._last
+            out = self._computed(policy, where, func, args, kwargs)
+        with Untracked():
+            drift = shadow.after(policy.operator, prepared, args, kwargs, out)
+        last: tuple[CallSignature, ComparedCall, float] | None = self._last
         if last is not None:
-            kindred, call, seconds = last
+            signature, call, seconds = last
             call.drift = drift
-            self._owner.taken(plan, kindred, call, seconds)
+            self._owner.taken(policy, signature, call, seconds)
         return out
 
-    def _computed(self, plan: Plan, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _computed(
+        self, policy: OpPolicy, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         try:
             key, tensor = key_of(args, kwargs)
         except RuntimeError:  # nested tensors have no sizes
@@ -171,28 +211,34 @@ class CompareMode(WholeMode):
                 passed = META if tensor.is_meta else ""
         else:
             passed = META if device is not None and device.type == "meta" else ""
-        kindred = None if passed else self._owner.kindred(plan, key)
+        signature = None if passed else self._owner.signature(policy, key)
         if passed:
             self.passed[passed] += 1
-        if kindred is None:
+        if signature is None:
             return func(*args, **kwargs)
-        return self._compared(plan, kindred, where, func, args, kwargs)
+        return self._compared(policy, signature, where, func, args, kwargs)
 
     def _compared(
-        self, plan: Plan, kindred: Kindred, where: Where, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        policy: OpPolicy,
+        signature: CallSignature,
+        where: Where,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         owner = self._owner
         begin = time.perf_counter()
-        parts: Parts | None = None
+        parts: ForeachBlocks | None = None
         snapshot = None
         crossing = Crossing()
         reason: Message | None = None
         try:
-            with Calm():
-                if plan.lists and applies(plan.operator, args):
+            with Untracked():
+                if policy.lists and applies(policy.operator, args):
                     # the first is compared whole where it has room: what is written to is there twice
-                    room = 0 if kindred.taken else self._limit // 2
-                    parts = Parts(args, kwargs, kindred.taken, room, kindred.brief and kindred.taken > 0)
+                    room = 0 if signature.taken else self._limit // 2
+                    parts = ForeachBlocks(args, kwargs, signature.taken, room, signature.brief and signature.taken > 0)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
                     snapshot = take(*given, self._limit, crossing)
                 else:
@@ -205,57 +251,60 @@ class CompareMode(WholeMode):
         out = func(*args, **kwargs)
         if snapshot is None:
             assert reason is not None
-            owner.untested(plan, kindred, where, reason)
+            owner.untested(policy, signature, where, reason)
             return out
         begin = time.perf_counter()
         try:
-            with Calm():
-                call = self._call(plan, where, snapshot, crossing, args, kwargs, out, parts)
+            with Untracked():
+                call = self._call(policy, where, snapshot, crossing, args, kwargs, out, parts)
         except Untestable as error:
-            owner.untested(plan, kindred, where, error.reason)
+            owner.untested(policy, signature, where, error.reason)
             return out
         except Exception as error:
-            owner.untested(plan, kindred, where, _broken(error))
+            owner.untested(policy, signature, where, _broken(error))
             return out
         if call is not None:
             seconds = before + time.perf_counter() - begin
-            if owner.golden is None:
-                owner.taken(plan, kindred, call, seconds)
+            if owner.shadow is None:
+                owner.taken(policy, signature, call, seconds)
             else:
-                self._last = kindred, call, seconds
+                self._last = signature, call, seconds
         return out
 
     def _call(
         self,
-        plan: Plan,
+        policy: OpPolicy,
         where: Where,
         snapshot: Snapshot,
         crossing: Crossing,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         out: Any,
-        parts: Parts | None,
-    ) -> Call | None:
-        known = plan.operator
+        parts: ForeachBlocks | None,
+    ) -> ComparedCall | None:
+        op = policy.operator
         whole, shape = 0, None
         if parts is not None:
             if not parts.whole:
-                uncut = list(known.results(args, kwargs, out))
+                uncut = list(op.results(args, kwargs, out))
                 whole, shape = sum(map(Tensor.numel, uncut)), max(uncut, key=Tensor.dim).shape
             args = tuple(parts.cut(value) for value in args)
             kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
             out = parts.cut(out)
-        made = list(known.results(args, kwargs, out))
-        if known.is_view(args, made):
-            self.passed[_LEFT[Kind.VIEW]] += 1
+        results_made = list(op.results(args, kwargs, out))
+        if op.is_view(args, results_made):
+            self.passed[_NEVER_COMPARED[OpKind.VIEW]] += 1
             return None
-        written = sum(1 for place in known.written for _ in tensors(argument(place, args, kwargs, None)))
-        if made and (made[0].is_meta or not is_plain(type(made[0]))):
+        written = sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
+        if results_made and (results_made[0].is_meta or not is_plain(type(results_made[0]))):
             self.passed[META] += 1
             return None
-        device = next((one.device for one in made if not one.is_cpu), made[0].device if made else torch.device("cpu"))
+        device = next(
+            (result.device for result in results_made if not result.is_cpu),
+            results_made[0].device if results_made else torch.device("cpu"),
+        )
         if device.type == "cpu":
-            if any(not one.is_cpu for value in (*args, *kwargs.values()) for one in tensors(value)):
+            if any(not tensor.is_cpu for value in (*args, *kwargs.values()) for tensor in tensors(value)):
                 self.passed[BETWEEN] += 1  # it may still be under way, and it is how values are compared
                 return None
             if self.device:
@@ -263,15 +312,15 @@ class CompareMode(WholeMode):
                 return None
         elif not self.device:
             self.device = str(device)
-        size = snapshot.size + sum(one.numel() * one.element_size() for one in made)
+        size = snapshot.size + sum(result.numel() * result.element_size() for result in results_made)
         if size > self._limit:
             raise Untestable(too_large(size, self._limit))
-        results = [_result(one, crossing) for one in made]
+        results = [_result(result, crossing) for result in results_made]
         crossing.go()
-        crossing.left()
-        return Call(
+        crossing.mark_sent()
+        return ComparedCall(
             number=0,
-            operator=known,
+            operator=op,
             where=where,
             step=0,
             device=str(device),
@@ -287,12 +336,12 @@ class CompareMode(WholeMode):
         )
 
 
-def _result(tensor: Tensor, crossing: Crossing) -> Result:
+def _result(tensor: Tensor, crossing: Crossing) -> DeviceResult:
     if tensor.layout in SPARSE:
         values = Fetched(tensor.detach().to("cpu", copy=True))
-        return Result(values, tuple(tensor.shape), (), tensor.dtype)
+        return DeviceResult(values, tuple(tensor.shape), (), tensor.dtype)
     check(tensor)
-    return Result(crossing.add(tensor.detach()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+    return DeviceResult(crossing.add(tensor.detach()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
 def _broken(error: Exception) -> Message:
@@ -300,7 +349,7 @@ def _broken(error: Exception) -> Message:
     return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
 
 
-class Calm(Unseen):
+class Untracked(WithoutDispatchModes):
     """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
 
     __slots__ = ("_functions", "_grad")

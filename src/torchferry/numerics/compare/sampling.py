@@ -31,7 +31,7 @@ _UNKNOWN = 0.002
 """Seconds that a comparison is taken to cost before one was made."""
 
 
-class Kindred:
+class CallSignature:
     """Calls of one operator with the same shapes, dtypes and strides.
 
     Attributes:
@@ -87,54 +87,54 @@ class Sampler:
     def __init__(self, every: bool, budget: float) -> None:
         self.every = every
         self._budget = budget
-        self._turns: deque[Kindred] = deque()
+        self._turns: deque[CallSignature] = deque()
         self._allowance = 0.0
         self._since = time.perf_counter()
         self._step = 0
         self.left_to_budget = 0
         """Kinds of call that came too late to be compared at once."""
 
-    def kindred(self, first: bool) -> Kindred:
+    def signature(self, first: bool) -> CallSignature:
         """Return a new kind of call, to be compared at once or when its turn comes."""
-        found = Kindred(0 if first else -1)
+        signature = CallSignature(0 if first else -1)
         if not first:
             self.left_to_budget += 1
         if not self.every:
             if first:
-                self._turns.append(found)
+                self._turns.append(signature)
             else:
-                self._turns.appendleft(found)
-        return found
+                self._turns.appendleft(signature)
+        return signature
 
-    def wants(self, kindred: Kindred) -> bool:
+    def wants(self, signature: CallSignature) -> bool:
         """Whether this call is compared."""
-        kindred.calls += 1
+        signature.calls += 1
         if self.every:
             return True
-        skip = kindred.skip
+        skip = signature.skip
         if skip < 0:
             return False
-        kindred.skip = skip - 1
+        signature.skip = skip - 1
         if skip:
             return False
-        if kindred.looked >= 0:
-            kindred.widest = max(kindred.widest, self._step - kindred.looked)
-        kindred.looked = self._step
+        if signature.looked >= 0:
+            signature.widest = max(signature.widest, self._step - signature.looked)
+        signature.looked = self._step
         return True
 
-    def put_off(self, kindred: Kindred) -> None:
+    def put_off(self, signature: CallSignature) -> None:
         """Let the next call of its kind be compared instead: there was no room for this one."""
-        kindred.skip = 0
+        signature.skip = 0
 
-    def spent(self, kindred: Kindred, seconds: float) -> None:
+    def spent(self, signature: CallSignature, seconds: float) -> None:
         """Note what a comparison took."""
-        first = kindred.compared == 0
-        kindred.compared += 1
+        first = signature.compared == 0
+        signature.compared += 1
         if first:
-            kindred.cost = seconds  # the first is outside of the budget
+            signature.cost = seconds  # the first is outside of the budget
         else:
-            self._allowance -= seconds - kindred.cost
-            kindred.cost += 0.3 * (seconds - kindred.cost)
+            self._allowance -= seconds - signature.cost
+            signature.cost += 0.3 * (seconds - signature.cost)
 
     def resume(self) -> None:
         """Count time from now on: what ran without the tool pays for no comparison."""
@@ -147,35 +147,35 @@ class Sampler:
         self._step += 1
         if self.every or not self._turns:
             return
-        most = max(kindred.cost for kindred in self._turns)
+        most = max(signature.cost for signature in self._turns)
         self._allowance = min(self._allowance + self._budget * gone, most + self._budget * gone)
         self._allowance = max(self._allowance, -_DEBT * self._budget * gone)
         active = 0
-        for kindred in self._turns:
-            if kindred.calls:
-                kindred.expected = kindred.calls
-                kindred.called = self._step - 1
+        for signature in self._turns:
+            if signature.calls:
+                signature.expected = signature.calls
+                signature.called = self._step - 1
                 active += 1
-            kindred.calls = 0
+            signature.calls = 0
         # each of the `active` kinds within as many steps: so many at the end of each, those first that wait longest
         within = SOON if self._step < YOUNG else max(LATER, self._step // _PART)
         due = -(-active // within)
         for _ in range(len(self._turns)):
-            kindred = self._turns[0]
-            if kindred.skip >= 0:
+            signature = self._turns[0]
+            if signature.skip >= 0:
                 self._turns.rotate(-1)
                 continue
-            recent = kindred.called == self._step - 1
+            recent = signature.called == self._step - 1
             brief = due > 0 and recent
-            if not brief and kindred.cost > self._allowance:
+            if not brief and signature.cost > self._allowance:
                 if due > 0:
                     self._turns.rotate(-1)
                     continue  # one that is not called now cannot be looked at
                 return  # it waits for its turn, so that large ones have one too
             due -= brief
-            self._allowance -= kindred.cost
-            kindred.brief = brief
-            kindred.skip = kindred.place = (kindred.place + 1) % kindred.expected
+            self._allowance -= signature.cost
+            signature.brief = brief
+            signature.skip = signature.place = (signature.place + 1) % signature.expected
             self._turns.rotate(-1)
 
     def again(self) -> tuple[int, int]:
@@ -184,10 +184,10 @@ class Sampler:
         A kind that was called in a step counts, and the steps since it was compared last.
         """
         kinds = places = 0
-        for kindred in self._turns:
-            if kindred.looked >= 0 and (kindred.called > kindred.looked or kindred.widest):
-                gap = max(kindred.widest, kindred.called - kindred.looked)
-                kinds, places = max(kinds, gap), max(places, gap * kindred.expected)
+        for signature in self._turns:
+            if signature.looked >= 0 and (signature.called > signature.looked or signature.widest):
+                gap = max(signature.widest, signature.called - signature.looked)
+                kinds, places = max(kinds, gap), max(places, gap * signature.expected)
         return kinds, places
 
 
@@ -197,22 +197,22 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
     Numbers with fractions are left out: they change with the step.
     """
     parts: list[Any] = []
-    found: Tensor | None = None
+    tensor: Tensor | None = None
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             parts += (value.shape, value.dtype)
             if value.layout is torch.strided:
                 parts.append(value.stride())
-            if found is None or (found.is_cpu and not value.is_cpu):
-                found = value
+            if tensor is None or (tensor.is_cpu and not value.is_cpu):
+                tensor = value
         elif isinstance(value, (list, tuple)):
             parts.append(len(value))
-            first = next((one for one in value if isinstance(one, Tensor)), None)
+            first = next((item for item in value if isinstance(item, Tensor)), None)
             if first is not None:  # lists of indices have None between them
-                last = next(one for one in reversed(value) if isinstance(one, Tensor))
+                last = next(item for item in reversed(value) if isinstance(item, Tensor))
                 parts += (first.shape, first.dtype, last.shape, value[0] is None, value[-1] is None)
-                if found is None or (found.is_cpu and not first.is_cpu):
-                    found = first
+                if tensor is None or (tensor.is_cpu and not first.is_cpu):
+                    tensor = first
             elif value and isinstance(value[0], int):
                 parts += value
         elif value is None or isinstance(value, bool):
@@ -221,4 +221,4 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
             parts.append(value if -_SMALL < value < _SMALL else int)
         elif isinstance(value, (torch.dtype, str)):
             parts.append(value)
-    return tuple(parts), found
+    return tuple(parts), tensor

@@ -8,21 +8,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.compare.pair import Pair
-from torchferry.numerics.compare.status import Status
+from torchferry.numerics.compare import verdict
 from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.compare.tolerances import Bound
+from torchferry.numerics.compare.tolerances import ErrorBound
+from torchferry.numerics.compare.verdict import ErrorMeasures, Status
+
+# One result of the device beside that of the reference, as the standards judge it.
+
+
+@dataclass(eq=False)
+class ResultPair:
+    """A result and its reference: real, finite, of the same shape.
+
+    Attributes:
+        operator: Name of the operator without namespace and overload, `addmm`.
+        growth: How errors grow in it.
+        device: The result of the device, on the CPU.
+        reference: That of the reference, in higher precision.
+        dtype: Of the device's result.
+        bound: What its error may be.
+        wider: Another bound to try when it is outside of `bound`; None where there is none.
+        same_dtype: Gives the result of the CPU in the same dtype, or None where the CPU cannot.
+        cheap: Whether only what the verdict needs is measured.
+    """
+
+    operator: str
+    growth: Growth
+    device: Tensor
+    reference: Tensor
+    dtype: torch.dtype
+    bound: ErrorBound
+    wider: Callable[[], ErrorBound | None]
+    same_dtype: Callable[[], Tensor | None]
+    cheap: bool = False
+
+    def judge_by(self, bound: ErrorBound) -> None:
+        """Take another bound in place of the one so far."""
+        self.bound = bound
+        for given in ("fraction", "measures"):
+            self.__dict__.pop(given, None)
+
+    @cached_property
+    def fraction(self) -> float:
+        """The greatest error over its bound."""
+        if "measures" in self.__dict__ and self.measures.of_bound is not None:
+            return self.measures.of_bound
+        return verdict.of_bound(self.device, self.reference, self.bound)
+
+    @cached_property
+    def measures(self) -> ErrorMeasures:
+        """All distances."""
+        return verdict.measure(self.device, self.reference, self.bound, self.dtype)
+
+    @cached_property
+    def same(self) -> Tensor | None:
+        """The CPU's result in the same dtype, in the reference's dtype."""
+        return self.same_dtype()
+
+    @cached_property
+    def ratios(self) -> tuple[float, float] | None:
+        """RMSE and greatest error over those of the CPU in the same dtype."""
+        if self.same is None:
+            return None
+        return verdict.ratios(self.device, self.same, self.reference, self.dtype)
+
 
 Judgement = tuple[Status, "Message | None"]
 
 
-Judging = Callable[[Pair], Judgement]
+Judging = Callable[[ResultPair], Judgement]
 
 PASSED: Judgement = (Status.PASS, None)
 
@@ -30,7 +91,7 @@ _FEW = ((10, 10.0), (500, 8.0), (1000, 3.0))
 """Of so few elements, the ratio may be so great: one unlucky rounding decides it (torch._dynamo.utils.same)."""
 
 
-def ours(pair: Pair) -> Judgement:
+def ours(pair: ResultPair) -> Judgement:
     """Bound first, then ratio to the CPU."""
     if pair.fraction <= 1:
         return PASSED
@@ -58,7 +119,7 @@ def ours(pair: Pair) -> Judgement:
     )
 
 
-def _bound_alone(pair: Pair) -> Judgement:
+def _bound_alone(pair: ResultPair) -> Judgement:
     status = Status.WARN if pair.fraction <= 4 else Status.FAIL
     return status, say(
         "{fraction} times what rounding explains; the CPU cannot run it in {dtype} for a comparison",
@@ -76,7 +137,7 @@ _MIXED = {
 }
 
 
-def cann_mixed(pair: Pair) -> Judgement:
+def cann_mixed(pair: ResultPair) -> Judgement:
     """Share of elements within atol + rtol, and a limit for all."""
     if pair.dtype not in _MIXED:
         return _no_rule(pair)
@@ -106,7 +167,7 @@ _MERE = {
 }
 
 
-def cann_mere(pair: Pair) -> Judgement:
+def cann_mere(pair: ResultPair) -> Judgement:
     """Mean and greatest relative error."""
     if pair.dtype not in _MERE:
         return _no_rule(pair)
@@ -127,10 +188,10 @@ _LEVELS = {"L0": (10.0, 2.0, 2.0), "L1": (5.0, 1.5, 1.5), "L2": (2.0, 1.2, 1.2)}
 """Ratios of MARE, MERE and RMSE."""
 
 
-def _double(level: str) -> Callable[[Pair], Judgement]:
+def _double(level: str) -> Callable[[ResultPair], Judgement]:
     limits = _LEVELS[level]
 
-    def judge(pair: Pair) -> Judgement:
+    def judge(pair: ResultPair) -> Judgement:
         same = pair.same
         if same is None:
             return Status.UNTESTED, say("the CPU cannot run it in {dtype}", dtype=name_of(pair.dtype))
@@ -138,24 +199,24 @@ def _double(level: str) -> Callable[[Pair], Judgement]:
         its = (same.to(pair.reference.dtype) - pair.reference).abs()
         below = size + 1e-7
         floor = torch.finfo(pair.dtype).eps / 32
-        found = (
+        figures = (
             _ratio(float((error / below).max()), float((its / below).max()), floor),
             _ratio(float((error / below).mean()), float((its / below).mean()), floor),
             _ratio(_rms(error), _rms(its), floor * float(size.mean())),
         )
-        if all(one <= limit for one, limit in zip(found, limits, strict=True)):
+        if all(figure <= limit for figure, limit in zip(figures, limits, strict=True)):
             return PASSED
         return Status.FAIL, say(
             "MARE, MERE and RMSE are {found} times the CPU's in {dtype}; {limits} are allowed",
-            found=" ".join(short(one) for one in found),
+            found=" ".join(short(figure) for figure in figures),
             dtype=name_of(pair.dtype),
-            limits=" ".join(short(one) for one in limits),
+            limits=" ".join(short(limit) for limit in limits),
         )
 
     return judge
 
 
-def ascend_cosine(pair: Pair) -> Judgement:
+def ascend_cosine(pair: ResultPair) -> Judgement:
     """Cosine, greatest error, and the shares of elements with small relative errors."""
     measures = pair.measures
     if measures.cosine <= 0.99 and measures.max_abs >= 1e-3:
@@ -180,14 +241,14 @@ _CLOSE = {
 }
 
 
-def torch_close(pair: Pair) -> Judgement:
+def torch_close(pair: ResultPair) -> Judgement:
     """Every element within atol + rtol * |reference|."""
     if pair.dtype not in _CLOSE:
         return _no_rule(pair)
     return within(pair, *reversed(_CLOSE[pair.dtype]))
 
 
-def inductor(pair: Pair) -> Judgement:
+def inductor(pair: ResultPair) -> Judgement:
     """Close, or no less accurate than the CPU in the same dtype by a factor."""
     half = pair.dtype in (torch.float16, torch.bfloat16)
     tolerance = 1e-3 if half else 1e-4
@@ -214,16 +275,16 @@ def inductor(pair: Pair) -> Judgement:
     )
 
 
-def elementwise(standard: str, dtype: torch.dtype) -> Bound | None:
+def elementwise(standard: str, dtype: torch.dtype) -> ErrorBound | None:
     """Return what each element may be off where a standard says it, else None."""
     if standard == "cann-mixed" and dtype in _MIXED:
-        return Bound(_MIXED[dtype][0], _MIXED[dtype][1])
+        return ErrorBound(_MIXED[dtype][0], _MIXED[dtype][1])
     if standard == "torch" and dtype in _CLOSE:
-        return Bound(*_CLOSE[dtype])
+        return ErrorBound(*_CLOSE[dtype])
     return None
 
 
-def within(pair: Pair, absolute: float, relative: float) -> Judgement:
+def within(pair: ResultPair, absolute: float, relative: float) -> Judgement:
     """Every element within absolute + relative * |reference|."""
     error, size = _errors(pair)
     off = int((error > absolute + relative * size).sum())
@@ -238,14 +299,14 @@ def within(pair: Pair, absolute: float, relative: float) -> Judgement:
     )
 
 
-def given(absolute: float, relative: float, strict: bool) -> Callable[[Pair], Judgement]:
+def given(absolute: float, relative: float, strict: bool) -> Callable[[ResultPair], Judgement]:
     """Return the judge of tolerances that the user gave.
 
     Unless they are all that counts (`strict`), a result that is as right as its dtype allows, or that is far from right
     and yet within them, is a warning that says so: they are then not what finds errors in this dtype.
     """
 
-    def judge(pair: Pair) -> Judgement:
+    def judge(pair: ResultPair) -> Judgement:
         asked = within(pair, absolute, relative)
         if strict:
             return asked
@@ -289,11 +350,11 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _no_rule(pair: Pair) -> Judgement:
+def _no_rule(pair: ResultPair) -> Judgement:
     return Status.UNTESTED, say("the standard has no rule for {dtype}", dtype=name_of(pair.dtype))
 
 
-def _errors(pair: Pair) -> tuple[Tensor, Tensor]:
+def _errors(pair: ResultPair) -> tuple[Tensor, Tensor]:
     """Return absolute errors and absolute values of the reference."""
     return (pair.device.to(pair.reference.dtype) - pair.reference).abs(), pair.reference.abs()
 

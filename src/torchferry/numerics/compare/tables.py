@@ -12,8 +12,8 @@ import torch
 
 from torchferry.backends.fused import fused_operators
 from torchferry.core import toml
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import Operator
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import Operator
 
 
 class Growth(enum.Enum):
@@ -51,9 +51,9 @@ def _is(operator: Operator, table: str) -> bool:
 @cache
 def growth(operator: Operator) -> Growth:
     """Return how errors grow in an operator; one of which nothing is known reduces, if it is not pointwise."""
-    if operator.kind is Kind.MOVE:
+    if operator.kind is OpKind.MOVE:
         return Growth.NONE
-    if operator.kind is Kind.CONSTANT:
+    if operator.kind is OpKind.CONSTANT:
         return Growth.POINT
     if _is(operator, "product"):
         return Growth.PRODUCT
@@ -125,8 +125,8 @@ def widened(
 @cache
 def statistics(operator: Operator) -> dict[int, str]:
     """Return what auxiliary results mean that can be compared where the device gives them too."""
-    found: dict[str, dict[str, int]] = _tables()["statistics"]
-    return {number: name for name, number in found.get(operator.base, {}).items()}
+    table: dict[str, dict[str, int]] = _tables()["statistics"]
+    return {number: name for name, number in table.get(operator.base, {}).items()}
 
 
 @cache

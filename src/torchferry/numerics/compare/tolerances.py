@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.operators import Operator, tensors
+from torchferry.numerics.framework.operators import Operator, tensors
 
 UNIT = {
     torch.float16: 2.0**-11,
@@ -54,7 +54,7 @@ _SHORTEST = 16
 """Shorter sums are bounded as if they were so long: devices pad and split them."""
 
 
-class Bound:
+class ErrorBound:
     """What an error may be: `relative` times |reference|, plus `absolute`, a number or one for each element."""
 
     def __init__(self, relative: float, absolute: float | Tensor) -> None:
@@ -74,7 +74,7 @@ def summing(dtype: torch.dtype) -> float:
 
 def bound(
     operator: Operator, args: tuple[Any, ...], index: int, reference: Tensor, dtype: torch.dtype, reduced: float = 0.0
-) -> Bound:
+) -> ErrorBound:
     """Return what the error of a result may be.
 
     Args:
@@ -88,18 +88,18 @@ def bound(
     growth = tables.growth(operator)
     own, small = unit(dtype), TINY.get(dtype, 2.0**-126)
     if growth is Growth.NONE:
-        return Bound(1.001 * own, small)
+        return ErrorBound(1.001 * own, small)
     if growth is Growth.POINT:
-        return Bound(2 * tables.ulps(operator) * own, small)
+        return ErrorBound(2 * tables.ulps(operator) * own, small)
     if growth is Growth.PRODUCT:
         length = max(_SHORTEST, _product_length(operator, args, index, reference))
         if operator.base in ("mm", "addmm") and reference.dim() == 2 and reference.numel():
             left, right = map(_dense, args[-2:] if operator.base == "mm" else args[1:3])
             sizes = torch.outer(torch.linalg.vector_norm(left, dim=1), torch.linalg.vector_norm(right, dim=0))
-            return Bound(2 * own, sizes.mul_(4 * math.sqrt(length) * summing(dtype)).add_(small))
-        return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
+            return ErrorBound(2 * own, sizes.mul_(4 * math.sqrt(length) * summing(dtype)).add_(small))
+        return ErrorBound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
     length = max(_SHORTEST, _sum_length(args, reference))
-    return Bound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
+    return ErrorBound(8 * own, 8 * math.sqrt(length) * summing(dtype) * largest(reference) + small)
 
 
 def _dense(tensor: Tensor) -> Tensor:

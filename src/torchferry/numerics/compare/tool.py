@@ -19,25 +19,23 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Attribution, Where
-from torchferry.numerics.compare import draws
+from torchferry.numerics.compare import random_ops
 from torchferry.numerics.compare.blocks import block_of
-from torchferry.numerics.compare.call import Call
-from torchferry.numerics.compare.generators import is_foreign
-from torchferry.numerics.compare.golden import Golden
-from torchferry.numerics.compare.keeping import keep
-from torchferry.numerics.compare.ledger import Ledger, Row
-from torchferry.numerics.compare.log import Log, log_name
-from torchferry.numerics.compare.mode import CompareMode, Plan
-from torchferry.numerics.compare.sampling import FIRSTS, Kindred, Sampler
+from torchferry.numerics.compare.call import ComparedCall
+from torchferry.numerics.compare.judge import Judge
+from torchferry.numerics.compare.log import CallLog, log_name
+from torchferry.numerics.compare.mode import CompareMode, OpPolicy
+from torchferry.numerics.compare.reference import is_foreign
+from torchferry.numerics.compare.results import ResultRow, ResultTable
+from torchferry.numerics.compare.sampling import FIRSTS, CallSignature, Sampler
+from torchferry.numerics.compare.shadow_run import ShadowRun
 from torchferry.numerics.compare.snapshot import Untestable
-from torchferry.numerics.compare.status import Status, Verdict, worst
-from torchferry.numerics.compare.verdict import Judge
+from torchferry.numerics.compare.verdict import ResultVerdict, Status, worst
 from torchferry.numerics.compare.worker import Worker
-from torchferry.numerics.inside import asked, rank
-from torchferry.numerics.operators import Operator, operator
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.summaries.standards import SOURCES, STANDARDS
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.bootstrap import is_selected_rank, rank
+from torchferry.numerics.framework.operators import Operator, OperatorFilter, operator
+from torchferry.numerics.report.standards import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
 """Bytes that copies may take, unless `memory_limit` says otherwise."""
@@ -68,11 +66,11 @@ os.register_at_fork(after_in_child=_rest)
 class _Job:
     """A call on its way to its verdict."""
 
-    def __init__(self, call: Call, plan: Plan, kindred: Kindred, seconds: float) -> None:
+    def __init__(self, call: ComparedCall, policy: OpPolicy, signature: CallSignature, seconds: float) -> None:
         self.call = call
-        self.plan = plan
-        self.kindred = kindred
-        self.turn = kindred.taken
+        self.policy = policy
+        self.signature = signature
+        self.turn = signature.taken
         self.seconds = seconds
         self.size = call.size
 
@@ -86,18 +84,20 @@ class CompareWithCPU:
     Args:
         atol: Absolute tolerance; without `atol` and `rtol`, each operator and dtype has its own.
         rtol: Relative tolerance.
-        verbose: Whether calls that pass are told too.
+        verbose: Whether calls that pass are logged too.
         enabled: Whether anything is done at all.
         target_op: The only operators that are compared, such as `torch.ops.aten.addmm` or `addmm`.
         target_list: The same.
-        white_list: Operators that are not compared.
+        skip_op: Operators that are not compared.
+        white_list: The same, by the name that it has in torch_musa.
         start_step: The first step in which calls are compared, from 0.
         end_step: The first step in which they are compared no more.
         should_log_to_file: Write `compare_result_rank0.txt` into `output_dir`, and not to standard output.
         output_dir: Where files go; it is made when there is something to write.
         enable_ranks: The only ranks on which it is done; all where it is None.
-        dump_error_data: Write the first call that fails into `output_dir`, and stop the program there.
-        standard: One of `summaries.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
+        dump: Folder that the first call that fails is written into, for `torchferry replay`; the program stops there.
+        dump_error_data: The same, into `output_dir`.
+        standard: One of `report.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
         every: Compare every call, and not the first of its kind and then a sample. Of large products and lists, calls
             after the first are compared by a block that moves on.
         budget: Share of the time that the sample may take.
@@ -130,11 +130,13 @@ class CompareWithCPU:
         standard: str = "ours",
         every: bool = False,
         budget: float = BUDGET,
-        on_fail: Callable[[Row], object] | Literal["raise"] | None = None,
+        on_fail: Callable[[ResultRow], object] | Literal["raise"] | None = None,
         propagate: bool = False,
         background: bool = True,
         memory_limit: int = MEMORY,
         quiet: bool = False,
+        skip_op: Iterable[str] | None = None,
+        dump: str | Path | None = None,
     ) -> None:
         strict = standard == "given"
         if strict and atol is None and rtol is None:
@@ -156,19 +158,19 @@ class CompareWithCPU:
         self.tolerances = (atol, rtol)
         self.step_cnt = 0
         self.off = False
-        self.ledger = Ledger()
+        self.results = ResultTable()
         self.sampler = Sampler(every or propagate, budget)
         self.attribution = Attribution()
-        self._selection = Selection(targets or None, white_list or ())
+        self._selection = OperatorFilter(targets or None, (*(skip_op or ()), *(white_list or ())))
         self._start, self._end = start_step or 0, end_step
         self._directory = Path(output_dir)
-        self._dump = dump_error_data
+        self._dump_folder = Path(dump) if dump else self._directory if dump_error_data else None
         self._on_fail = on_fail
         self._judge = Judge("ours" if strict else standard, atol, rtol, strict)
         head = say("standard: {name} ({source})", name=standard, source=SOURCES[standard])
-        self._log = Log(self._log_path if should_log_to_file else None, head, verbose, quiet)
+        self._log = CallLog(self._log_path if should_log_to_file else None, head, verbose, quiet)
         self.verbose = verbose and not quiet
-        self._waits = not background or dump_error_data or on_fail == "raise"
+        self._waits = not background or self._dump_folder is not None or on_fail == "raise"
         self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
         self._mode = CompareMode(self, memory_limit)
         self._lock = threading.Lock()
@@ -181,12 +183,12 @@ class CompareWithCPU:
         self.written: list[Path] = []
         """Directories of failing calls, for `torchferry replay`."""
         _TOOLS.add(self)
-        self.golden = Golden() if propagate else None
+        self.shadow = ShadowRun() if propagate else None
 
     # --- life ---
 
     def __enter__(self) -> CompareWithCPU:
-        if not asked(self._ranks):  # asked here: the group may be younger than the tool
+        if not is_selected_rank(self._ranks):  # asked here: the group may be younger than the tool
             self.enabled = False
         if not self.enabled:
             return self
@@ -221,7 +223,7 @@ class CompareWithCPU:
             self._worker.close()
             self._log.close()
         if self._another:
-            self.ledger = Ledger()
+            self.results = ResultTable()
 
     def step(self) -> None:
         """Say that a step of training has ended.
@@ -258,7 +260,7 @@ class CompareWithCPU:
     def failed(self) -> bool:
         """Whether an operator failed; waits for what is under way."""
         self.wait()
-        return self.ledger.counts[Status.FAIL] > 0
+        return self.results.counts[Status.FAIL] > 0
 
     def _log_path(self) -> Path:
         return self._directory.absolute() / f"compare_result_rank{rank()}.txt"
@@ -270,11 +272,11 @@ class CompareWithCPU:
             self._choose()
 
     def _root(self, *_: Any) -> None:
-        if not self._another and not asked(self._ranks):  # the rank is known by now
+        if not self._another and not is_selected_rank(self._ranks):  # the rank is known by now
             self._another = True
             self._pull()
         if self.active and threading.get_ident() != self._thread:
-            self.ledger.elsewhere += 1
+            self.results.elsewhere += 1
 
     def _follow(self) -> None:
         """Be among the modes in steps that are asked for, and not in others."""
@@ -303,60 +305,60 @@ class CompareWithCPU:
 
     # --- what the mode asks ---
 
-    def plan(self, overload: Any) -> Plan:
+    def policy(self, overload: Any) -> OpPolicy:
         """Return what is done with an operator."""
-        known = operator(overload)
-        return Plan(known, known in self._selection)
+        op = operator(overload)
+        return OpPolicy(op, op in self._selection)
 
-    def told(self, plan: Plan, where: Where) -> None:
+    def log_begin(self, policy: OpPolicy, where: Where) -> None:
         """Say of a call that begins what is done with it."""
-        name = log_name(where, plan.operator.name)
-        if plan.left:
-            self._log.skipped(name, plan.left)
+        name = log_name(where, policy.operator.name)
+        if policy.skip_reason:
+            self._log.skipped(name, policy.skip_reason)
         else:
             self._log.begins(name)
 
-    def where(self, known: Operator) -> Where:
+    def where(self, op: Operator) -> Where:
         """Return where the call belongs that is being dispatched."""
-        return self.attribution.where(known)
+        return self.attribution.where(op)
 
-    def kindred(self, plan: Plan, key: tuple[Any, ...]) -> Kindred | None:
+    def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
         """Return the call's kind if it is to be compared, else None."""
-        found = plan.kindred.get(key)
-        if found is None:
-            found = plan.kindred[key] = self.sampler.kindred(first=len(plan.kindred) < FIRSTS)
+        signature = policy.signatures.get(key)
+        if signature is None:
+            signature = policy.signatures[key] = self.sampler.signature(first=len(policy.signatures) < FIRSTS)
         self._since_choice += 1
         if self._since_choice > _INTERVAL:
             self._choose()
-        if self.sampler.wants(found):
-            return found
-        self.ledger.left_out += 1
+        if self.sampler.wants(signature):
+            return signature
+        self.results.left_out += 1
         return None
 
-    def untested(self, plan: Plan, kindred: Kindred, where: Where, reason: Message) -> None:
+    def untested(self, policy: OpPolicy, signature: CallSignature, where: Where, reason: Message) -> None:
         """Note a call that could not be copied."""
-        verdict = Verdict(Status.UNTESTED, reason)
-        kindred.compared += 1
+        verdict = ResultVerdict(Status.UNTESTED, reason)
+        signature.compared += 1
         with self._lock:
             self._number += 1
             number = self._number
-        self.ledger.add(plan.operator.name, where, self.step_cnt, number, verdict)
-        self._log.verdict(log_name(where, plan.operator.name), None, verdict, None)
+        self.results.add(policy.operator.name, where, self.step_cnt, number, verdict)
+        self._log.verdict(log_name(where, policy.operator.name), None, verdict, None)
 
-    def taken(self, plan: Plan, kindred: Kindred, call: Call, seconds: float) -> None:
+    def taken(self, policy: OpPolicy, signature: CallSignature, call: ComparedCall, seconds: float) -> None:
         """Hand in a call for its verdict."""
         with self._lock:
             self._number += 1
             call.number = self._number
         call.step = self.step_cnt
-        first = kindred.taken == 0
-        call.full = first or not (self.sampler.every or kindred.brief)
-        job = _Job(call, plan, kindred, seconds)
-        kindred.taken += 1
+        first = signature.taken == 0
+        call.full = first or not (self.sampler.every or signature.brief)
+        job = _Job(call, policy, signature, seconds)
+        signature.taken += 1
         if not self._worker.submit(job, patient=first or self.sampler.every or self._waits):
-            self.sampler.put_off(kindred)
-            kindred.taken -= 1
-            self.ledger.left_out += 1
+            self.sampler.put_off(signature)
+            signature.taken -= 1
+            self.results.left_out += 1
             return
         if self._waits or is_foreign(call.operator):  # what may draw from the program's generators runs alone
             self._worker.wait()
@@ -374,36 +376,36 @@ class CompareWithCPU:
             verdict = self._verdict(call)
         if call.whole:
             verdict = replace(verdict, shape=call.shape)
-        self.sampler.spent(job.kindred, job.seconds + time.thread_time() - begin)
+        self.sampler.spent(job.signature, job.seconds + time.thread_time() - begin)
         name = call.operator.name
         extent = call.extent() if verdict.status is not Status.UNTESTED else (0, call.extent()[1])
-        self.ledger.add(name, call.where, call.step, call.number, verdict, call.drift, extent, len(call.left))
+        self.results.add(name, call.where, call.step, call.number, verdict, call.drift, extent, len(call.uncompared))
         self._log.verdict(log_name(call.where, name), call, verdict, call.note)
         if verdict.status is Status.FAIL:
             self._failed(call, verdict)
 
-    def _verdict(self, call: Call) -> Verdict:
+    def _verdict(self, call: ComparedCall) -> ResultVerdict:
         try:
             args = call.arguments()
             if call.operator.draws(*args):
-                return draws.judge(call)
+                return random_ops.judge(call)
             return worst(self._judge.verdicts(call))
         except Untestable as error:
-            return Verdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
+            return ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
         except Exception as error:
             first = str(error).strip().partition("\n")[0][:200]
             reason = say("the comparison broke off: {error}", error=f"{type(error).__name__}: {first}")
-            return Verdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
+            return ResultVerdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
-    def _failed(self, call: Call, verdict: Verdict) -> None:
+    def _failed(self, call: ComparedCall, verdict: ResultVerdict) -> None:
         written: Message | None = None
-        if self._dump and not self.written:
-            written = self._keep(call, verdict)
+        if self._dump_folder is not None and not self.written:
+            written = self._write_call(self._dump_folder, call, verdict)
         if callable(self._on_fail):
-            row = next((row for row in self.ledger.rows.values() if row.number == call.number), None)
+            row = next((row for row in self.results.rows.values() if row.number == call.number), None)
             if row is not None:
                 self._on_fail(row)
-        if self._dump or self._on_fail == "raise":
+        if self._dump_folder is not None or self._on_fail == "raise":
             raise ComparisonFailed(
                 say(
                     "{name} fails to pass CompareWithCPU test: {reason}",
@@ -413,10 +415,12 @@ class CompareWithCPU:
                 *([written] if written is not None else []),
             )
 
-    def _keep(self, call: Call, verdict: Verdict) -> Message:
+    def _write_call(self, folder: Path, call: ComparedCall, verdict: ResultVerdict) -> Message:
         """Write the call, and return where it is, or why it is not."""
+        from torchferry.numerics.compare.dump import dump_call
+
         try:
-            path = keep(self._directory, call, verdict, self.standard)
+            path = dump_call(folder, call, verdict, self.standard)
         except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now
             return say("the call could not be written: {error}", error=error)
         self.written.append(path)
@@ -428,27 +432,27 @@ class CompareWithCPU:
         """Return what was found so far in values that JSON has; waits for what is under way."""
         self._worker.wait()
         again = self.sampler.again()
-        for plan in self._mode.plans():
-            if plan.left and plan.calls:
-                self.ledger.skip(plan.left, plan.calls)
-                plan.calls = 0
+        for policy in self._mode.policies():
+            if policy.skip_reason and policy.calls:
+                self.results.skip(policy.skip_reason, policy.calls)
+                policy.calls = 0
         for kind, count in self._mode.passed.items():
             if count:
-                self.ledger.skip(kind, count)
+                self.results.skip(kind, count)
                 self._mode.passed[kind] = 0
         return {
             "steps": self.step_cnt,
             "standard": self.standard,
             "source": SOURCES[self.standard],
             "unmet": self._selection.unmet(),
-            "called": bool(self._mode.plans()) or self.step_cnt > 0,
+            "called": bool(self._mode.policies()) or self.step_cnt > 0,
             "device": self._mode.device or "cpu",
             "compiled": _compiles(),
             "left_to_budget": self.sampler.left_to_budget,
             "again_within": again[0],
             "places_within": again[1],
             "replay": [str(path) for path in self.written],
-            **self.ledger.document(lang),
+            **self.results.document(lang),
         }
 
 

@@ -1,359 +1,266 @@
-"""The verdict on one call: its results beside those of the CPU."""
+"""What a comparison came to: a status, why, and how far the values of the device are from the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
-from torchferry.numerics.compare import measuring, nonfinite, reduced, standards, tables, tolerances
-from torchferry.numerics.compare.call import Call
-from torchferry.numerics.compare.exact import equal, judge_exact
-from torchferry.numerics.compare.generators import is_foreign
-from torchferry.numerics.compare.layout import judge_layout
-from torchferry.numerics.compare.pair import Pair
-from torchferry.numerics.compare.reference import EIGHT_BITS, Reference, widening
-from torchferry.numerics.compare.snapshot import Untestable
-from torchferry.numerics.compare.spread import explained, spread
-from torchferry.numerics.compare.status import Element, Status, Verdict
-from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.compare.tolerances import Bound
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.operators import argument
-
-SHOWN = 20
-"""Elements that differ and are shown."""
-
-_EPSILON = ("eps", "epsilon")
+from torchferry.core.messages import Message
+from torchferry.numerics.compare.tolerances import TINY, ErrorBound, unit
 
 
-@dataclass
-class _Session:
-    """One call under judgement: the runs of the reference, each made once."""
+class Status(enum.Enum):
+    """What became of a call. Only what was compared can pass."""
 
-    call: Call
-    reference: Reference
-    wide: torch.dtype = torch.float64
-    right: list[Tensor] = field(default_factory=list)
-    _same: list[Tensor] | Untestable | None = None
+    PASS = "pass"  # noqa: S105 - no password
+    WARN = "warn"
+    FAIL = "fail"
+    UNTESTED = "untested"
+    SKIPPED = "skipped"
 
-    def same(self) -> list[Tensor]:
-        """Return the CPU's results in the dtypes of the device.
-
-        Raises:
-            Untestable: the CPU cannot.
-        """
-        if self._same is None:
-            try:
-                self._same = Reference(self.call.operator, self.call.snapshot).same()
-            except Untestable as error:
-                self._same = error
-        if isinstance(self._same, Untestable):
-            raise self._same
-        return self._same
-
-    def settle(self) -> None:
-        """Refuse an operator of the program that comes to something else each time, on the same arguments.
-
-        Raises:
-            Untestable: it does, or the CPU cannot run it.
-        """
-        call = self.call
-        try:
-            first, second = self.same(), Reference(call.operator, call.snapshot).same()
-        except Untestable:
-            dtypes = [result.dtype for result in call.results]
-            first, second = (Reference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
-        if len(first) != len(second) or not all(map(equal, first, second)):
-            raise Untestable(
-                say("two runs on the CPU differ: it draws random numbers, or remembers, without saying so")
-            )
-
-    def has(self, number: int) -> bool:
-        """Whether the CPU gives a result of the shape that the device gave, with elements."""
-        result = self.call.results[number]
-        return number < len(self.right) and tuple(self.right[number].shape) == result.shape and result.count > 0
+    __hash__ = object.__hash__  # a member is itself alone; that of Enum is a function of Python's
 
 
-class Judge:
-    """Judges calls by a standard."""
+ORDER = (Status.FAIL, Status.WARN, Status.UNTESTED, Status.PASS, Status.SKIPPED)
+"""From the worst to the one that needs no attention."""
 
-    def __init__(
-        self, standard: str, absolute: float | None = None, relative: float | None = None, strict: bool = False
-    ) -> None:
-        self._judge = standards.JUDGES[standard]
-        self._is_ours = standard == "ours"
-        self._standard = standard
-        self._given: Bound | None = None
-        if absolute is not None or relative is not None:
-            self._given = Bound(relative or 0.0, absolute or 0.0)
-            self._judge = standards.given(absolute or 0.0, relative or 0.0, strict)
-            self._is_ours = not strict
 
-    def verdicts(self, call: Call) -> list[Verdict]:
-        """Return a verdict for each result of a call, or one for the call."""
-        try:
-            return self._verdicts(call)
-        except Untestable as error:
-            return [Verdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)]
+@dataclass(frozen=True)
+class ErrorMeasures:
+    """How far a result is from the reference, which is of higher precision.
 
-    def _verdicts(self, call: Call) -> list[Verdict]:
-        if not call.results:
-            raise Untestable(say("it has no result that is a tensor"))
-        session = _Session(call, Reference(call.operator, call.snapshot))
-        if is_foreign(call.operator):
-            session.settle()
-        operator = call.operator
-        exact = not any(_is_float(result.dtype) for result in call.results)
-        if operator.kind in (Kind.MOVE, Kind.CONSTANT) or exact or tables.is_stepped(operator):
-            same = session.same()
-            if len(same) != len(call.results):
-                return [self._count(call, len(same))]
-            found = [judge_exact(call, number, right) for number, right in enumerate(same)]
-            if all(one is not None for one in found):
-                return [one for one in found if one is not None]
-        session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
-        skipped = tables.auxiliary(operator)
-        statistics = tables.statistics(operator)
-        numbers = [
-            n
-            for n in range(len(call.results))
-            if n - call.written not in skipped or (n - call.written in statistics and session.has(n))
-        ]
-        call.left = tuple(n for n, one in enumerate(call.results) if n not in numbers and one.count)
-        if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
-            return [self._count(call, len(session.right))]
-        if call.owners is None:
-            return [_with_left(self._one(session, number), len(call.left)) for number in numbers]
-        alike: dict[torch.dtype, list[int]] = {}
-        for number in numbers:
-            if (
-                _is_float(call.results[number].dtype)
-                and tuple(session.right[number].shape) == call.results[number].shape
-            ):
-                alike.setdefault(call.results[number].dtype, []).append(number)
-        listed = {number for group in alike.values() for number in group}
-        verdicts = [self._one(session, number) for number in numbers if number not in listed]
-        return verdicts + [self._together(session, group) for group in alike.values()]
+    Attributes:
+        max_abs: Greatest absolute error.
+        max_rel: Greatest relative error, of elements against |reference| + 1e-7 (MARE of CANN's single benchmark).
+        mean_rel: Mean relative error, likewise (MERE).
+        rmse: Root of the mean square error.
+        ulp: Greatest error in units in the last place of the result's dtype.
+        cosine: Cosine of the angle between result and reference; 1 where both are zero.
+        rmse_ratio: RMSE over that of the CPU in the same dtype; None where the CPU was not run in it.
+        max_ratio: Greatest error over that of the CPU in the same dtype.
+        of_bound: Greatest error over the analytic bound; at most 1 is within it.
+        elements: Elements compared.
+        off: Elements outside of the tolerance.
+    """
 
-    def _together(self, session: _Session, numbers: list[int]) -> Verdict:
-        """Judge the results of an operator on lists as one: it works element by element."""
-        results = session.call.results
-        ours = _joined([results[number].fetched.tensor for number in numbers], range(len(numbers)))
-        right = _joined(session.right, numbers)
-        verdict = self._floating(session, numbers, ours, right)
-        largest = max((results[number] for number in numbers), key=lambda one: len(one.shape))
-        verdict = verdict.of(largest.shape, standards.name_of(largest.dtype))
-        if not verdict.elements:
-            return verdict
-        owners = session.call.owners or []
-        located = []
-        for one in verdict.elements:
-            (position,) = one.index
-            for number in numbers:
-                count = results[number].fetched.tensor.numel()
-                if position < count:
-                    located.append(replace(one, index=(owners[number % len(owners)], position)))
-                    break
-                position -= count
-        return replace(verdict, elements=tuple(located))
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    mean_rel: float = 0.0
+    rmse: float = 0.0
+    ulp: float = 0.0
+    cosine: float = 1.0
+    rmse_ratio: float | None = None
+    max_ratio: float | None = None
+    of_bound: float | None = None
+    elements: int = 0
+    off: int = 0
 
-    def _count(self, call: Call, count: int) -> Verdict:
-        reason = say("{ours} results, and the CPU has {its}", ours=len(call.results), its=count)
-        return Verdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
 
-    def _one(self, session: _Session, number: int) -> Verdict:
-        call = session.call
-        result, right = call.results[number], session.right[number].detach()
-        dtype = standards.name_of(result.dtype)
-        if tuple(right.shape) != result.shape:
-            reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
-            return Verdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
-        ours = result.fetched.tensor
-        if ours.layout is not torch.strided:
-            ours, right = ours.to_dense(), right.to_dense()
-        if not _is_float(result.dtype):
-            exact = judge_exact(call, number, right)
-            assert exact is not None
-            return exact
-        meaning = tables.statistics(call.operator).get(number - call.written)
-        verdict = self._floating(session, [number], ours, right)
-        if meaning == "save_invstd" and verdict.status is Status.FAIL:
-            verdict = self._as_variance(session, number, ours, right) or verdict
-        verdict = verdict.of(result.shape, dtype)
-        if verdict.status is Status.PASS and call.full and meaning is None:
-            wrong = judge_layout(call, number, session.right[number], lambda: session.same()[number])
-            if wrong is not None:
-                verdict = replace(verdict, status=wrong[0], reason=wrong[1])
-        return verdict
+@dataclass(frozen=True)
+class Element:
+    """One element that differs: its index, the device's value, the reference's, and how far they are apart."""
 
-    def _as_variance(self, session: _Session, number: int, ours: Tensor, right: Tensor) -> Verdict | None:
-        """Judge what a batch norm saves as the variance: some devices hand that to their backward."""
-        call = session.call
-        place = next(i for i, item in enumerate(call.operator.overload._schema.arguments) if item.name in _EPSILON)
-        epsilon = argument((place, call.operator.overload._schema.arguments[place].name), *call.arguments(), 0.0)
-        variance = right.double().pow(-2) - epsilon
-        own = tolerances.unit(call.results[number].dtype)
-        allowed = Bound(16 * own, 16 * own * tolerances.largest(variance))
-        if not measuring.of_bound(ours, variance, allowed) <= 1:
-            return None
-        measures = measuring.measure(ours, variance, allowed, call.results[number].dtype)
-        reason = say("it saves the variance, where the CPU saves the inverse of its root")
-        return Verdict(Status.PASS, reason, measures)
+    index: tuple[int, ...]
+    device: str
+    reference: str
+    difference: str
 
-    def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> Verdict:
-        call = session.call
-        number = numbers[0]
-        operator, dtype = call.operator, call.results[number].dtype
-        if right.numel() == 0:
-            return Verdict(Status.PASS, say("it has no elements"))
-        right = (
-            right.to(torch.complex128 if session.wide is torch.float64 else torch.complex64)
-            if (ours.is_complex() and not right.is_complex())
-            else right
+
+@dataclass(frozen=True)
+class ResultVerdict:
+    """What the comparison of one result came to.
+
+    Attributes:
+        status: Pass, warn, fail or untested.
+        reason: Why it is not a plain pass, or None.
+        measures: How far it is; None where nothing could be measured.
+        shape: Of the result.
+        dtype: Of the result, as `float16`.
+        elements: The first elements that differ.
+    """
+
+    status: Status
+    reason: Message | None = None
+    measures: ErrorMeasures | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    elements: tuple[Element, ...] = ()
+
+    def of(self, shape: tuple[int, ...], dtype: str) -> ResultVerdict:
+        """Return the verdict as that of a result of this shape and dtype."""
+        return ResultVerdict(self.status, self.reason, self.measures, shape, dtype, self.elements)
+
+    @property
+    def badness(self) -> tuple[int, float]:
+        """By what the worst verdict of several is chosen: greater is worse."""
+        measures = self.measures
+        size = 0.0
+        if measures is not None:
+            size = measures.of_bound if measures.of_bound is not None else measures.max_rel
+            size = math.inf if math.isnan(size) else size
+        return len(ORDER) - ORDER.index(self.status), size
+
+
+def worst(verdicts: list[ResultVerdict]) -> ResultVerdict:
+    """Return the verdict of a call: that of its worst result."""
+    return max(verdicts, key=lambda verdict: verdict.badness)
+
+
+# Distances between a result and its reference, in pieces that stay in the cache.
+
+_PIECE = 1 << 15
+"""Elements of a piece: with its temporary values it stays in the second cache."""
+
+_ZERO = 1e-7
+"""Added to the denominator of relative errors, as CANN's single benchmark does."""
+
+
+def pieces(device: Tensor, reference: Tensor, bound: ErrorBound) -> Iterator[tuple[Tensor, Tensor, float | Tensor]]:
+    """Yield parts of a result, of its reference and of its absolute bound, in the reference's dtype."""
+    flat, right = device.reshape(-1), reference.reshape(-1)
+    absolute = bound.absolute.reshape(-1) if isinstance(bound.absolute, Tensor) else bound.absolute
+    if right.numel() <= _PIECE:
+        if right.numel():
+            yield flat.to(right.dtype), right, absolute
+        return
+    for begin in range(0, right.numel(), _PIECE):
+        end = begin + _PIECE
+        yield (
+            flat[begin:end].to(right.dtype),
+            right[begin:end],
+            absolute[begin:end] if isinstance(absolute, Tensor) else absolute,
         )
-        is_complex = ours.is_complex()
-        if dtype in EIGHT_BITS or dtype is torch.complex32:
-            ours = ours.to(torch.complex64 if is_complex else torch.float32)
-        if is_complex:
-            ours, right = torch.view_as_real(ours.resolve_conj()), torch.view_as_real(right.resolve_conj())
-        if not right.is_floating_point():
-            right = right.to(session.wide)
-
-        def same() -> Tensor | None:
-            try:
-                value = _joined(session.same(), numbers).detach()
-            except (Untestable, IndexError):
-                return None
-            value = value.to_dense() if value.layout is not torch.strided else value
-            if is_complex:
-                value = torch.view_as_real(value.to(torch.complex128).resolve_conj())
-            return value.to(right.dtype)
-
-        if not call.full and not is_complex and self._is_ours:
-            allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
-            if measuring.of_bound(ours, right, allowed) <= 1:  # which NaN and infinity are not
-                return Verdict(Status.PASS)
-        found = nonfinite.judge(ours, right, dtype, same, lambda: call.given_finite)
-        if found.verdict is not None:
-            return found.verdict
-        ours, right = found.device, found.reference
-        if is_complex:
-            allowed = Bound(8 * tolerances.unit(dtype), 32 * tolerances.unit(dtype) * tolerances.largest(right))
-        else:
-            allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
-            if found.finite is not None and isinstance(allowed.absolute, Tensor):
-                allowed.absolute = torch.nan_to_num(allowed.absolute, nan=0.0, posinf=0.0).add_(tolerances.TINY[dtype])
-
-        def masked_same() -> Tensor | None:
-            value = same()
-            return value if value is None or found.finite is None else torch.where(found.finite, value, 0.0)
-
-        pair = Pair(
-            operator.base,
-            tables.growth(operator),
-            ours,
-            right,
-            dtype,
-            allowed,
-            lambda: self._wider(session, numbers, dtype, allowed, found.finite),
-            masked_same,
-            cheap=not call.full,
-        )
-        if call.full:
-            _ = pair.measures
-        status, reason = self._judge(pair)
-        if status is Status.FAIL and tables.is_unordered(operator):
-            status, reason = self._unordered(session, number, pair, reason, found.finite)
-        if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
-            bits = reduced.bits(call, number, pair)
-            if bits:
-                # as the card is made, and still less than the program asked for: never a pass
-                status, reason = Status.WARN, say("the device rounds inputs of products to {bits} bits", bits=bits)
-        measures = pair.measures if call.full or status is not Status.PASS else None
-        if measures is not None and (status is not Status.PASS or "same" in pair.__dict__):
-            ratios = pair.ratios
-            if ratios is not None:
-                measures = measuring.with_ratios(measures, ratios)
-        elements: tuple[Element, ...] = ()
-        if status in (Status.FAIL, Status.WARN):
-            wrong = self._wrong(pair)
-            elements = measuring.first_off(pair.device, pair.reference, wrong, SHOWN)
-            if measures is not None:
-                measures = replace(measures, off=int(wrong.sum()))
-        return Verdict(status, reason or found.remark, measures, elements=elements)
-
-    def _wrong(self, pair: Pair) -> Tensor:
-        """Return which elements are off: by what the standard says of one, or what the user gave, else by our bound."""
-        error = (pair.device.to(pair.reference.dtype) - pair.reference).abs()
-        size = pair.reference.abs()
-        for bound in (self._given, standards.elementwise(self._standard, pair.dtype), pair.bound):
-            if bound is not None:
-                wrong = error > size * bound.relative + bound.absolute
-                if bool(wrong.any()):
-                    return wrong
-        return error == error.max()
-
-    def _wider(
-        self, session: _Session, numbers: list[int], dtype: torch.dtype, allowed: Bound, finite: Tensor | None
-    ) -> Bound | None:
-        """Return a bound from the absolute values of the arguments, for sums that cancel."""
-        call = session.call
-        args, kwargs = Reference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
-        found = tolerances.magnitude(call.operator, args, kwargs)
-        if found is None or numbers[-1] >= len(found) or found[numbers[0]].is_complex():
-            return None
-        size = torch.nan_to_num(_joined(found, numbers).to(session.wide), nan=0.0, posinf=0.0, neginf=0.0)
-        own = tolerances.unit(dtype)
-        absolute = size.mul_(8 * tolerances.summing(dtype) * 4 + 2 * own)
-        return Bound(allowed.relative, absolute.add_(allowed.absolute))
-
-    def _unordered(
-        self, session: _Session, number: int, pair: Pair, reason: Message | None, finite: Tensor | None
-    ) -> tuple[Status, Message | None]:
-        """Judge what fails again, with what two runs on the device differ by allowed, if order can explain that."""
-        differences = spread(session.call, number)
-        if differences is None or differences.shape != session.call.results[number].shape or not differences.any():
-            return Status.FAIL, reason
-        if pair.device.shape != differences.shape:  # complex, in its two parts
-            differences = differences.unsqueeze(-1).expand(pair.device.shape)
-        if finite is not None:
-            differences = torch.where(finite, differences, 0.0)
-        between = float(differences.max())
-        order = explained(session.call, number, pair, finite)
-        wide = Bound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
-        if measuring.of_bound(pair.device, pair.reference, wide) <= 1:
-            return Status.PASS, say(
-                "within what two runs on the device differ by, {spread}", spread=standards.short(between)
-            )
-        most = 2 * (pair.reference.abs() * pair.bound.relative + pair.bound.absolute + order)  # of two runs
-        if bool((differences > most).any()):
-            reason = say(
-                "two runs on the device differ by {spread}, more than another order of addition explains",
-                spread=standards.short(between),
-            )
-        return Status.FAIL, reason
 
 
-def _with_left(verdict: Verdict, left: int) -> Verdict:
-    """Return a verdict that says how many results were not compared, if any."""
-    if not left or verdict.status is not Status.PASS:
-        return verdict
-    count = say("{count} results not compared: only the device's own backward reads them", count=left)
-    if verdict.reason is None:
-        return replace(verdict, reason=count)
-    return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))
+def of_bound(device: Tensor, reference: Tensor, bound: ErrorBound) -> float:
+    """Return the greatest error over its bound; NaN or infinite where a value is not finite."""
+    if 0 < reference.numel() <= _PIECE and _alike(device, reference, bound):
+        return _greatest(device, reference, bound.absolute, bound.relative)  # as it lies, in the fewest operations
+    greatest = 0.0
+    for ours, right, absolute in pieces(device, reference, bound):
+        worst = _greatest(ours, right, absolute, bound.relative) if ours is not right else 0.0
+        if not worst <= greatest:
+            greatest = worst
+            if not math.isfinite(worst):
+                return worst
+    return greatest
 
 
-def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
-    """Return one of the values, or several behind each other."""
-    if len(numbers) == 1:
-        return values[numbers[0]]
-    return torch.cat([values[number].reshape(-1) for number in numbers]).detach()
+def _greatest(ours: Tensor, right: Tensor, absolute: float | Tensor, relative: float) -> float:
+    allowed = right.abs().mul_(relative).add_(absolute)
+    return float(torch.sub(right, ours).abs_().div_(allowed).max())
 
 
-def _is_float(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
+def _alike(device: Tensor, reference: Tensor, bound: ErrorBound) -> bool:
+    absolute = bound.absolute
+    return (
+        device is not reference
+        and device.shape == reference.shape
+        and (not isinstance(absolute, Tensor) or absolute.shape == reference.shape)
+    )
+
+
+def measure(device: Tensor, reference: Tensor, bound: ErrorBound, dtype: torch.dtype) -> ErrorMeasures:
+    """Measure a result that is finite wherever its reference is; other elements must have been put to zero in both."""
+    count = reference.numel()
+    if count == 0:
+        return ErrorMeasures()
+    most = relative = total = squares = both = ours_squared = right_squared = fraction = 0.0
+    ulp, off = 0.0, 0
+    spacing = 2 * unit(dtype)
+    for ours, right, absolute in pieces(device, reference, bound):
+        size = right.abs()
+        error = (ours - right).abs_()
+        allowed = (size * bound.relative).add_(absolute)
+        over = error / allowed
+        fraction = max(fraction, float(over.max()))
+        if fraction > 1:
+            off += int((over > 1).sum())
+        most = max(most, float(error.max()))
+        total += float((error / (size + _ZERO)).sum())
+        quotient = error / (size + _ZERO)
+        at = int(quotient.argmax())
+        relative = max(relative, float(quotient[at]))
+        ulp = max(ulp, _units(float(error[at]), float(size[at]), spacing, dtype))
+        squares += float(torch.dot(error, error))
+        both += float(torch.dot(ours, right))
+        ours_squared += float(torch.dot(ours, ours))
+        right_squared += float(torch.dot(right, right))
+    if ours_squared == 0 or right_squared == 0:
+        cosine = 1.0 if ours_squared == right_squared else 0.0
+    else:
+        cosine = min(1.0, both / math.sqrt(ours_squared) / math.sqrt(right_squared))
+    return ErrorMeasures(
+        max_abs=most,
+        max_rel=relative,
+        mean_rel=total / count,
+        rmse=math.sqrt(squares / count),
+        ulp=ulp,
+        cosine=cosine,
+        of_bound=fraction,
+        elements=count,
+        off=off,
+    )
+
+
+def _units(error: float, size: float, spacing: float, dtype: torch.dtype) -> float:
+    """Return an error in units in the last place of a number of this size."""
+    small = TINY.get(dtype, 2.0**-126)
+    _, exponent = math.frexp(max(size, small))
+    return error / (spacing * 2.0 ** (exponent - 1))
+
+
+def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) -> tuple[float, float]:
+    """Return RMSE and greatest error of the device over those of the CPU in the same dtype, both against the reference.
+
+    What a sixteenth of rounding the reference gives is added below, so that a CPU that happens to be right asks for no
+    wonders.
+    """
+    count = max(1, reference.numel())
+    ours_squares = same_squares = ours_most = same_most = sizes = greatest = 0.0
+    none = ErrorBound(0.0, 0.0)
+    for (ours, right, _), (other, _, _) in zip(
+        pieces(device, reference, none), pieces(same, reference, none), strict=True
+    ):
+        error = (ours - right).abs_()
+        its = (other - right).abs_()
+        size = right.abs()
+        ours_squares += float(torch.dot(error, error))
+        same_squares += float(torch.dot(its, its))
+        ours_most = max(ours_most, float(error.max()))
+        same_most = max(same_most, float(its.max()))
+        sizes += float(size.sum())
+        greatest = max(greatest, float(size.max()))
+    floor = unit(dtype) / 16
+    small = TINY.get(dtype, 2.0**-126)
+    rmse = math.sqrt(ours_squares / count) / (math.sqrt(same_squares / count) + floor * sizes / count + small)
+    return rmse, ours_most / (same_most + floor * greatest + small)
+
+
+def first_off(device: Tensor, reference: Tensor, wrong: Tensor, most: int) -> tuple[Element, ...]:
+    """Return the first elements that differ, for people."""
+    elements = []
+    for position in wrong.reshape(-1).nonzero().reshape(-1)[:most].tolist():
+        index = _index(position, tuple(reference.shape))
+        ours, right = device.reshape(-1)[position], reference.reshape(-1)[position]
+        value, other = ours.item(), right.item()
+        elements.append(Element(index, str(value), str(other), f"{abs(value - other):.6g}"))
+    return tuple(elements)
+
+
+def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index = []
+    for size in reversed(shape):
+        position, rest = divmod(position, size)
+        index.append(rest)
+    return tuple(reversed(index))
+
+
+def with_ratios(measures: ErrorMeasures, pair: tuple[float, float]) -> ErrorMeasures:
+    """Return measures with the ratios to the CPU in the same dtype."""
+    return replace(measures, rmse_ratio=pair[0], max_ratio=pair[1])

@@ -2,21 +2,141 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from torchferry.backends.acceptance import Limit, Rule
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.numerics.curves.choosing import Choice, choose
-from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
-from torchferry.numerics.curves.envelope import FACTOR, Envelope, envelope
-from torchferry.numerics.curves.judging import RTOL, SPREAD, Checked, Verdict, first_judged, judge, own_rule
-from torchferry.numerics.curves.measures import Measures, measure
-from torchferry.numerics.curves.pairing import Pairing, pair, uncovered
-from torchferry.numerics.curves.reading import Log
-from torchferry.numerics.curves.smoothing import Smoothing
+from torchferry.numerics.curves.curve import Curve, Habits, Pairing, curve_of, pair, shown, uncovered
+from torchferry.numerics.curves.judging import (
+    FACTOR,
+    RTOL,
+    SPREAD,
+    Checked,
+    CurveEnvelope,
+    CurveVerdict,
+    envelope,
+    first_judged,
+    judge,
+    own_rule,
+)
+from torchferry.numerics.curves.measures import CurveMeasures, Smoothing, measure
+from torchferry.numerics.curves.reading import TrainingLog
+from torchferry.numerics.curves.records import plain
+
+# Which metric is compared where the user names none, and which of the target's belongs to which of the reference's.
+
+_LIKELY = (
+    "loss",
+    "train loss",
+    "training loss",
+    "lm loss",
+    "total loss",
+    "loss total",
+    "train total loss",
+    "train loss step",
+    "lm loss value",
+)
+_APART = frozenset({"val", "valid", "validation", "eval", "evaluation", "test"})
+_MOST_SHOWN = 40
+
+
+class MetricChoice(NamedTuple):
+    """One metric, under the names that the two sides have for it (as `plain` has them)."""
+
+    reference: str
+    target: str
+
+    @property
+    def title(self) -> str:
+        """Return the name, or both."""
+        return self.reference if self.reference == self.target else f"{self.reference} = {self.target}"
+
+
+def parse(text: str) -> MetricChoice:
+    """Return what a user named: `loss`, or `loss=train/loss` where the sides differ."""
+    reference, _, target = text.partition("=")
+    return MetricChoice(plain(reference), plain(target or reference))
+
+
+def choose(
+    references: list[TrainingLog], targets: list[TrainingLog], named: tuple[str, ...], every: bool
+) -> tuple[MetricChoice, ...]:
+    """Return the metrics to compare: those named, with `every` all that all logs have, else the training loss.
+
+    Raises:
+        UsageError: a log lacks one that is named, or it does not show which is meant.
+    """
+    if named:
+        chosen = [choice for text in named for choice in _named(text, references, targets)]
+        return tuple(dict.fromkeys(chosen))
+    for log in (*references, *targets):
+        if not log.points:
+            raise _nothing(log)
+    common = set.intersection(*(set(log.points) for log in (*references, *targets)))
+    if every and common:
+        return tuple(MetricChoice(name, name) for name in sorted(common))
+    likely = [name for name in _LIKELY if name in common][:1]
+    if not likely:
+        losses = [name for name in sorted(common) if "loss" in name and not name.endswith(("scale", "weight"))]
+        likely = [name for name in losses if not _APART & set(name.split())] or losses
+    if not likely and len(common) == 1:
+        likely = list(common)
+    if not likely:
+        raise UsageError(
+            say("the logs have no loss under the same name"),
+            say(
+                "name the metric with --metric, as in --metric loss=train/loss; the reference has {one}; "
+                "the target has {other}",
+                one=_names(references[0]),
+                other=_names(targets[0]),
+            ),
+        )
+    return tuple(MetricChoice(name, name) for name in likely)
+
+
+def _named(text: str, references: list[TrainingLog], targets: list[TrainingLog]) -> list[MetricChoice]:
+    if "*" in text or "?" in text:
+        common = set.intersection(*(set(log.points) for log in (*references, *targets)))
+        matching = sorted(fnmatch.filter(common, plain(text)))
+        if not matching:
+            raise UsageError(say("no metric that all logs have matches `{text}`", text=text), _known(references[0]))
+        return [MetricChoice(name, name) for name in matching]
+    choice = parse(text)
+    resolved = []
+    for name, logs in ((choice.reference, references), (choice.target, targets)):
+        resolved.append(_in_all(name, logs, text))
+    return [MetricChoice(*resolved)]
+
+
+def _in_all(name: str, logs: list[TrainingLog], text: str) -> str:
+    for log in logs:
+        if name not in log.points:
+            if not log.points:
+                raise _nothing(log)
+            raise UsageError(say("{path} has no metric `{text}`", path=log.path, text=text), _known(log))
+    return name
+
+
+def _nothing(log: TrainingLog) -> UsageError:
+    return UsageError(
+        say("no value was found in {path}", path=log.path),
+        say("name a pattern with --pattern, such as --pattern 'loss is (?P<value>\\S+)'"),
+    )
+
+
+def _known(log: TrainingLog) -> Message:
+    return say("metrics in {path}: {names}", path=log.path, names=_names(log))
+
+
+def _names(log: TrainingLog) -> str:
+    names = sorted(log.points)
+    more = f", ... ({len(names)})" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(names[:_MOST_SHOWN]) + more
 
 
 @dataclass(frozen=True)
@@ -30,7 +150,7 @@ class Terms:
         rtol: The relative error from which a step is beyond; None: as the rule says, else 2 %.
         from_step: The first step that is judged, from 1; None: as the rule says.
         last: Only so many of the last steps are judged; None: all.
-        factor: See `Envelope`.
+        factor: See `CurveEnvelope`.
         alignment: One of `pairing.ALIGNMENTS`.
         smoothing: Applied before measuring.
         habits: How logs are understood.
@@ -65,19 +185,19 @@ class Compared:
         uncovered: Values of the reference, from the first that is judged on, where the target has none.
     """
 
-    choice: Choice
+    choice: MetricChoice
     references: tuple[Curve, ...]
     targets: tuple[Curve, ...]
     pairing: Pairing
     start: int
-    measures: Measures
-    envelope: Envelope | None
-    verdict: Verdict
+    measures: CurveMeasures
+    envelope: CurveEnvelope | None
+    verdict: CurveVerdict
     uncovered: int
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CurveComparison:
     """All metrics of two sides compared; `notes` are what was left out of the logs."""
 
     references: tuple[Path, ...]
@@ -104,8 +224,8 @@ class Comparison:
 
 
 def compare(
-    references: Sequence[Log], targets: Sequence[Log], named: tuple[str, ...], every: bool, terms: Terms
-) -> Comparison:
+    references: Sequence[TrainingLog], targets: Sequence[TrainingLog], named: tuple[str, ...], every: bool, terms: Terms
+) -> CurveComparison:
     """Compare logs; the first of each side is the one whose length is spoken of.
 
     Raises:
@@ -126,7 +246,7 @@ def compare(
         for log in (*references, *targets)
         if log.more_troubles
     ]
-    return Comparison(
+    return CurveComparison(
         tuple(log.path for log in references),
         tuple(log.path for log in targets),
         metrics,
@@ -136,17 +256,19 @@ def compare(
     )
 
 
-def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log], terms: Terms) -> Compared:
+def _compared(
+    choice: MetricChoice, references: Sequence[TrainingLog], targets: Sequence[TrainingLog], terms: Terms
+) -> Compared:
     habits = terms.habits if terms.alignment != "order" else replace(terms.habits, by_order=True)
-    ours = tuple(curve_of(log.points[choice.reference], habits) for log in references)
+    reference_curves = tuple(curve_of(log.points[choice.reference], habits) for log in references)
     theirs = tuple(curve_of(log.points[choice.target], habits) for log in targets)
-    paired = pair(ours, theirs, terms.alignment)
+    paired = pair(reference_curves, theirs, terms.alignment)
     paired = replace(
         paired,
         references=tuple(terms.smoothing(run) for run in paired.references),
         targets=tuple(terms.smoothing(run) for run in paired.targets),
     )
-    by_spread = terms.spread or (terms.rule is None and not terms.relative and len(ours) > 1)
+    by_spread = terms.spread or (terms.rule is None and not terms.relative and len(reference_curves) > 1)
     rule = terms.rule or own_rule(RTOL if terms.rtol is None else terms.rtol)
     if terms.from_step is not None:
         rule = replace(rule, from_step=terms.from_step)
@@ -165,22 +287,22 @@ def _compared(choice: Choice, references: Sequence[Log], targets: Sequence[Log],
             say("the reference has no finite value of `{metric}` at the judged steps", metric=choice.title)
         )
     spread = None
-    if len(ours) > 1:
+    if len(reference_curves) > 1:
         runs = [run[start:] for run in paired.references]
         spread = envelope(keys, runs, [run[start:] for run in paired.targets], terms.factor)
     verdict = judge(rule, measures, paired)
-    if _needs_the_first(rule) and (start or ours[0].keys[0] != paired.keys[0]):
-        told = say(
+    if _needs_the_first(rule) and (start or reference_curves[0].keys[0] != paired.keys[0]):
+        message = say(
             "the rule asks for the first step, and the first common one is {step}", step=shown(keys[0], paired.form)
         )
-        verdict = replace(verdict, notes=(*verdict.notes, told))
+        verdict = replace(verdict, notes=(*verdict.notes, message))
     if by_spread and spread is not None:
         verdict = _by_spread(spread, verdict, rule, measures.broken is not None)
     missing = uncovered(paired.places, paired.length, paired.places[start] if start else 0)
-    return Compared(choice, ours, theirs, paired, start, measures, spread, verdict, missing)
+    return Compared(choice, reference_curves, theirs, paired, start, measures, spread, verdict, missing)
 
 
-def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> Verdict:
+def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken: bool) -> CurveVerdict:
     limit = Limit("mean_relative", spread.allowed, inclusive=True)
     own = Rule(SPREAD, Bilingual("the reference's own spread", "参考自身的离散程度"), ((limit,),), rule.from_step)
     errors = [error for error in spread.target if error is not None]
@@ -189,7 +311,7 @@ def _by_spread(spread: Envelope, verdict: Verdict, rule: Rule, broken: bool) -> 
     notes = list(verdict.notes)
     if spread.allowed == 0:
         notes.append(say("the runs of the reference are the same to the last digit; the target must be too"))
-    return Verdict(own, ((checked,),), spread.met and not broken, tuple(notes))
+    return CurveVerdict(own, ((checked,),), spread.met and not broken, tuple(notes))
 
 
 def _needs_the_first(rule: Rule) -> bool:

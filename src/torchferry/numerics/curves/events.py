@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from torchferry.core.messages import say
-from torchferry.numerics.curves.lines import unreadable
-from torchferry.numerics.curves.sample import Sample, Trouble
+from torchferry.numerics.curves.records import Sample, Trouble, unreadable
 
 _LARGEST = 1 << 28
 """Bytes of one record; a larger length means that the file is damaged there."""

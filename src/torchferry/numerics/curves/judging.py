@@ -2,13 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from torchferry.backends.acceptance import SIGNED, Limit, Rule
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.numerics.curves.curve import Form, shown
-from torchferry.numerics.curves.measures import Measures
-from torchferry.numerics.curves.pairing import Pairing
+from torchferry.numerics.curves.curve import Form, Key, Pairing, shown
+from torchferry.numerics.curves.measures import CurveMeasures, measure
+
+# The spread of the reference's own runs, which is what two runs on one machine differ by.
+#
+# Each run of the reference is measured against the mean of the others. A run of the target, measured against the mean
+# of all, may be as far as the farthest of them times a factor: with few runs the farthest one is itself uncertain.
+
+
+FACTOR = 2.0
+"""How many times the reference's own spread the target may be away, where the user says no other."""
+
+
+@dataclass(frozen=True)
+class CurveEnvelope:
+    """How far the target is from the reference beside how far the reference is from itself.
+
+    Attributes:
+        own: Mean relative errors of each run of the reference against the others.
+        target: Mean relative errors of each run of the target against all of the reference; None where it has none.
+        inside: Share of the target's values between the lowest and the highest of the reference at that step.
+        bias: Signed mean relative error of the target's mean.
+        factor: How many times the largest of `own` each of `target` may be.
+    """
+
+    own: tuple[float, ...]
+    target: tuple[float | None, ...]
+    inside: float
+    bias: float | None
+    factor: float
+
+    @property
+    def allowed(self) -> float:
+        """Return the largest mean relative error that is within the spread."""
+        return max(self.own, default=0.0) * self.factor
+
+    @property
+    def met(self) -> bool:
+        """Say whether every run of the target is within the spread."""
+        return bool(self.own) and all(error is not None and error <= self.allowed for error in self.target)
+
+
+def envelope(
+    keys: Sequence[Key], references: Sequence[Sequence[float]], targets: Sequence[Sequence[float]], factor: float
+) -> CurveEnvelope:
+    """Measure runs of the target against two or more runs of the reference."""
+    own = []
+    for index, run in enumerate(references):
+        rest = [other for place, other in enumerate(references) if place != index]
+        error = measure(keys, _mean(rest), run, 0.0).mean_relative
+        if error is not None:
+            own.append(error)
+    middle = _mean(references)
+    errors = tuple(measure(keys, middle, run, 0.0).mean_relative for run in targets)
+    within = total = 0
+    for run in targets:
+        for value, column in zip(run, zip(*references, strict=True), strict=True):
+            total += 1
+            within += min(column) <= value <= max(column)
+    bias = measure(keys, middle, _mean(targets), 0.0).signed_relative
+    return CurveEnvelope(tuple(own), errors, within / total if total else 0.0, bias, factor)
+
+
+def _mean(runs: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(fmean(values) for values in zip(*runs, strict=True))
+
 
 OWN = "relative"
 """The rule that holds where the user names none: the mean relative error is at most `--rtol`."""
@@ -39,7 +104,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CurveVerdict:
     """What a rule says of a comparison.
 
     Attributes:
@@ -63,7 +128,7 @@ def own_rule(rtol: float) -> Rule:
     return Rule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
 
 
-def judge(rule: Rule, measures: Measures, pairing: Pairing) -> Verdict:
+def judge(rule: Rule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict:
     """Judge measures by a rule; NaN or infinity where the reference is finite is never met."""
     needs = tuple(tuple(Checked(limit, getattr(measures, limit.measure)) for limit in need) for need in rule.needs)
     met = bool(measures.count) and all(any(checked.met for checked in need) for need in needs)
@@ -102,10 +167,10 @@ def judge(rule: Rule, measures: Measures, pairing: Pairing) -> Verdict:
                 error=percent(measures.mean_relative),
             )
         )
-    return Verdict(rule, needs, met, tuple(notes), by_sign)
+    return CurveVerdict(rule, needs, met, tuple(notes), by_sign)
 
 
-def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: Measures) -> bool:
+def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: CurveMeasures) -> bool:
     """Say whether a rule that is met would not be if its measures were taken without their sign."""
     unsigned = {"signed_relative": measures.mean_relative, "signed": measures.mean_absolute}
     return any(

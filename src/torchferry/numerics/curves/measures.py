@@ -3,14 +3,86 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
 from torchferry.numerics.curves.curve import Key
+
+# Smoothing of a curve before it is compared or drawn; what is not finite stays as it is and enters no mean.
+
+
+class Smoothing(NamedTuple):
+    """How a curve is smoothed: `kind` is `none`, `ema` (amount: weight of the past) or `window` (amount: steps)."""
+
+    kind: str = "none"
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "none" else f"{self.kind}:{self.amount:g}"
+
+    def __call__(self, values: Sequence[float]) -> tuple[float, ...]:
+        """Return the smoothed values."""
+        if self.kind == "ema":
+            return _ema(values, self.amount)
+        if self.kind == "window":
+            return _window(values, int(self.amount))
+        return tuple(values)
+
+
+def parse(text: str) -> Smoothing:
+    """Read `none`, `ema:0.9` or `window:20`.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    kind, _, amount = text.partition(":")
+    try:
+        number = float(amount) if amount else 0.0
+    except ValueError:
+        number = math.nan
+    if kind == "none" and not amount:
+        return Smoothing()
+    if kind == "ema" and 0 < number < 1:
+        return Smoothing("ema", number)
+    if kind == "window" and number >= 1 and number == int(number):
+        return Smoothing("window", number)
+    raise UsageError(say("`{text}` is no smoothing", text=text), say("write none, ema:0.9 or window:20"))
+
+
+def _ema(values: Sequence[float], weight: float) -> tuple[float, ...]:
+    """Return the exponential mean, freed of the pull to zero that its first values have."""
+    smoothed = []
+    mean = 0.0
+    share = 0.0
+    for value in values:
+        if math.isfinite(value):
+            mean = weight * mean + (1 - weight) * value
+            share = weight * share + (1 - weight)
+            smoothed.append(mean / share)
+        else:
+            smoothed.append(value)
+    return tuple(smoothed)
+
+
+def _window(values: Sequence[float], size: int) -> tuple[float, ...]:
+    """Return the mean of each value and the finite ones before it, `size` in all."""
+    smoothed = []
+    recent: deque[float] = deque(maxlen=size)
+    for value in values:
+        if math.isfinite(value):
+            recent.append(value)
+            smoothed.append(math.fsum(recent) / len(recent))
+        else:
+            smoothed.append(value)
+    return tuple(smoothed)
 
 
 @dataclass(frozen=True)
-class Measures:
+class CurveMeasures:
     """The distance of a target's curve from the reference's; relative ones are shares of the reference's value.
 
     Attributes:
@@ -65,29 +137,31 @@ def relative_error(reference: float, target: float) -> float | None:
     return error if math.isfinite(error) else target / abs(reference) - math.copysign(1.0, reference)
 
 
-def measure(keys: Sequence[Key], reference: Sequence[float], target: Sequence[float], tolerance: float) -> Measures:
+def measure(
+    keys: Sequence[Key], reference: Sequence[float], target: Sequence[float], tolerance: float
+) -> CurveMeasures:
     """Measure `target` against `reference`; `tolerance` is a relative error."""
     broken = [k for k, r, t in zip(keys, reference, target, strict=True) if math.isfinite(r) and not math.isfinite(t)]
     unusable = sum(not math.isfinite(value) for value in reference)
     both = [(k, r, t) for k, r, t in zip(keys, reference, target, strict=True) if math.isfinite(r) and math.isfinite(t)]
     if not both:
-        return Measures(0, tolerance, next(iter(broken), None), len(broken), unusable)
+        return CurveMeasures(0, tolerance, next(iter(broken), None), len(broken), unusable)
     differences = [t - r for _, r, t in both]
     relatives = [relative_error(r, t) for _, r, t in both]
-    known = [(abs(error), key) for error, (key, _, _) in zip(relatives, both, strict=True) if error is not None]
+    by_size = [(abs(error), key) for error, (key, _, _) in zip(relatives, both, strict=True) if error is not None]
     signed = [math.copysign(1.0, r) * e for e, (_, r, _) in zip(relatives, both, strict=True) if e is not None]
     sizes = [abs(difference) for difference in differences]
     far = [error is None or abs(error) > tolerance for error in relatives]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
-    worst = max(known, key=lambda pair: pair[0], default=(None, None))
-    return Measures(
+    worst = max(by_size, key=lambda pair: pair[0], default=(None, None))
+    return CurveMeasures(
         count=len(both),
         tolerance=tolerance,
         broken=next(iter(broken), None),
         broken_count=len(broken),
         unusable=unusable,
-        zeros=len(both) - len(known),
-        mean_relative=_mean([error for error, _ in known]),
+        zeros=len(both) - len(by_size),
+        mean_relative=_mean([error for error, _ in by_size]),
         mean_absolute=_mean(sizes),
         signed_relative=_mean(signed),
         signed=_mean(differences),
@@ -119,15 +193,15 @@ def _lasting(keys: Sequence[Key], far: Sequence[bool]) -> Key | None:
     return start
 
 
-def _correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+def _correlation(first: Sequence[float], other: Sequence[float]) -> float | None:
     # scaled first, so that squares of values near the largest float do not overflow
-    one, other = _scaled(one), _scaled(other)
-    count = len(one)
+    first, other = _scaled(first), _scaled(other)
+    count = len(first)
     if count < 2:
         return None
-    mean_one, mean_other = math.fsum(one) / count, math.fsum(other) / count
-    covariance = math.fsum((a - mean_one) * (b - mean_other) for a, b in zip(one, other, strict=True))
-    spread = math.fsum((a - mean_one) ** 2 for a in one) * math.fsum((b - mean_other) ** 2 for b in other)
+    mean_one, mean_other = math.fsum(first) / count, math.fsum(other) / count
+    covariance = math.fsum((a - mean_one) * (b - mean_other) for a, b in zip(first, other, strict=True))
+    spread = math.fsum((a - mean_one) ** 2 for a in first) * math.fsum((b - mean_other) ** 2 for b in other)
     return covariance / math.sqrt(spread) if spread > 0 else None
 
 

@@ -12,12 +12,18 @@ from typing import NamedTuple, Protocol
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.curves.document import DocumentReader
 from torchferry.numerics.curves.events import EventReader, is_event_file
-from torchferry.numerics.curves.lines import beginning, decoded
-from torchferry.numerics.curves.sample import Sample, Trouble, plain
-from torchferry.numerics.curves.table import TableReader, delimiter_of
-from torchferry.numerics.curves.text_log import PatternReader, Reader
+from torchferry.numerics.curves.records import (
+    DocumentReader,
+    Sample,
+    TableReader,
+    Trouble,
+    beginning,
+    decoded,
+    delimiter_of,
+    plain,
+)
+from torchferry.numerics.curves.text_log import PatternReader, TextLogReader
 
 FORMATS = ("auto", "text", "csv", "json", "tensorboard")
 """What a log can be said to be; `text` reads JSON lines too."""
@@ -73,7 +79,7 @@ class Points:
 
 
 @dataclass
-class Log:
+class TrainingLog:
     """Everything that was read of one log: points by metric (as `plain` has it) and rank, and what was left out."""
 
     path: Path
@@ -82,18 +88,18 @@ class Log:
     more_troubles: int = 0
 
 
-def read(path: Path, wanted: Wanted) -> Log:
+def read(path: Path, wanted: Wanted) -> TrainingLog:
     """Read a log, or a folder with one.
 
     Raises:
         TorchferryError: the file cannot be read, or is no log of the form that it has.
         UsageError: a folder holds no log that is known by its name, or several.
     """
-    log = Log(path)
+    log = TrainingLog(path)
     for file in _files(path):
-        known, more = list(log.troubles), log.more_troubles
+        troubles, more = list(log.troubles), log.more_troubles
         for reader in _readers(file, wanted):
-            log.troubles, log.more_troubles = list(known), more  # what a reader that found nothing said is of no use
+            log.troubles, log.more_troubles = list(troubles), more  # what a reader that found nothing said is of no use
             _gather(reader, file, wanted, log)
             if log.points:
                 break
@@ -102,8 +108,8 @@ def read(path: Path, wanted: Wanted) -> Log:
     return log
 
 
-def _gather(reader: Series, file: Path, wanted: Wanted, log: Log) -> None:
-    known = set(wanted.metrics)
+def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> None:
+    metrics = set(wanted.metrics)
     for item in reader.samples(file):
         if isinstance(item, Trouble):
             if len(log.troubles) < _MOST_TROUBLES:
@@ -112,7 +118,7 @@ def _gather(reader: Series, file: Path, wanted: Wanted, log: Log) -> None:
                 log.more_troubles += 1
             continue
         name = plain(item.metric)
-        if known and name not in known:
+        if metrics and name not in metrics:
             continue
         ranks = log.points.get(name)
         if ranks is None:
@@ -134,9 +140,9 @@ def _files(path: Path) -> list[Path]:
     events = sorted(path.glob(_EVENTS))
     if events:
         return events
-    known = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
-    if len(known) == 1:
-        return known
+    files = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
+    if len(files) == 1:
+        return files
     raise UsageError(
         say(
             "{path} is a folder with no event file, and not with one of {names}",
@@ -161,8 +167,8 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
     if wanted.metrics:
         words = {name.rsplit(maxsplit=1)[-1] for name in wanted.metrics if name}
         # one word that all lines of interest have makes most lines of a large log cheap
-        return [Reader(words.pop() if len(words) == 1 else "")]
-    return [Reader()] if wanted.every else [Reader("loss"), Reader()]
+        return [TextLogReader(words.pop() if len(words) == 1 else "")]
+    return [TextLogReader()] if wanted.every else [TextLogReader("loss"), TextLogReader()]
 
 
 def _form(file: Path) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.messages import say
-from torchferry.numerics.curves.lines import lines
-from torchferry.numerics.curves.record import samples_of
-from torchferry.numerics.curves.sample import Sample, Trouble, plain
-from torchferry.numerics.curves.wording import When, apart, when
+from torchferry.numerics.curves.log_patterns import When, apart, when
+from torchferry.numerics.curves.records import Sample, Trouble, lines, plain, samples_of
 
 _NUMBER = (
     r"[+-]?(?:\d{1,30}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,4})?|\.\d{1,40}(?:[eE][+-]?\d{1,4})?"
@@ -72,7 +70,7 @@ _NOT_METRICS = frozenset(
 _MOST_BROKEN = 3
 
 
-class Reader:
+class TextLogReader:
     """Reads one log; `word` is a part of a metric's name without which a line is not looked at, in lower case."""
 
     def __init__(self, word: str = "") -> None:
@@ -95,9 +93,9 @@ class Reader:
                 continue
             brace = text.find('{"')
             if brace >= 0:
-                found = self._json(text[brace:])
-                if found is not None:
-                    yield from found
+                document = self._json(text[brace:])
+                if document is not None:
+                    yield from document
                     continue
                 broken += 1
                 if line.cut or broken <= _MOST_BROKEN:
@@ -131,16 +129,16 @@ class Reader:
 
     def _text(self, text: str, cut: bool) -> Iterator[Sample | Trouble]:
         begin, end = self._span(text)
-        found = [match for match in _KEYED.finditer(text, begin, end) if _is_metric(text, match)]
-        if not any("loss" in match[1].lower() for match in found):
-            taken = {match.start(2) for match in found}
-            found += [match for match in _BARE.finditer(text, begin, end) if match.start(2) not in taken]
-        if not found:
+        matches = [match for match in _KEYED.finditer(text, begin, end) if _is_metric(text, match)]
+        if not any("loss" in match[1].lower() for match in matches):
+            taken = {match.start(2) for match in matches}
+            matches += [match for match in _BARE.finditer(text, begin, end) if match.start(2) not in taken]
+        if not matches:
             if "epoch" in text.lower():
                 self._header(text)
             return
-        found.sort(key=re.Match.start)
-        named = [(match, _name(text, match)) for match in found]
+        matches.sort(key=re.Match.start)
+        named = [(match, _name(text, match)) for match in matches]
         for start, stop, part in _records(text, named):
             yield from self._record(text[start:stop], part, cut and stop == len(text), len(text))
 
@@ -167,7 +165,7 @@ class PatternReader:
     """Reads values by the user's own expressions.
 
     Groups: `value` (or the only group), and where there are such, `step`, `epoch`, `rank` and `metric`. What an
-    expression does not give of these is read from the line as `Reader` does.
+    expression does not give of these is read from the line as `TextLogReader` does.
     """
 
     def __init__(self, patterns: tuple[re.Pattern[str], ...], metric: str) -> None:
@@ -241,7 +239,7 @@ def _records(
     start = last = 0
     part: list[tuple[re.Match[str], str]] = []
     for match, name in named:
-        if any(name == known for _, known in part):
+        if any(name == name_before for _, name_before in part):
             last = max(last, match.start() - _GAP)
             gap = text[last : match.start()]
             if when(gap + text[match.start() : match.end() + _AFTER])[:3] == _NEVER:

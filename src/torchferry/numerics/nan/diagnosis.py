@@ -7,32 +7,42 @@ backward, each model backward (run again), what stands between backward and the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import FORWARD, OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modules import unwrapped
-from torchferry.numerics.nan.inspector import Call, Inspector, Origin
-from torchferry.numerics.nan.memory import Omitted, RandomState, buffers_as, devices_of, version
+from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import is_higher_order
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.modules import unwrapped
+from torchferry.numerics.framework.operators import OperatorFilter, tensors
+from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN
+from torchferry.numerics.nan.inspector import Inspector, OperatorCall, Origin, origins
 from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.origins import origins
 from torchferry.numerics.nan.parts import described, worst
-from torchferry.numerics.nan.roots import RootCall, leaves, taking_part
-from torchferry.numerics.nan.tape import Taped, again
-from torchferry.numerics.operators import tensors
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS, NAN
+from torchferry.numerics.nan.rerun import (
+    Omitted,
+    RandomState,
+    RootCall,
+    TapedCall,
+    again,
+    buffers_as,
+    devices_of,
+    leaves,
+    taking_part,
+    version,
+)
 
 
 @dataclass
-class Diagnosis:
+class StepDiagnosis:
     """What was found.
 
     Attributes:
@@ -43,7 +53,7 @@ class Diagnosis:
     """
 
     origins: list[Origin] = field(default_factory=list)
-    made: list[Call] = field(default_factory=list)
+    made: list[OperatorCall] = field(default_factory=list)
     notes: list[Message] = field(default_factory=list)
     ran: bool = False
 
@@ -51,7 +61,7 @@ class Diagnosis:
 class Examiner:
     """Goes through bad steps."""
 
-    def __init__(self, attribution: Attribution, selection: Selection, omitted: Omitted) -> None:
+    def __init__(self, attribution: Attribution, selection: OperatorFilter, omitted: Omitted) -> None:
         self._attribution = attribution
         self._selection = selection
         self._omitted = omitted
@@ -59,11 +69,11 @@ class Examiner:
     def examine(
         self,
         roots: Sequence[RootCall],
-        tape: Sequence[Taped],
+        tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
         optimizer: Optimizer | None,
         first: bool = False,
-    ) -> Diagnosis:
+    ) -> StepDiagnosis:
         """Return where a step turned bad.
 
         Args:
@@ -73,33 +83,33 @@ class Examiner:
             optimizer: The optimizer that is about to step, or None.
             first: Whether no optimizer has stepped before.
         """
-        found = Diagnosis()
+        diagnosis = StepDiagnosis()
         for look in (
-            lambda: self._parameters(roots, optimizer, found, first),
-            lambda: self._forwards(roots, found),
-            lambda: self._loss(tape, losses, found),
-            lambda: self._loss_backward(roots, tape, losses, found),
-            lambda: self._backwards(roots, found),
+            lambda: self._parameters(roots, optimizer, diagnosis, first),
+            lambda: self._forwards(roots, diagnosis),
+            lambda: self._loss(tape, losses, diagnosis),
+            lambda: self._loss_backward(roots, tape, losses, diagnosis),
+            lambda: self._backwards(roots, diagnosis),
         ):
             try:
                 look()
             except Exception as error:  # the other places are looked at all the same
-                found.notes.append(
+                diagnosis.notes.append(
                     say("a part of the step could not be looked at: {error}", error=f"{type(error).__name__}: {error}")
                 )
-            if found.origins:
-                return found
-        if found.notes or not found.ran:
-            return found
-        found.notes.append(
+            if diagnosis.origins:
+                return diagnosis
+        if diagnosis.notes or not diagnosis.ran:
+            return diagnosis
+        diagnosis.notes.append(
             say(
                 "every call was finite when the step ran again: look between backward and the optimizer "
                 "(accumulated gradients, their exchange between ranks, clipping, hooks)"
             )
         )
-        return found
+        return diagnosis
 
-    def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> Diagnosis:
+    def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> StepDiagnosis:
         """Return where backward turns bad also without the scale: what a gradient scaler cannot mend.
 
         A scale that was too large makes infinities, and of these NaN. With the gradients that the models were given
@@ -110,15 +120,15 @@ class Examiner:
             roots: The calls of outermost modules, in order.
             scale: By which the loss was multiplied.
         """
-        found = Diagnosis()
-        if any(worst(one) != FINITE for root in roots for one in root.gradients.values()):
-            return found  # the scale, or the loss: nothing is left to divide
-        divided = ({number: one / scale for number, one in root.gradients.items()} for root in roots)
-        self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], found)
-        return found
+        diagnosis = StepDiagnosis()
+        if any(worst(gradient) != FINITE for root in roots for gradient in root.gradients.values()):
+            return diagnosis  # the scale, or the loss: nothing is left to divide
+        divided = ({number: gradient / scale for number, gradient in root.gradients.items()} for root in roots)
+        self._backwards([replace(root, gradients=own) for root, own in zip(roots, divided, strict=True)], diagnosis)
+        return diagnosis
 
     def _parameters(
-        self, roots: Sequence[RootCall], optimizer: Optimizer | None, found: Diagnosis, first: bool
+        self, roots: Sequence[RootCall], optimizer: Optimizer | None, diagnosis: StepDiagnosis, first: bool
     ) -> None:
         """Parameters that are bad before the step were made so by the step before, or the program began with them."""
         groups: Sequence[dict[str, Any]] = (
@@ -134,12 +144,12 @@ class Examiner:
                 name = self._attribution.modules.parameter(parameter)
                 module, _, leaf = name.rpartition(".")
                 if optimizer is None or first:
-                    found.origins.append(
+                    diagnosis.origins.append(
                         Origin(
                             f"parameter {leaf}", Where(FORWARD, module, ""), KINDS[kind], (), (described(parameter),)
                         )
                     )
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say(
                             "the parameter {name} was {kind} before the first step: look at how it is made or loaded",
                             name=name or leaf,
@@ -149,7 +159,7 @@ class Examiner:
                     return
                 state = optimizer.state.get(parameter, {})
                 settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
-                found.origins.append(
+                diagnosis.origins.append(
                     Origin(
                         f"{type(optimizer).__name__}.step",
                         Where(OPTIMIZER, module, leaf),
@@ -161,69 +171,76 @@ class Examiner:
                 )
                 return
 
-    def _forwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+    def _forwards(self, roots: Sequence[RootCall], diagnosis: StepDiagnosis) -> None:
         for root in taking_part(roots):
             path = self._attribution.modules.of(root.module)
             bad = max(root.inputs, key=worst, default=None)
             given = FINITE if bad is None else worst(bad)
             if bad is not None and given == NAN:
-                found.origins.append(_input(bad, path))
+                diagnosis.origins.append(_input(bad, path))
                 return
-            if any(worst(one) != FINITE for one in root.outputs):
-                again = self._again(root, found, backward=False)
-                if found.origins:
+            if any(worst(output) != FINITE for output in root.outputs):
+                again = self._again(root, diagnosis, backward=False)
+                if diagnosis.origins:
                     if given != FINITE:
-                        found.notes.append(say("an input of {module} was infinite already", module=path))
+                        diagnosis.notes.append(say("an input of {module} was infinite already", module=path))
                     return
                 if bad is not None and given != FINITE:
-                    found.origins.append(_input(bad, path))
+                    diagnosis.origins.append(_input(bad, path))
                     return
                 if again == FINITE:
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say(
                             "{module} gave a result that is not finite, and a finite one when it ran again", module=path
                         )
                     )
                 elif again is not None:
-                    found.notes.append(
+                    diagnosis.notes.append(
                         say("{module} gave a result that is not finite; the call was not found", module=path)
                     )
 
     def _loss(
-        self, tape: Sequence[Taped], losses: Sequence[tuple[list[Tensor], list[Tensor | None]]], found: Diagnosis
+        self,
+        tape: Sequence[TapedCall],
+        losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
+        diagnosis: StepDiagnosis,
     ) -> None:
         for call in tape:
             kind = max(map(worst, call.operator.results(call.args, call.kwargs, call.out)), default=FINITE)
-            if kind == FINITE or call.operator.kind in {Kind.VIEW, Kind.CONSTANT, Kind.ALLOCATE}:
+            if kind == FINITE or call.operator.kind in {OpKind.VIEW, OpKind.CONSTANT, OpKind.ALLOCATE}:
                 continue
             values = [*call.args, *call.kwargs.values()]
             if kind > max(map(worst, tensors(values)), default=FINITE):
                 place = call.place
-                found.origins.append(
+                diagnosis.origins.append(
                     Origin(
                         call.operator.name,
                         Where(FORWARD, "", ""),
                         KINDS[kind],
                         tuple(map(described, tensors(values))),
                         tuple(map(described, call.operator.results(call.args, call.kwargs, call.out))),
-                        tuple(repr(one) for one in values if one is not None and not any(True for _ in tensors(one))),
+                        tuple(
+                            repr(value)
+                            for value in values
+                            if value is not None and not any(True for _ in tensors(value))
+                        ),
                         f"{place.file}:{place.line}" if place.line else "",
                     )
                 )
-                found.made.append(Call(call.operator.overload, call.args, call.kwargs))
+                diagnosis.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
                 return
-        if not found.notes and any(worst(one) != FINITE for ones, _ in losses for one in ones):
-            found.notes.append(say("the loss is not finite; the call that made it so was not seen"))
+        if not diagnosis.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
+            diagnosis.notes.append(say("the loss is not finite; the call that made it so was not seen"))
 
     def _loss_backward(
         self,
         roots: Sequence[RootCall],
-        tape: Sequence[Taped],
+        tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
-        found: Diagnosis,
+        diagnosis: StepDiagnosis,
     ) -> None:
-        given = [one for root in taking_part(roots) for one in root.gradients.values()]
-        if all(worst(one) == FINITE for one in given):
+        given = [gradient for root in taking_part(roots) for gradient in root.gradients.values()]
+        if all(worst(value) == FINITE for value in given):
             return
         begun = {
             id(output): output.detach().requires_grad_()
@@ -231,36 +248,36 @@ class Examiner:
             for output in root.outputs
             if output.requires_grad
         }
-        found.ran = True
+        diagnosis.ran = True
         try:
-            with torch.enable_grad(), self._looking(found) as inspector:
+            with torch.enable_grad(), self._looking(diagnosis) as inspector:
                 standing = again(tape, begun, inspector.stand_at)
                 pairs = [
-                    (standing[id(one)], gradient)
+                    (standing[id(tensor)], gradient)
                     for ones, gradients in losses
-                    for one, gradient in zip(ones, gradients, strict=True)
-                    if id(one) in standing and standing[id(one)].requires_grad
+                    for tensor, gradient in zip(ones, gradients, strict=True)
+                    if id(tensor) in standing and standing[id(tensor)].requires_grad
                 ]
                 if not pairs:
                     raise LookupError("backward began at a tensor that was not seen")
                 torch.autograd.grad(
-                    [one for one, _ in pairs], list(begun.values()), [one for _, one in pairs], allow_unused=True
+                    [pair for pair, _ in pairs], list(begun.values()), [pair for _, pair in pairs], allow_unused=True
                 )
         except (RuntimeError, LookupError, NotImplementedError) as error:
-            found.notes.append(say("the loss could not be run again: {error}", error=error))
-        if not found.origins:
-            found.notes.append(
+            diagnosis.notes.append(say("the loss could not be run again: {error}", error=error))
+        if not diagnosis.origins:
+            diagnosis.notes.append(
                 say("backward reached the model with a gradient that is not finite: the loss made it so")
             )
 
-    def _backwards(self, roots: Sequence[RootCall], found: Diagnosis) -> None:
+    def _backwards(self, roots: Sequence[RootCall], diagnosis: StepDiagnosis) -> None:
         for root in roots:
             if root.gradients:
-                self._again(root, found, backward=True)
-                if found.origins:
+                self._again(root, diagnosis, backward=True)
+                if diagnosis.origins:
                     return
 
-    def _again(self, root: RootCall, found: Diagnosis, backward: bool) -> int | None:
+    def _again(self, root: RootCall, diagnosis: StepDiagnosis, backward: bool) -> int | None:
         """Run a model's call again with its random numbers and buffers; forward, or forward and backward.
 
         Returns:
@@ -269,31 +286,31 @@ class Examiner:
         module, path = unwrapped(root.module), self._attribution.modules.of(root.module)
         refusal = _why_not(root)
         if refusal is not None:
-            found.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
+            diagnosis.notes.append(say("{module} is not run again: {reason}", module=path, reason=refusal))
             return None
         if root.written:
-            found.notes.append(
+            diagnosis.notes.append(
                 say("{module} was given tensors that were written to since: it runs on what they hold now", module=path)
             )
         now = RandomState(devices_of(module, root.inputs))
         root.random.restore()
-        found.ran = True
+        diagnosis.ran = True
         try:
             with buffers_as(root.buffers, self._omitted), root.autocast.again(), torch.set_grad_enabled(backward):
                 if not backward:
-                    with self._looking(found):
+                    with self._looking(diagnosis):
                         result = module(*root.args, **(root.kwargs or {}))
                 else:
-                    result = self._forward_and_backward(root, module, found)
+                    result = self._forward_and_backward(root, module, diagnosis)
                 return max(map(worst, leaves(result)), default=FINITE)
         except Exception as error:  # whatever a program may raise
-            found.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
+            diagnosis.notes.append(say("{module} could not be run again: {error}", module=path, error=error))
             return None
         finally:
             now.restore()
 
-    def _forward_and_backward(self, root: RootCall, module: Any, found: Diagnosis) -> Any:
-        with self._looking(found):
+    def _forward_and_backward(self, root: RootCall, module: Any, diagnosis: StepDiagnosis) -> Any:
+        with self._looking(diagnosis):
             result = module(*root.args, **(root.kwargs or {}))
             outputs = list(leaves(result))
             pairs = [
@@ -301,14 +318,14 @@ class Examiner:
                 for number, gradient in root.gradients.items()
                 if number < len(outputs) and outputs[number].requires_grad
             ]
-            wanted = [one for one in (*module.parameters(), *root.inputs) if one.requires_grad]
+            wanted = [tensor for tensor in (*module.parameters(), *root.inputs) if tensor.requires_grad]
             if pairs and wanted:
                 # grad, not backward: what accumulates gradients, and exchanges them between ranks, stays out of it
-                torch.autograd.grad([one for one, _ in pairs], wanted, [one for _, one in pairs], allow_unused=True)
+                torch.autograd.grad([pair for pair, _ in pairs], wanted, [pair for _, pair in pairs], allow_unused=True)
             return result
 
     @contextlib.contextmanager
-    def _looking(self, found: Diagnosis) -> Iterator[Inspector]:
+    def _looking(self, diagnosis: StepDiagnosis) -> Iterator[Inspector]:
         """Look at every call within the context; keep the origins that matter."""
         watch = OperatorWatch(self._attribution, self._selection)
         inspector = Inspector(self._attribution, self._selection)
@@ -320,8 +337,8 @@ class Examiner:
             matter = {(results[number].operator.name, results[number].where) for number in origins(results, kinds)}
             for origin, call in zip(inspector.origins, inspector.made, strict=True):
                 if (origin.operator, origin.where) in matter:
-                    found.origins.append(origin)
-                    found.made.append(call)
+                    diagnosis.origins.append(origin)
+                    diagnosis.made.append(call)
 
 
 def _unchanged(root: RootCall) -> bool:
@@ -346,3 +363,46 @@ def _why_not(root: RootCall) -> Message | None:
             if "FullyShardedDataParallel" in type(module).__name__ or "FSDP" in type(module).__name__:
                 return say("its parameters are spread over ranks ({kind})", kind=type(module).__name__)
     return None
+
+
+# Writes the call that made the first NaN or infinity into a directory, for `torchferry replay`.
+
+
+def dump_first_call(folder: Path, diagnosis: StepDiagnosis, step: int) -> Path:
+    """Write the first call of a diagnosis, cut down to what is still not finite, and return its directory.
+
+    Raises:
+        TorchferryError: there is none that can run by itself.
+        OSError: the folder cannot be written.
+    """
+    from torchferry.numerics.callfile.writing import LIMIT, write
+
+    if not diagnosis.made:
+        raise TorchferryError(say("none was found that can run by itself"))
+    origin, call = diagnosis.origins[0], diagnosis.made[0]
+    if is_higher_order(call.overload):
+        raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
+    return write(
+        folder,
+        call.overload,
+        call.args,
+        call.kwargs,
+        origin.where,
+        {"kind": origin.kind, "tool": "nan"},
+        step=step,
+        fails=_makes_worse(call),
+        limit=LIMIT,
+    )
+
+
+def _makes_worse(call: OperatorCall) -> Callable[[list[Any], dict[str, Any]], bool]:
+    """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
+    from torchferry.numerics.callfile.capture import capture
+    from torchferry.numerics.callfile.judging import FAIL
+    from torchferry.numerics.replay.single import finiteness
+
+    def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
+        copied = capture(call.overload, args, kwargs)
+        return any(judgement.status == FAIL for judgement in finiteness(copied, torch.device(copied.device)))
+
+    return fails

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -9,18 +10,72 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.attribution import OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.nan.origins import Result
+from torchferry.numerics.framework.attribution import OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import Operator, OperatorFilter, operator
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, INFINITE, NAN, NARROW, has_values
+from torchferry.numerics.nan.inspector import CallResult
 from torchferry.numerics.nan.parts import parts
-from torchferry.numerics.nan.slots import Slots
-from torchferry.numerics.operators import Operator, operator
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, has_values
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
 
-_LEFT = frozenset({Kind.BOOKKEEP, Kind.COMMUNICATE})
+# One number for each result of a step, on the device that has the result; read together when the step has ended.
+#
+# The number is the sum in float32: no NaN and no infinity can be missed by it, it needs no memory of its own, and the
+# device is not waited for. A sum of finite numbers beyond 3.4e38 is infinite too; whoever reads it looks again.
+
+
+CHUNK = 4096
+"""Slots that are made at once."""
+
+_DIMENSIONS = [list(range(rank)) for rank in range(65)]
+
+
+class Slots:
+    """The slots of one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._chunks: list[Tensor] = []
+        self._slots: list[Tensor] = []
+        self.used = 0
+
+    def take(self, tensor: Tensor) -> int:
+        """Sum a tensor into the next slot and return the slot's number."""
+        if tensor.dtype in COMPLEX:
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        elif tensor.dtype in NARROW:
+            tensor = tensor.to(torch.float32)
+        number = self.used
+        if number == len(self._slots):
+            self._grow()
+        torch.sum(tensor, dim=_DIMENSIONS[tensor.dim()], dtype=torch.float32, out=self._slots[number])
+        self.used = number + 1
+        return number
+
+    def read(self) -> list[int]:
+        """Return FINITE, INFINITE or NAN for each slot that was used, and use them anew: the one wait of a step."""
+        used, self.used = self.used, 0
+        kinds: list[int] = []
+        for chunk in self._chunks:
+            taken = min(used - len(kinds), CHUNK)
+            if taken <= 0:
+                break
+            values = chunk[:taken].cpu()
+            if bool(torch.isfinite(values).all()):
+                kinds += [FINITE] * taken
+            else:
+                kinds += [
+                    NAN if math.isnan(value) else INFINITE if math.isinf(value) else FINITE for value in values.tolist()
+                ]
+        return kinds
+
+    def _grow(self) -> None:
+        chunk = torch.zeros(CHUNK, dtype=torch.float32, device=self._device)
+        self._chunks.append(chunk)
+        self._slots += chunk.unbind()
+
+
+_LEFT = frozenset({OpKind.BOOKKEEP, OpKind.COMMUNICATE})
 
 MOST = 1 << 16
 """Results of one step that are kept: then they are read, and of those that are finite nothing has to be known."""
@@ -39,7 +94,7 @@ class OperatorWatch(WholeMode):
         gives: Whether each of these calls gave something.
     """
 
-    def __init__(self, attribution: Attribution, selection: Selection) -> None:
+    def __init__(self, attribution: Attribution, selection: OperatorFilter) -> None:
         super().__init__()
         self.active = True
         self.untested: dict[str, int] = {}
@@ -51,7 +106,7 @@ class OperatorWatch(WholeMode):
         self._slots: dict[torch.device, Slots] = {}
         self._places: list[tuple[Slots, int] | int] = []
         """Where the kind of each result is, or the kind itself."""
-        self._results: list[Result] = []
+        self._results: list[CallResult] = []
         self._makers: dict[int, int] = {}
         self._full = False
         self._numbering = 0
@@ -74,27 +129,27 @@ class OperatorWatch(WholeMode):
         else:
             out = func(*args, **kwargs) if kwargs else func(*args)
         if self.active:
-            known = operator(func)
-            if known.kind not in _LEFT:
+            op = operator(func)
+            if op.kind not in _LEFT:
                 try:
-                    self._note(known, args, kwargs or {}, out)
+                    self._note(op, args, kwargs or {}, out)
                 except Exception:  # a tensor of a kind that cannot be looked at must not end the program
-                    self.untested[known.name] = self.untested.get(known.name, 0) + 1
+                    self.untested[op.name] = self.untested.get(op.name, 0) + 1
         return out
 
     def gave(self, outputs: Iterable[Tensor]) -> None:
         """Note what an outermost module gave, whose call is not kept."""
         with self._lock:
-            makers = {self.maker(one) for one in outputs}
+            makers = {self.maker(output) for output in outputs}
             self.given |= makers
             self.gives = self.gives and bool(makers)
 
-    def taken(self) -> tuple[list[Result], list[int]]:
+    def taken(self) -> tuple[list[CallResult], list[int]]:
         """Return the results since the last call with their kinds, and begin anew. Reads each device once."""
         with self._lock:
             return self._taken()
 
-    def _taken(self) -> tuple[list[Result], list[int]]:
+    def _taken(self) -> tuple[list[CallResult], list[int]]:
         results, places = self._results, self._places
         self._results, self._places, self._makers, self.given = [], [], {}, set()
         self._full = False
@@ -138,12 +193,12 @@ class OperatorWatch(WholeMode):
         """Return the number of the result that a tensor holds, or -1."""
         return _maker(self._makers, tensor)
 
-    def _note(self, known: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        where = self._attribution.where(known)
+    def _note(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        where = self._attribution.where(op)
         if where.phase == OPTIMIZER:
             return
-        kind = known.kind
-        if kind is Kind.VIEW and not known.written:
+        kind = op.kind
+        if kind is OpKind.VIEW and not op.written:
             return  # the same storage
         if len(self._results) >= MOST:
             self._compact()
@@ -159,17 +214,17 @@ class OperatorWatch(WholeMode):
                 parents += [_maker(makers, part) for part in value if isinstance(part, Tensor)]
         if numbering != self._numbering:  # another thread's call made room: what these were is not known any more
             parents = []
-        looked = kind is not Kind.ALLOCATE and kind is not Kind.RANDOM and known in self._selection
-        for tensor in known.results(args, kwargs, out):
+        looked = kind is not OpKind.ALLOCATE and kind is not OpKind.RANDOM and op in self._selection
+        for tensor in op.results(args, kwargs, out):
             if looked and has_values(tensor):
-                self._take(known, where, tensor, parents)
+                self._take(op, where, tensor, parents)
             elif looked and tensor.layout is not torch.strided and parts(tensor):
                 for part in parts(tensor) or ():
-                    self._take(known, where, part, parents)
+                    self._take(op, where, part, parents)
             else:
-                self._pass_on(known, tensor, parents)
+                self._pass_on(op, tensor, parents)
 
-    def _take(self, known: Operator, where: Where, tensor: Tensor, parents: list[int]) -> None:
+    def _take(self, op: Operator, where: Where, tensor: Tensor, parents: list[int]) -> None:
         """Look at a result."""
         slots = self._slots.get(tensor.device)
         if slots is None:
@@ -178,27 +233,27 @@ class OperatorWatch(WholeMode):
             try:
                 place = slots, slots.take(tensor)
             except (NotImplementedError, RuntimeError):  # a device may lack the sum of a dtype
-                self.untested[known.name] = self.untested.get(known.name, 0) + 1
+                self.untested[op.name] = self.untested.get(op.name, 0) + 1
                 return
             self._places.append(place)
-            self._results.append(Result(known, where, tuple(parents)))
+            self._results.append(CallResult(op, where, tuple(parents)))
             self._makers[tensor.untyped_storage()._cdata] = len(self._results) - 1
 
-    def _pass_on(self, known: Operator, tensor: Tensor, parents: list[int]) -> None:
+    def _pass_on(self, op: Operator, tensor: Tensor, parents: list[int]) -> None:
         """A result that is not looked at is as bad as the newest of what it was made of."""
         try:
             key = tensor.untyped_storage()._cdata
         except (NotImplementedError, RuntimeError):  # sparse, or of a subclass: it has no storage of its own
-            self.untested[known.name] = self.untested.get(known.name, 0) + 1
+            self.untested[op.name] = self.untested.get(op.name, 0) + 1
             return
         newest = max(parents, default=-1)
-        if newest >= 0 and known.kind is not Kind.ALLOCATE:
+        if newest >= 0 and op.kind is not OpKind.ALLOCATE:
             self._makers[key] = newest
         else:
             self._makers.pop(key, None)
 
 
-def _needed(results: list[Result], kinds: list[int], used: set[int], held: set[int]) -> list[int]:
+def _needed(results: list[CallResult], kinds: list[int], used: set[int], held: set[int]) -> list[int]:
     """Return the results that are not finite and of which something may be to come: nothing took them up to now, or
     they are still in memory, or they led to one of these."""
     needed: set[int] = set()

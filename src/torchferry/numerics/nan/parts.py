@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from torchferry.numerics.statistics import (
+from torchferry.numerics.framework.dispatch import is_plain
+from torchferry.numerics.framework.statistics import (
     COMPLEX,
     FINITE,
     FLOATS,
@@ -17,7 +18,6 @@ from torchferry.numerics.statistics import (
     kind_of,
     statistics,
 )
-from torchferry.numerics.subclasses import is_plain
 
 _COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
@@ -46,7 +46,7 @@ def _inside(tensor: Tensor) -> Sequence[Tensor] | None:
     if not is_plain(type(tensor)):
         names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
         held = (getattr(tensor, name) for name in names)
-        return _all(one for one in held if isinstance(one, Tensor))
+        return _all(item for item in held if isinstance(item, Tensor))
     if tensor.layout is torch.sparse_coo:
         return parts(tensor._values())
     if tensor.layout in _COMPRESSED or tensor.is_nested:
@@ -55,13 +55,13 @@ def _inside(tensor: Tensor) -> Sequence[Tensor] | None:
 
 
 def _all(inside: Iterable[Tensor]) -> Sequence[Tensor] | None:
-    found: list[Tensor] = []
-    for one in inside:
-        held = parts(one)
+    tensors: list[Tensor] = []
+    for inner in inside:
+        held = parts(inner)
         if held is None:
             return None
-        found += held
-    return found
+        tensors += held
+    return tensors
 
 
 def worst(tensor: Tensor) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -13,23 +14,64 @@ from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
-from torchferry.numerics.attribution import BACKWARD, SCALING, Attribution
-from torchferry.numerics.capturing import capturing
-from torchferry.numerics.inside import asked
-from torchferry.numerics.nan.diagnosis import Diagnosis, Examiner
-from torchferry.numerics.nan.dumping import dumped
-from torchferry.numerics.nan.inspector import Origin
-from torchferry.numerics.nan.log import Log
+from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
+from torchferry.numerics.framework.bootstrap import is_selected_rank, known_rank, rank
+from torchferry.numerics.framework.dispatch import capturing, without_dispatch_modes
+from torchferry.numerics.framework.operators import OperatorFilter
+from torchferry.numerics.framework.statistics import FINITE, KINDS
+from torchferry.numerics.framework.steps import Steps
+from torchferry.numerics.nan.diagnosis import Examiner, StepDiagnosis, dump_first_call
+from torchferry.numerics.nan.inspector import CallResult, Origin, origins, untaken
 from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.origins import Result, origins, untaken
 from torchferry.numerics.nan.parts import parts
-from torchferry.numerics.nan.roots import RootCall, differentiated, taking_part
+from torchferry.numerics.nan.rerun import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
-from torchferry.numerics.selection import Selection
-from torchferry.numerics.statistics import FINITE, KINDS
-from torchferry.numerics.steps import Steps
-from torchferry.numerics.summaries.finding import told
-from torchferry.numerics.unseen import unseen
+from torchferry.numerics.report.finding import told
+
+# Where NanInfTracker says what it found: standard error, or a file of its rank.
+
+
+class FindingLog:
+    """Lines on standard error, or in `folder/nan_rank_<n>.log` where a folder is given.
+
+    Args:
+        folder: The folder.
+
+    Attributes:
+        brief: Whether the first line of each finding is enough, as a summary with all of it follows.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.brief = False
+        self._folder = folder
+        self._stream: Any = None
+
+    def say(self, text: str) -> None:
+        """Write a line, or several; on standard error the first says which rank it is, where there are several."""
+        file = self._file()
+        if file is None:
+            number = known_rank()
+            text = text if number is None else f"rank {number}: {text}"
+        print(text.partition("\n")[0] if self.brief else text, file=file or sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _file(self) -> Any:
+        """Return the file, which is made when there is something to write: the rank may not be known before."""
+        if self._stream is None and self._folder is not None:
+            path = self._folder / f"nan_rank_{rank()}.log"
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._stream = path.open("a", encoding="utf-8")
+            except OSError as error:
+                self._folder = None
+                self.say(str(say("cannot write {path}: {error}", path=path, error=error.strerror or error)))
+        return self._stream
+
 
 LEVELS = ("watch", "operator")
 
@@ -62,7 +104,8 @@ class NanInfTracker:
         level: `watch` looks at gradients once a step and runs a bad step again, call by call; `operator` looks at the
             results of all calls, so that it also knows what does not happen again.
         target_op: Names of the only operators to look at.
-        white_list: Names of operators not to look at.
+        skip_op: Names of operators not to look at.
+        white_list: The same, by the name that it has in torch_musa.
         start_step: First step to look at.
         end_step: First step not to look at any more.
         verbose: Also say that a step was well.
@@ -93,6 +136,7 @@ class NanInfTracker:
         dump_error_data: bool = False,
         stop: bool = False,
         target_list: Iterable[str] | None = None,
+        skip_op: Iterable[str] | None = None,
     ) -> None:
         if level not in LEVELS:
             raise unknown_name("level", level, LEVELS)
@@ -100,18 +144,20 @@ class NanInfTracker:
             raise UsageError(say("a log or a dump needs `output_dir`"))
         self.level = level
         self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
-        self.enabled = enabled and asked(self._ranks)
+        self.enabled = enabled and is_selected_rank(self._ranks)
         self._start, self._end = start_step or 0, end_step
         self._verbose = verbose
         self._folder = Path(output_dir)
         self._dumps = dump_error_data
         self._stop = stop or dump_error_data
-        self._log = Log(self._folder if should_log_to_file else None)
+        self._log = FindingLog(self._folder if should_log_to_file else None)
         self._when_found: Callable[[dict[str, Any]], None] | None = None
         self._attribution = Attribution()
         if target_op is not None and target_list is not None:
             raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
-        self._selection = Selection((target_op if target_op is not None else target_list) or None, white_list or ())
+        self._selection = OperatorFilter(
+            (target_op if target_op is not None else target_list) or None, (*(skip_op or ()), *(white_list or ()))
+        )
         self._steps = Steps()
         self._mode = OperatorWatch(self._attribution, self._selection) if level == "operator" else None
         self._memory = StepMemory(self._attribution, self._mode)
@@ -178,7 +224,7 @@ class NanInfTracker:
     def _last_words(self) -> None:
         """Say what could not be said before the end."""
         if self._early and not self._findings and not self._trained:
-            self._log.say("\n".join(line for one in self._early for line in told(one)))
+            self._log.say("\n".join(line for finding in self._early for line in told(finding)))
         for message in () if self._when_found else self._memory.omitted.messages():
             self._log.say(str(message))
         for error, count in self._memory.failures.items():
@@ -229,7 +275,7 @@ class NanInfTracker:
             "unlooked": self._unlooked,
             "unlooked_results": self._unlooked_results,
             "captured": self._memory.captured,
-            "left_out": [one.render("en") for one in self._memory.omitted.messages()],
+            "left_out": [message.render("en") for message in self._memory.omitted.messages()],
             "failures": dict(self._memory.failures),
             "findings": self._findings or (self._early if early else []),
         }
@@ -247,7 +293,12 @@ class NanInfTracker:
         return self._covers(self._number)
 
     def _covers(self, step: int) -> bool:
-        return self.enabled and asked(self._ranks) and self._start <= step and (self._end is None or step < self._end)
+        return (
+            self.enabled
+            and is_selected_rank(self._ranks)
+            and self._start <= step
+            and (self._end is None or step < self._end)
+        )
 
     def _set_active(self, step: int) -> None:
         active = self._covers(step) and not self._memory.capturing
@@ -300,7 +351,7 @@ class NanInfTracker:
         """The program has begun, or ended, to capture a graph: what goes into it is not computed now."""
         self._set_active(self._number)
 
-    @unseen
+    @without_dispatch_modes
     def _look(self, optimizer: Optimizer | None) -> None:
         self._checked = True
         self._in_a_row = 0
@@ -321,27 +372,33 @@ class NanInfTracker:
             return True
         if self._trained:
             return False  # what comes after the last step of all may be scaled, and no scaler looks at it any more
-        gradients = [one for root in roots for one in _gradients(root)]
+        gradients = [gradient for root in roots for gradient in _gradients(root)]
         return bad_tensors(gradients, self._losses(), self._unread)
 
     def _losses(self) -> list[Tensor]:
-        return [one for ones, _ in self._memory.losses for one in ones]
+        return [loss for ones, _ in self._memory.losses for loss in ones]
 
-    def _deferred(self, optimizer: Optimizer | None) -> list[tuple[Result, int]]:
+    def _deferred(self, optimizer: Optimizer | None) -> list[tuple[CallResult, int]]:
         """Return the origins that the slots know of, with their kinds."""
         if self._mode is None:
             return []
         roots = [] if optimizer is not None else taking_part(self._memory.roots)
-        kept = gradients_of(optimizer) if optimizer is not None else [one for root in roots for one in _given_by(root)]
-        ends = {self._mode.maker(part) for one in (*kept, *self._losses()) for part in parts(one) or ()}
+        kept = (
+            gradients_of(optimizer)
+            if optimizer is not None
+            else [tensor for root in roots for tensor in _given_by(root)]
+        )
+        ends = {self._mode.maker(part) for tensor in (*kept, *self._losses()) for part in parts(tensor) or ()}
         given, gives = self._mode.given, self._mode.gives
         results, kinds = self._mode.taken()
         if all(kind == FINITE for kind in kinds):
             return []
         if optimizer is None:  # what a module makes and does not give, such as a mask that is not needed, is no end
             ends |= given
-            known = (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
-            ends |= {number for number in untaken(results) if not (known and results[number].where.module)}
+            is_followed = (
+                (roots or given) and gives and not self._memory.dropped and all(root.outputs for root in roots)
+            )
+            ends |= {number for number in untaken(results) if not (is_followed and results[number].where.module)}
         return [(results[number], kinds[number]) for number in origins(results, kinds, ends)]
 
     def _left_out(self, optimizer: Optimizer) -> None:
@@ -355,10 +412,10 @@ class NanInfTracker:
             return
         self._guarded(lambda: self._look_at_overflow(optimizer))
 
-    @unseen
+    @without_dispatch_modes
     def _look_at_overflow(self, optimizer: Optimizer) -> None:
         self._checked = True
-        deferred = [one for one in self._deferred(optimizer) if one[0].where.phase not in {BACKWARD, SCALING}]
+        deferred = [origin for origin in self._deferred(optimizer) if origin[0].where.phase not in {BACKWARD, SCALING}]
         self._in_a_row += 1
         if deferred or bad_outputs(differentiated(self._memory.roots)) or self._in_a_row == PATIENCE:
             self._bad_step(optimizer, deferred)
@@ -378,10 +435,10 @@ class NanInfTracker:
         """A forward without gradients: it is looked at when it has returned, before its arguments change."""
         if self._active():
             if self._mode is not None:
-                self._mode.gave(part for one in call.outputs for part in parts(one) or ())
+                self._mode.gave(part for output in call.outputs for part in parts(output) or ())
             self._guarded(lambda: self._look_alone(call))
 
-    @unseen
+    @without_dispatch_modes
     def _look_alone(self, call: RootCall) -> None:
         if not bad_outputs([call]):
             return
@@ -389,9 +446,9 @@ class NanInfTracker:
         if not self._steps.count and not self._early:
             diagnosis = self._gone_through(None)
             finding = self._finding(diagnosis, [])
-            self._memory.roots = [one for one in self._memory.roots if one is not call]
+            self._memory.roots = [root for root in self._memory.roots if root is not call]
             self._early.append(finding)
-            if self._stop and any(one.operator != "input" for one in diagnosis.origins):
+            if self._stop and any(origin.operator != "input" for origin in diagnosis.origins):
                 self._dump(finding, diagnosis)
                 raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._when_found else None]))
 
@@ -415,7 +472,10 @@ class NanInfTracker:
         self._unaided += ended
 
     def _bad_step(
-        self, optimizer: Optimizer | None, deferred: list[tuple[Result, int]], diagnosis: Diagnosis | None = None
+        self,
+        optimizer: Optimizer | None,
+        deferred: list[tuple[CallResult, int]],
+        diagnosis: StepDiagnosis | None = None,
     ) -> None:
         early = optimizer is None and not self._steps.count and not self._steps.by_hand
         bad, findings = (self._early_bad, self._early) if early else (self._bad, self._findings)
@@ -436,7 +496,7 @@ class NanInfTracker:
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._when_found else None]))
 
-    def _finding(self, diagnosis: Diagnosis, deferred: list[tuple[Result, int]]) -> dict[str, Any]:
+    def _finding(self, diagnosis: StepDiagnosis, deferred: list[tuple[CallResult, int]]) -> dict[str, Any]:
         seen = [Origin(result.operator.name, result.where, KINDS[kind]) for result, kind in deferred]
         if not diagnosis.origins and seen:
             diagnosis.origins = seen
@@ -448,44 +508,44 @@ class NanInfTracker:
             diagnosis.notes.append(say("no module ran that could run again; `--level operator` looks at every result"))
         return {
             "step": self._number,
-            "origins": [one.document() for one in diagnosis.origins[:8]],
+            "origins": [origin.document() for origin in diagnosis.origins[:8]],
             "notes": [note.render("en") for note in diagnosis.notes],
         }
 
-    def _gone_through(self, optimizer: Optimizer | None) -> Diagnosis:
+    def _gone_through(self, optimizer: Optimizer | None) -> StepDiagnosis:
         memory = self._memory
         first = not self._number
         return self._examined(
             lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer, first)
         )
 
-    def _examined(self, examine: Callable[[], Diagnosis]) -> Diagnosis:
+    def _examined(self, examine: Callable[[], StepDiagnosis]) -> StepDiagnosis:
         self._memory.paused = True
         active = self._mode is not None and self._mode.active
         if self._mode is not None:
             self._mode.active = False
         try:
-            found = examine()
+            diagnosis = examine()
         except Exception as error:  # that the step is bad is known, and is said
-            found = Diagnosis(
+            diagnosis = StepDiagnosis(
                 notes=[say("the step could not be gone through: {error}", error=f"{type(error).__name__}: {error}")]
             )
         finally:
             self._memory.paused = False
             if self._mode is not None:
                 self._mode.active = active
-        found.notes += self._memory.limits()
-        if found.ran:
-            found.notes += self._memory.omitted.messages()
-        found.notes = list({note.render("en"): note for note in found.notes}.values())
-        return found
+        diagnosis.notes += self._memory.limits()
+        if diagnosis.ran:
+            diagnosis.notes += self._memory.omitted.messages()
+        diagnosis.notes = list({note.render("en"): note for note in diagnosis.notes}.values())
+        return diagnosis
 
-    def _dump(self, finding: dict[str, Any], diagnosis: Diagnosis) -> None:
+    def _dump(self, finding: dict[str, Any], diagnosis: StepDiagnosis) -> None:
         """Write the call of a finding for replay, where that is asked for; that it could not be is a note."""
         if not self._dumps:
             return
         try:
-            finding["dump"] = str(dumped(self._folder, diagnosis, self._number))
+            finding["dump"] = str(dump_first_call(self._folder, diagnosis, self._number))
         except Exception as error:  # a fault here must not cost the finding
             why = "; ".join(error.lines()) if isinstance(error, TorchferryError) else f"{error}"
             diagnosis.notes.append(say("the call could not be written: {error}", error=why))
@@ -494,7 +554,10 @@ class NanInfTracker:
 
 def _gradients(root: RootCall) -> list[Tensor]:
     """Return the gradients of a call's results, and those that the module's parameters have now."""
-    return [*root.gradients.values(), *(one.grad for one in root.module.parameters() if one.grad is not None)]
+    return [
+        *root.gradients.values(),
+        *(parameter.grad for parameter in root.module.parameters() if parameter.grad is not None),
+    ]
 
 
 def _given_by(root: RootCall) -> list[Tensor]:

@@ -18,14 +18,12 @@ from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.attribution import Attribution
-from torchferry.numerics.capturing import capturing
-from torchferry.numerics.nan import roots as root_calls
-from torchferry.numerics.nan.memory import Buffers, version
+from torchferry.numerics.framework.attribution import Attribution
+from torchferry.numerics.framework.dispatch import capturing
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, kind_of
+from torchferry.numerics.nan import rerun as root_calls
 from torchferry.numerics.nan.parts import described_kind, parts, worst
-from torchferry.numerics.nan.roots import RootCall, differentiated
-from torchferry.numerics.nan.tape import MOST, Tape
-from torchferry.numerics.statistics import COMPLEX, FINITE, NARROW, kind_of
+from torchferry.numerics.nan.rerun import MOST, Buffers, RootCall, Tape, differentiated, version
 
 MOST_ROOTS = 256
 """Calls of outermost modules that are kept of one step."""
@@ -286,7 +284,7 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
             if part.numel():
                 plain = _plain(part.detach())
                 groups[plain.device, plain.dtype].append(plain)
-    losses = [part for one in few for part in unread.parts(one)]
+    losses = [part for loss in few for part in unread.parts(loss)]
     totals: dict[torch.device, list[Tensor]] = defaultdict(list)
     for loss in losses:
         totals[loss.device] += _sizes([_plain(loss.detach())], unread)
@@ -294,7 +292,7 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
         totals[device] += _sizes(ones, unread)
     for norms in totals.values():
         if norms and not math.isfinite(float(torch.stack(norms).sum())):
-            return any(kind_of(one) != FINITE for ones in (*groups.values(), losses) for one in ones)
+            return any(kind_of(value) != FINITE for ones in (*groups.values(), losses) for value in ones)
     return False
 
 
@@ -307,13 +305,13 @@ def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
         return list(torch._foreach_norm(ones, 2, dtype=torch.float32))
     except (RuntimeError, NotImplementedError):
         pass
-    found = []
-    for one in ones:
+    norms = []
+    for gradient in ones:
         try:
-            found.append(torch.linalg.vector_norm(one.cpu().to(torch.float32)).to(one.device))
-        except (RuntimeError, NotImplementedError):  # noqa: PERF203 - few, and rarely
-            unread.count(one)
-    return found
+            norms.append(torch.linalg.vector_norm(gradient.cpu().to(torch.float32)).to(gradient.device))
+        except (RuntimeError, NotImplementedError):  # noqa: PERF203 - a plugin may raise anything
+            unread.count(gradient)
+    return norms
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -325,4 +323,4 @@ def _plain(tensor: Tensor) -> Tensor:
 
 def bad_outputs(calls: Sequence[RootCall]) -> bool:
     """Whether a result of these calls is not finite. Reads the device."""
-    return any(worst(one) != FINITE for call in calls for one in call.outputs)
+    return any(worst(output) != FINITE for call in calls for output in call.outputs)

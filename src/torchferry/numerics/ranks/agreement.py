@@ -4,18 +4,139 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.ranks.chosen import GRADIENT, Chosen, choose
-from torchferry.numerics.ranks.sketch import sketches
-from torchferry.numerics.unseen import Unseen
+from torchferry.numerics.framework.dispatch import WithoutDispatchModes
+from torchferry.numerics.recording.sketching import Hasher
+
+# A number for the bits of a tensor, made on its device: tensors with the same number are the same, bit for bit.
+
+_HASHER = Hasher()
+
+
+def sketches(tensors: Sequence[Tensor | None]) -> Tensor:
+    """Return int64[n, 2] on the CPU: for each tensor the hash of its bits, and the bits of its norm as float64.
+
+    A tensor that is not there has a number of its own. The device is waited for once for each device.
+    """
+    with torch.no_grad():
+        hashes = [_sketch(tensor) for tensor in tensors]
+    rows = torch.zeros(len(hashes), 2, dtype=torch.int64)
+    for device in {number.device for number, _ in hashes}:
+        own = [index for index, (number, _) in enumerate(hashes) if number.device == device]
+        numbers = torch.stack([hashes[index][0] for index in own]).cpu()
+        norms = torch.stack([hashes[index][1] for index in own]).cpu()
+        rows[own, 0] = numbers
+        rows[own, 1] = norms.to(torch.float64).view(torch.int64)
+    return rows
+
+
+def _sketch(tensor: Tensor | None) -> tuple[Tensor, Tensor]:
+    if tensor is None:
+        return torch.tensor(-1, dtype=torch.int64), torch.tensor(0.0)
+    tensor = tensor.detach()
+    number = _HASHER.whole(tensor)[0]
+    numbers = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    floating = numbers.is_floating_point() and numbers.element_size() > 1
+    norm = torch.linalg.vector_norm(numbers.float()) if floating else torch.zeros(())
+    return number, norm.float().to(number.device)
+
+
+# Which tensors of a model must be the same on all ranks, and why the others need not be.
+
+
+PARAMETER, GRADIENT, BUFFER = "parameter", "gradient", "buffer"
+
+
+@dataclass
+class Chosen:
+    """What is compared of a model.
+
+    Attributes:
+        names: Kind and name of each tensor, `("gradient", "blocks.0.weight")`.
+        tensors: The tensors; None for a gradient that is not there.
+        left_out: Why tensors are not compared, with their names.
+    """
+
+    names: list[tuple[str, str]] = field(default_factory=list)
+    tensors: list[Tensor | None] = field(default_factory=list)
+    left_out: dict[Message, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str, tensor: Tensor | None) -> None:
+        """Compare a tensor, or say why not."""
+        reason = None if tensor is None else _unfit(tensor)
+        if reason is not None:
+            self.leave(reason, name)
+        else:
+            self.names.append((kind, name))
+            self.tensors.append(tensor)
+
+    def leave(self, reason: Message, name: str) -> None:
+        """Note that a tensor is not compared."""
+        self.left_out.setdefault(reason, []).append(name)
+
+
+def choose(model: nn.Module, gradients: bool, buffers: bool) -> Chosen:
+    """Return what of a model must be the same on all ranks."""
+    chosen = Chosen()
+    ignored, prefix = _ignored(model)
+    sharded = _sharded(model)
+    for name, parameter in model.named_parameters():
+        short = name.removeprefix(prefix)
+        if short in ignored:
+            chosen.leave(say("DistributedDataParallel is told to ignore them"), short)
+        elif any(name == path or name.startswith(f"{path}.") or not path for path in sharded):
+            chosen.leave(say("each rank has a part of them (FSDP)"), short)
+        else:
+            chosen.add(PARAMETER, short, parameter)
+            if gradients and parameter.requires_grad and chosen.names[-1:] == [(PARAMETER, short)]:
+                chosen.add(GRADIENT, short, parameter.grad)
+    for name, buffer in model.named_buffers():
+        short = name.removeprefix(prefix)
+        if short in ignored:
+            chosen.leave(say("DistributedDataParallel is told to ignore them"), short)
+        elif buffers:
+            chosen.add(BUFFER, short, buffer)
+        else:
+            chosen.leave(say("buffers are each rank's own between two forwards; they are compared on request"), short)
+    return chosen
+
+
+def _ignored(model: nn.Module) -> tuple[frozenset[str], str]:
+    """Return the names that DistributedDataParallel leaves alone, and what it puts in front of names."""
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return frozenset(getattr(model, "parameters_to_ignore", ())), "module."
+    return frozenset(), ""
+
+
+def _sharded(model: nn.Module) -> list[str]:
+    """Return the paths of modules whose parameters FSDP (the first one) has cut up; the second one has DTensors."""
+    try:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+    except ImportError:
+        return []
+    return [name for name, module in model.named_modules() if isinstance(module, FullyShardedDataParallel)]
+
+
+def _unfit(tensor: Tensor) -> Message | None:
+    if type(tensor) not in {Tensor, nn.Parameter, nn.Buffer}:
+        if hasattr(tensor, "placements"):
+            return say("each rank has a part of them (DTensor)")
+        return say("they are of a class of their own, {kind}", kind=type(tensor).__name__)
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        return say("they are sparse, quantized or nested")
+    if tensor.device.type == "meta":
+        return say("they have no values (meta)")
+    return None
+
 
 TIMEOUT = 60.0
 """Seconds that a rank may be late."""
@@ -101,8 +222,13 @@ class Agreement:
             "equal": self.equal,
             "failure": None if self.failure is None else self.failure.render("en"),
             "differences": [
-                {"kind": one.kind, "name": one.name, "ranks": list(one.ranks), "norms": list(one.norms)}
-                for one in self.differences
+                {
+                    "kind": difference.kind,
+                    "name": difference.name,
+                    "ranks": list(difference.ranks),
+                    "norms": list(difference.norms),
+                }
+                for difference in self.differences
             ],
             "left_out": {why.render("en"): names for why, names in self.left_out.items()},
         }
@@ -141,7 +267,7 @@ def check_equal_across_ranks(
         return Agreement(left_out=chosen.left_out, failure=say("there is one process only"), step=step)
     ranks = tuple(dist.get_process_group_ranks(group if group is not None else dist.group.WORLD))
     try:
-        with Unseen():
+        with WithoutDispatchModes():
             own = _group(group, ranks, timeout)
             dist.monitored_barrier(own, timedelta(seconds=timeout), wait_all_ranks=True)
             return _compared(chosen, own, ranks, step)
@@ -169,12 +295,12 @@ def _compared(chosen: Chosen, group: Any, ranks: tuple[int, ...], step: int | No
     number = zlib.crc32(repr(outline).encode())
     head = torch.tensor([len(outline), number, -1 if step is None else step], dtype=torch.int64)
     heads = _gathered(head, ranks, group)
-    wrong = _against_most([tuple(one.tolist()) for one in heads], ranks)
+    wrong = _against_most([tuple(head.tolist()) for head in heads], ranks)
     if wrong:
         why = say(
             "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
             ranks=", ".join(map(str, wrong)),
-            counts=", ".join(str(int(one[0])) for one in heads),
+            counts=", ".join(str(int(head[0])) for head in heads),
         )
         return Agreement(ranks=ranks, left_out=chosen.left_out, failure=why, step=step)
     if not chosen.names:
@@ -190,9 +316,9 @@ def _compared(chosen: Chosen, group: Any, ranks: tuple[int, ...], step: int | No
 
 
 def _gathered(value: torch.Tensor, ranks: tuple[int, ...], group: Any) -> list[torch.Tensor]:
-    found = [torch.empty_like(value) for _ in ranks]
-    dist.all_gather(found, value, group=group)
-    return found
+    gathered = [torch.empty_like(value) for _ in ranks]
+    dist.all_gather(gathered, value, group=group)
+    return gathered
 
 
 def _against_most(values: list[Any], ranks: tuple[int, ...]) -> tuple[int, ...]:

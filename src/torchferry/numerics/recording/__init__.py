@@ -6,7 +6,7 @@
 `torchferry compare record -o there -- python train.py` does the same around a command.
 """
 
+from torchferry.numerics.recording.entrypoint import begin
 from torchferry.numerics.recording.recorder import Recorder
-from torchferry.numerics.recording.whole_program import begin
 
 __all__ = ["Recorder", "begin"]

@@ -8,13 +8,16 @@ import platform
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from torchferry.backends import registry
+from torchferry.numerics.framework.modules import ModulePaths
 
 _VARIABLES = re.compile(
     r".*DETERMINISTIC.*|.*TF32.*|CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED|OMP_NUM_THREADS|MKL_CBWR|TORCHDYNAMO_DISABLE"
@@ -95,7 +98,7 @@ def world() -> dict[str, int]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     plugins = [registry.load(name).PLUGIN for name in registry.built_in()]
     for name in (*plugins, *_LIBRARIES):
         module = sys.modules.get(str(name))
@@ -103,24 +106,24 @@ def _versions() -> dict[str, str]:
             continue
         version = getattr(module, "__version__", None)
         try:
-            found[str(name)] = str(version) if version is not None else metadata.version(str(name))
+            versions[str(name)] = str(version) if version is not None else metadata.version(str(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _device(kind: str, device: torch.device | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": kind, "machine": platform.machine()}
+    facts: dict[str, Any] = {"type": kind, "machine": platform.machine()}
     if kind == "cpu" or not hasattr(torch, kind):
-        found["name"] = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
-        return found
-    found["name"] = _asked(_switch(kind, "get_device_name"))
-    found["count"] = _asked(_switch(kind, "device_count"))
-    return found
+        facts["name"] = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
+        return facts
+    facts["name"] = _asked(_switch(kind, "get_device_name"))
+    facts["count"] = _asked(_switch(kind, "device_count"))
+    return facts
 
 
 def _seeds(kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    seeds: dict[str, Any] = {
         "torch": torch.initial_seed(),
         "torch state": _digest(torch.get_rng_state().numpy().tobytes()),
         "random state": _digest(repr(random.getstate()).encode()),
@@ -128,12 +131,12 @@ def _seeds(kind: str) -> dict[str, Any]:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         state = numpy.random.get_state()
-        found["numpy state"] = _digest(repr(state[0]).encode() + state[1].tobytes() + repr(state[2:]).encode())
+        seeds["numpy state"] = _digest(repr(state[0]).encode() + state[1].tobytes() + repr(state[2:]).encode())
     if kind != "cpu" and hasattr(torch, kind):
-        found["device"] = _asked(_switch(kind, "initial_seed"))
+        seeds["device"] = _asked(_switch(kind, "initial_seed"))
         state = _asked(_switch(kind, "get_rng_state"))
-        found["device state"] = _digest(state.numpy().tobytes()) if isinstance(state, torch.Tensor) else state
-    return found
+        seeds["device state"] = _digest(state.numpy().tobytes()) if isinstance(state, torch.Tensor) else state
+    return seeds
 
 
 def _switches(kind: str) -> dict[str, Any]:
@@ -142,10 +145,10 @@ def _switches(kind: str) -> dict[str, Any]:
         backend = registry.load(target)
         if kind == backend.DEVICE_TYPE and isinstance(backend.TF32_SWITCH, str):
             every[backend.TF32_SWITCH.removeprefix("torch.")] = _switch(*backend.TF32_SWITCH.split(".")[1:])
-    found = {name: _asked(read) for name, read in every.items()}
+    switches = {name: _asked(read) for name, read in every.items()}
     on = _asked(lambda: torch.is_autocast_enabled(kind))
-    found["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
-    return {name: _plain(value) for name, value in found.items() if not str(value).startswith(_UNKNOWN)}
+    switches["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
+    return {name: _plain(value) for name, value in switches.items() if not str(value).startswith(_UNKNOWN)}
 
 
 _UNKNOWN = "unknown: "
@@ -167,3 +170,95 @@ def _plain(value: Any) -> Any:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+# Parameters, buffers, gradients and optimizers: what a run starts from, and what each step makes of it.
+
+_LARGEST = 1 << 15
+"""Parameters that are followed by name."""
+
+
+def local(tensor: Tensor) -> Tensor | None:
+    """Return the values of a tensor that lie here: of a DTensor, its part; None where there are none to read."""
+    part = getattr(tensor, "_local_tensor", None)
+    tensor = (part if isinstance(part, Tensor) else tensor).detach()
+    if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
+        return None
+    if tensor.device.type == "meta" or tensor.is_nested or tensor.layout is not torch.strided or tensor.numel() == 0:
+        return None
+    return tensor if tensor.dtype.is_floating_point or tensor.dtype.is_complex else None
+
+
+class Tracked:
+    """The parameters and buffers of the modules that have run, by their paths."""
+
+    def __init__(self, paths: ModulePaths) -> None:
+        self._paths = paths
+        self._roots: set[int] = set()
+        self.parameters: dict[str, nn.Parameter] = {}
+        self.buffers: dict[str, Tensor] = {}
+        self.sharded = False
+
+    def add(self, root: nn.Module) -> bool:
+        """Take in what an outermost module holds; returns whether it was new."""
+        if id(root) in self._roots:
+            return False
+        self._roots.add(id(root))
+        for module in root.modules():
+            path = self._paths.of(module)
+            for name, parameter in module._parameters.items():
+                if parameter is not None and len(self.parameters) < _LARGEST:
+                    self.parameters.setdefault(self._paths.parameter(parameter) or f"{path}.{name}", parameter)
+                    self.sharded = self.sharded or name == "_flat_param" or hasattr(parameter, "_local_tensor")
+            for name, buffer in module._buffers.items():
+                if buffer is not None and len(self.buffers) < _LARGEST:
+                    self.buffers.setdefault(f"{path}.{name}", buffer)
+        return True
+
+    def gradients(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield name and gradient of each parameter that has one."""
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                part = local(parameter.grad)
+                if part is not None:
+                    yield name, part
+
+
+def settings(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Return what each group of parameters is told: numbers and switches, and how many parameters it has."""
+    groups = []
+    for group in optimizer.param_groups:
+        options = {key: _number(value) for key, value in group.items() if key != "params"}
+        groups.append({"parameters": len(group["params"]), **options})
+    return groups
+
+
+def states(optimizer: Optimizer) -> dict[str, list[Tensor]]:
+    """Return the optimizer's tensors of one element or more for each parameter, by their names: `exp_avg`."""
+    states: dict[str, list[Tensor]] = {}
+    for state in optimizer.state.values():
+        if not isinstance(state, dict):
+            continue
+        for name, value in state.items():
+            part = local(value) if isinstance(value, Tensor) else None
+            if part is not None and part.numel() > 1:
+                states.setdefault(str(name), []).append(part)
+    return states
+
+
+def norm(parts: list[Tensor]) -> Tensor:
+    """Return the norm of all elements of some tensors, as one number on the first one's device."""
+    norms = torch._foreach_norm(parts)
+    device = norms[0].device
+    total: Tensor = torch.linalg.vector_norm(
+        torch.stack([gradient_norm.to(device, torch.float32) for gradient_norm in norms])
+    )
+    return total
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return float(value) if value.numel() == 1 and value.device.type == "cpu" else "a tensor"
+    if isinstance(value, (list, tuple)):
+        return [_number(part) for part in value]
+    return value if isinstance(value, (bool, int, float, str)) or value is None else type(value).__name__

@@ -9,17 +9,63 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.numerics.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
-from torchferry.numerics.kinds import COPIES, Kind
-from torchferry.numerics.modes import WholeMode, is_higher_order
-from torchferry.numerics.operators import Operator, operator, tensors
-from torchferry.numerics.recording.rows import Rows
-from torchferry.numerics.recording.unwritten import Unwritten
-from torchferry.numerics.subclasses import of_modes, unwrap_themselves
-from torchferry.numerics.unseen import Unseen
+from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.dispatch import (
+    WholeMode,
+    WithoutDispatchModes,
+    is_higher_order,
+    of_modes,
+    unwrap_themselves,
+)
+from torchferry.numerics.framework.kinds import COPIES, OpKind
+from torchferry.numerics.framework.operators import Operator, operator, tensors
+from torchferry.numerics.recording.step import StepRows
 
-_COMPUTED = frozenset({Kind.COMPUTE, Kind.RANDOM})
-_WITHOUT_VALUES = frozenset({Kind.VIEW, Kind.BOOKKEEP, Kind.COMMUNICATE})
+# Memory that a program allocates and never writes to: programs run their model on it to count operations.
+#
+# What such a forward computes is another number in each run, and no batch was given to it.
+
+
+class Unwritten:
+    """Knows which tensors nobody has written to."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, weakref.ref[Tensor]] = {}
+
+    def see(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Take note of a call: what allocates makes such a tensor, and what moves one makes another."""
+        op = operator(func)
+        if not op.name.startswith("aten."):  # collectives and others write without saying so
+            for tensor in tensors([*args, *kwargs.values()]):
+                if _has_storage(tensor):
+                    self._made.pop(tensor.untyped_storage()._cdata, None)
+            return
+        if op.kind is OpKind.MOVE:
+            if not any(isinstance(arg, Tensor) and self.holds(arg) for arg in args):
+                return
+        elif op.kind is not OpKind.ALLOCATE:
+            return
+        for tensor in op.results(args, kwargs, out):
+            if _has_storage(tensor):
+                self._made[tensor.untyped_storage()._cdata] = weakref.ref(tensor)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether nobody has written to a tensor, as far as torch counts."""
+        if not self._made or not _has_storage(tensor):
+            return False
+        maker = self._made.get(tensor.untyped_storage()._cdata)
+        return maker is not None and maker() is not None and tensor._version == 0
+
+
+def _has_storage(tensor: Tensor) -> bool:
+    """Whether a tensor is a plain one, whose writes torch counts."""
+    if type(tensor) is not Tensor or tensor.layout is not torch.strided:
+        return False
+    return not (tensor.is_inference() or tensor.is_nested)
+
+
+_COMPUTED = frozenset({OpKind.COMPUTE, OpKind.RANDOM})
+_WITHOUT_VALUES = frozenset({OpKind.VIEW, OpKind.BOOKKEEP, OpKind.COMMUNICATE})
 """What a collective writes may not be there yet when its call returns; what becomes of it is recorded."""
 _BYTES = 16
 """Numbers of the device's storages that a call may bring; beyond, none of its inputs is followed."""
@@ -40,8 +86,8 @@ class Makers:
 
     def of(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
         """Return the rows of a storage."""
-        known = self._rows.get(storage._cdata)
-        return known[1] if known is not None and known[0]() is not None else ()
+        rows = self._rows.get(storage._cdata)
+        return rows[1] if rows is not None and rows[0]() is not None else ()
 
     def put(self, storage: torch.UntypedStorage, rows: tuple[int, ...]) -> None:
         """Note what a storage holds now."""
@@ -60,7 +106,7 @@ class RecordingMode(WholeMode):
             they prepare data, image by image.
     """
 
-    def __init__(self, attribution: Attribution, rows: Rows) -> None:
+    def __init__(self, attribution: Attribution, rows: StepRows) -> None:
         super().__init__()
         self.on = False
         self.captures = False
@@ -109,18 +155,18 @@ class RecordingMode(WholeMode):
             return func(*args, **kwargs) if of_modes(types) else NotImplemented
         if not self.uncompiled:
             self.keep_uncompiled()
-        found = self._operators.get(id(func))
-        if found is None:
+        op = self._operators.get(id(func))
+        if op is None:
             if is_higher_order(func):
                 return self._higher(func, args, kwargs)
-            found = self._operators[id(func)] = operator(func)
+            op = self._operators[id(func)] = operator(func)
         if not self.on:
             out = func(*args, **kwargs)
         elif self.captures:
             self.captured += 1
             out = func(*args, **kwargs)
         else:
-            out = self._recorded(found, func, args, kwargs)
+            out = self._recorded(op, func, args, kwargs)
         if self.unwritten is not None:
             self.unwritten.see(func, args, kwargs, out)
         return out
@@ -132,11 +178,11 @@ class RecordingMode(WholeMode):
             self._skip(operator(func), "higher-order")
         return out
 
-    def _recorded(self, found: Operator, func: Any, args: Any, kwargs: Any) -> Any:
-        if found.kind in _WITHOUT_VALUES:
-            self._attribution.passed(found)
+    def _recorded(self, op: Operator, func: Any, args: Any, kwargs: Any) -> Any:
+        if op.kind in _WITHOUT_VALUES:
+            self._attribution.passed(op)
             return func(*args, **kwargs)
-        where = self._attribution.where(found)
+        where = self._attribution.where(op)
         if where.phase == OPTIMIZER:
             return func(*args, **kwargs)
         if not self.calls_backward and where.phase == BACKWARD:
@@ -147,12 +193,12 @@ class RecordingMode(WholeMode):
         out = func(*args, **kwargs)
         try:
             if torch._C._len_torch_dispatch_stack():  # modes below us, of the program, see nothing of it
-                with Unseen():
-                    self._note(found, where, args, kwargs, out, used)
+                with WithoutDispatchModes():
+                    self._note(op, where, args, kwargs, out, used)
             else:
-                self._note(found, where, args, kwargs, out, used)
+                self._note(op, where, args, kwargs, out, used)
         except Exception as error:  # whatever is wrong with the recording of a call, the program and the others go on
-            self._skip(found, "cannot be read")
+            self._skip(op, "cannot be read")
             self.on_failure(error)
         return out
 
@@ -170,19 +216,19 @@ class RecordingMode(WholeMode):
                         used.update(rows_of(tensor.untyped_storage()))
         return used
 
-    def _note(self, found: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
-        draws = found.kind is Kind.RANDOM or (found.dropout is not None and found.draws(args, kwargs))
-        if not self._is_recorded(found, args, used):
-            for tensor in found.results(args, kwargs, out):
+    def _note(self, op: Operator, where: Where, args: Any, kwargs: Any, out: Any, used: set[int]) -> None:
+        draws = op.kind is OpKind.RANDOM or (op.dropout is not None and op.draws(args, kwargs))
+        if not self._is_recorded(op, args, used):
+            for tensor in op.results(args, kwargs, out):
                 if not unusual(tensor) and tensor.device.type != "meta":
-                    self._makers.put(tensor.untyped_storage(), tuple(used) if found.kind is Kind.MOVE else ())
+                    self._makers.put(tensor.untyped_storage(), tuple(used) if op.kind is OpKind.MOVE else ())
             return
-        if found.may_share and found.is_view(args, out):
+        if op.may_share and op.is_view(args, out):
             return
-        shows = draws and (found.dropout is None or found.base in _SHOWN)
-        told = _told(args, kwargs)
+        shows = draws and (op.dropout is None or op.base in _SHOWN)
+        arguments = _told(args, kwargs)
         first = 0
-        for index, tensor in enumerate(found.results(args, kwargs, out)):
+        for index, tensor in enumerate(op.results(args, kwargs, out)):
             length = 1 if tensor.is_nested else tensor.numel()
             if length == 0 or tensor.device.type == "meta":
                 continue
@@ -192,64 +238,64 @@ class RecordingMode(WholeMode):
                 continue
             odd = unusual(tensor)
             if odd:
-                self._skip(found, odd)
+                self._skip(op, odd)
                 continue
             if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
-                if shows and (tensor.dtype is torch.bool or found.dropout is None):
-                    self.on_draw(found, where, tensor, -1)
+                if shows and (tensor.dtype is torch.bool or op.dropout is None):
+                    self.on_draw(op, where, tensor, -1)
                 self._makers.put(tensor.untyped_storage(), tuple(used) if len(used) <= _BYTES else ())
                 continue
             if not where.module and tensor.device.type == "cpu" and not self.any_device and not draws:
                 continue
-            self._record(found, where, tensor, index, told, used, draws)
+            self._record(op, where, tensor, index, arguments, used, draws)
         if where.phase == FORWARD and not where.module:
-            self._targets(found, args, kwargs)
+            self._targets(op, args, kwargs)
 
-    def _is_recorded(self, found: Operator, args: Any, used: set[int]) -> bool:
+    def _is_recorded(self, op: Operator, args: Any, used: set[int]) -> bool:
         """Whether the results of a call are rows of their own."""
-        if found.kind in _COMPUTED:
+        if op.kind in _COMPUTED:
             return True
-        if found.kind is Kind.CONSTANT:
+        if op.kind is OpKind.CONSTANT:
             return _among_others(args)
-        if found.kind is not Kind.MOVE or (not used and found.base.rstrip("_") in COPIES):
+        if op.kind is not OpKind.MOVE or (not used and op.base.rstrip("_") in COPIES):
             return False  # a copy of what nobody knows, such as the batch that is brought to the device
-        written = {place for place, _ in found.written}
+        written = {place for place, _ in op.written}
         read = tensors([value for place, value in enumerate(args) if place not in written])
         return self.unwritten is None or not any(map(self.unwritten.holds, read))
 
     def _record(
-        self, found: Operator, where: Where, tensor: Tensor, index: int, told: Any, used: set[int], draws: bool
+        self, op: Operator, where: Where, tensor: Tensor, index: int, arguments: Any, used: set[int], draws: bool
     ) -> None:
         rows = self._rows
         tensor = tensor.detach() if tensor.requires_grad else tensor
-        key = (where.phase, where.module, found.name, where.source, index, rows.dtype(tensor.dtype), draws)
+        key = (where.phase, where.module, op.name, where.source, index, rows.dtype(tensor.dtype), draws)
         memory = tensor.untyped_storage()
-        if found.written:
+        if op.written:
             used = used.union(self._makers.of(memory))  # of a long list only what the tensor itself was
-        row = rows.add(key, tensor, told, used)
+        row = rows.add(key, tensor, arguments, used)
         if row < 0:
             return
         self._makers.put(memory, (row,))
         if where.module or not self._of_modules.isdisjoint(used):
             self._of_modules.add(row)
-        if draws and found.dropout is None and found.base not in _SHOWN:
-            self.on_draw(found, where, tensor, row)
-        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and found.kind is not Kind.MOVE:
-            if self._scalar < 0 or found.base != "mul" or self._scalar not in used:  # not the scaled loss
+        if draws and op.dropout is None and op.base not in _SHOWN:
+            self.on_draw(op, where, tensor, row)
+        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and op.kind is not OpKind.MOVE:
+            if self._scalar < 0 or op.base != "mul" or self._scalar not in used:  # not the scaled loss
                 self._scalar = row
         if self.on_tensor is not None:
             self.on_tensor(where.module, row, tensor)
 
-    def _targets(self, found: Operator, args: Any, kwargs: Any) -> None:
+    def _targets(self, op: Operator, args: Any, kwargs: Any) -> None:
         """Report what a loss compares with, where it is a batch's labels."""
-        for index, item in enumerate(found.overload._schema.arguments):
+        for index, item in enumerate(op.overload._schema.arguments):
             if item.name in _TARGETS:
                 value = args[index] if index < len(args) else kwargs.get(item.name)
                 if isinstance(value, Tensor) and not value.requires_grad:
-                    self.on_target(f"{found.base} {item.name}", value)
+                    self.on_target(f"{op.base} {item.name}", value)
 
-    def _skip(self, found: Operator, why: str) -> None:
-        name = f"{found.name} ({why})"
+    def _skip(self, op: Operator, why: str) -> None:
+        name = f"{op.name} ({why})"
         self.skipped[name] = self.skipped.get(name, 0) + 1
 
 
@@ -274,10 +320,10 @@ def _among_others(args: Any) -> bool:
 
 def _told(args: Any, kwargs: Any) -> tuple[Any, ...]:
     """Return what a call was told besides tensors: numbers and switches, in their order."""
-    told = tuple([value for value in args if value.__class__ in _NUMBERS])
+    numbers = tuple([value for value in args if value.__class__ in _NUMBERS])
     if kwargs:
-        told += tuple([(key, value) for key, value in kwargs.items() if value.__class__ in _NUMBERS])
-    return told
+        numbers += tuple([(key, value) for key, value in kwargs.items() if value.__class__ in _NUMBERS])
+    return numbers
 
 
 _NUMBERS = frozenset({float, int, bool, str})

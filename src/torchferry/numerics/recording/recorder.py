@@ -7,6 +7,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,22 +19,64 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.numerics.attribution import Attribution, Where
-from torchferry.numerics.capturing import capturing
-from torchferry.numerics.differences import layout as names
-from torchferry.numerics.operators import Operator, tensors
-from torchferry.numerics.recording.facts import facts, world
-from torchferry.numerics.recording.gathered import Gathered
-from torchferry.numerics.recording.hashing import Hasher
-from torchferry.numerics.recording.kept import Kept
+from torchferry.numerics.framework.attribution import Attribution, Where
+from torchferry.numerics.framework.dispatch import WithoutDispatchModes, capturing
+from torchferry.numerics.framework.operators import Operator, tensors
+from torchferry.numerics.framework.steps import Steps
+from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, world
 from torchferry.numerics.recording.mode import RecordingMode, unusual
-from torchferry.numerics.recording.options import Options
-from torchferry.numerics.recording.rows import Rows
-from torchferry.numerics.recording.states import Tracked, local, norm, settings, states
-from torchferry.numerics.recording.step import StepFiles
-from torchferry.numerics.recording.storing import Store
-from torchferry.numerics.steps import Steps
-from torchferry.numerics.unseen import Unseen
+from torchferry.numerics.recording.sketching import Hasher
+from torchferry.numerics.recording.step import StepFiles, StepNotes, StepRows
+from torchferry.numerics.recording.storing import ModuleTensors, RecordStore
+from torchferry.numerics.runlog import layout as names
+
+# What a recording was asked for.
+
+
+LIMIT = 1 << 30
+"""Bytes that a rank's record may take, unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """What is recorded, and how much of it.
+
+    Attributes:
+        folder: Where the record goes; absolute.
+        first: Steps from the first on that are recorded operator by operator.
+        every: Which of the later steps are: each tenth, for example; 0 for none. The others leave a line.
+        limit: Bytes that the record of one rank may take; then it ends, and says so.
+        tensors: Patterns of module paths whose results are kept whole.
+        form: `safetensors`; `parquet` writes the rows as tables too.
+        perturb: Whether parameters are multiplied by 1 + 2^-24 N(0, 1) before the first step, so that two records show
+            how far rounding alone carries.
+    """
+
+    folder: str
+    first: int = 20
+    every: int = 10
+    limit: int = LIMIT
+    tensors: tuple[str, ...] = field(default=())
+    form: str = "safetensors"
+    perturb: bool = False
+
+    def records(self, step: int) -> bool:
+        """Whether a step is recorded operator by operator."""
+        return step < self.first or (self.every > 0 and step % self.every == 0)
+
+    def records_state(self, step: int) -> bool:
+        """Whether a step's parameters and gradients are sketched one by one."""
+        return self.records(step) and (step < min(self.first, 3) or step % 20 == 0)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> RecordOptions:
+        """Return the options that `as_dict` made."""
+        return cls(**{**values, "tensors": tuple(values.get("tensors", ()))})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options as values that JSON has."""
+        return {**self.__dict__, "tensors": list(self.tensors)}
+
 
 _HASHED = 256
 """Entries of a batch that are hashed one by one; of a larger one, the whole."""
@@ -69,30 +112,30 @@ class Recorder:
                 recorder.step()
     """
 
-    def __init__(self, folder: str | Path | Options, **options: Any) -> None:
+    def __init__(self, folder: str | Path | RecordOptions, **options: Any) -> None:
         """Prepare a recording; nothing is written before the first step.
 
         Args:
             folder: Where the record goes; it must not hold one.
-            **options: As in `Options`.
+            **options: As in `RecordOptions`.
         """
-        if not isinstance(folder, Options):
+        if not isinstance(folder, RecordOptions):
             options["tensors"] = tuple(options.get("tensors", ()))
-            folder = Options(str(Path(folder).absolute()), **options)
+            folder = RecordOptions(str(Path(folder).absolute()), **options)
         self.options = folder
         self._attribution = Attribution()
-        self._rows = Rows()
+        self._rows = StepRows()
         self._mode = RecordingMode(self._attribution, self._rows)
         self._mode.on_draw = self._drawn
         self._mode.on_target = self._target
         self._mode.on_failure = self._failed
         self._tracked = Tracked(self._attribution.modules)
         self._hasher = Hasher()
-        self._gathered = Gathered()
-        self._kept = Kept(self.options.tensors, self.options.limit // 2)
+        self._gathered = StepNotes()
+        self._kept = ModuleTensors(self.options.tensors, self.options.limit // 2)
         if self.options.tensors:
             self._mode.on_tensor = self._kept.add
-        self._store: Store | None = None
+        self._store: RecordStore | None = None
         self._handles: list[Any] = []
         self._steps = Steps()
         self._steps.before.append(self._before_optimizer)
@@ -136,7 +179,7 @@ class Recorder:
                 say("{path} holds a record already", path=folder), say("name another folder, or remove this one")
             )
         if self.options.form == "parquet":
-            from torchferry.numerics.recording.tables import require
+            from torchferry.numerics.recording.step import require
 
             require()
         self._by_optimizer = by_optimizer
@@ -213,7 +256,7 @@ class Recorder:
             return
         if type(module).__name__ == "OptimizedModule":
             self._notes.add("compiled")
-        with Unseen(), torch.no_grad(), torch.inference_mode(False):
+        with WithoutDispatchModes(), torch.no_grad(), torch.inference_mode(False):
             self._tracked.add(module)
             if not self._begin():
                 return
@@ -243,7 +286,7 @@ class Recorder:
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         if not self._running or self._captures() or not self._begin():
             return
-        with Unseen(), torch.no_grad():
+        with WithoutDispatchModes(), torch.no_grad():
             name = self._optimizers.get(id(optimizer))
             if name is None:
                 kind = type(optimizer).__name__
@@ -253,7 +296,12 @@ class Recorder:
             self._gathered.optimizers[name] = settings(optimizer)
             every = [part for _, part in self._tracked.gradients()]
             if not every:
-                held = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+                held = [
+                    param.grad
+                    for group in optimizer.param_groups
+                    for param in group["params"]
+                    if param.grad is not None
+                ]
                 every = [part for part in map(local, held) if part is not None]
             if every:
                 self._gathered.numbers["gradient norm"] = norm(every)
@@ -267,7 +315,7 @@ class Recorder:
             return
         self._updated = True
         if self._state_of == self._step and self._mode.on:
-            with Unseen(), torch.no_grad():
+            with WithoutDispatchModes(), torch.no_grad():
                 for name, parts in states(optimizer).items():
                     self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
 
@@ -322,11 +370,11 @@ class Recorder:
         if self._store is None:
             place = world()
             folder = Path(self.options.folder)
-            self._store = Store(folder / f"{names.RANK}{place['rank']}", self.options.limit)
+            self._store = RecordStore(folder / f"{names.RANK}{place['rank']}", self.options.limit)
             if not self._store.begin():
                 self._mode.on = False
                 return False
-            device = next((one.device for one in self._tracked.parameters.values()), None)
+            device = next((parameter.device for parameter in self._tracked.parameters.values()), None)
             self._mode.any_device = device is None or device.type == "cpu"
             if self.options.perturb:
                 self._perturb()
@@ -383,17 +431,17 @@ class Recorder:
             return
         if unusual(tensor) or tensor.device.type == "meta" or tensor.numel() == 0:
             return
-        known = self._mode.on or trained or not tensor.is_floating_point()
-        if not known or not self._mode.is_given(tensor):
+        may_be_hashed = self._mode.on or trained or not tensor.is_floating_point()
+        if not may_be_hashed or not self._mode.is_given(tensor):
             return
-        with Unseen(), torch.no_grad():
+        with WithoutDispatchModes(), torch.no_grad():
             entries = self._gathered.entries_of(tensor)
             rows = self._hasher.rows(entries) if entries.shape[0] <= _HASHED else self._hasher.whole(entries)
         self._gathered.add_batch(name, tensor, rows, self._rows.dtype(tensor.dtype))
 
     def _end_step(self, how: str) -> None:
         try:
-            with Unseen(), torch.no_grad(), torch.inference_mode(False):
+            with WithoutDispatchModes(), torch.no_grad(), torch.inference_mode(False):
                 if self._begin():
                     assert self._store is not None
                     self._write(self._store, how)
@@ -405,7 +453,7 @@ class Recorder:
         self._rows.clear()
         self._mode.clear()
         self._kept.clear()
-        self._gathered = Gathered()
+        self._gathered = StepNotes()
         self._attribution.next_step()
         self._ran.clear()
         self._mode.unwritten = None  # such forwards come before the training
@@ -414,7 +462,7 @@ class Recorder:
             self._running and self._store is not None and self._store.ended is None and self.options.records(self._step)
         )
 
-    def _write(self, store: Store, how: str) -> None:
+    def _write(self, store: RecordStore, how: str) -> None:
         self._gathered.loss = list(self._mode.loss)
         files = StepFiles(self._step, how, self._rows, self._gathered)
         line = files.line
@@ -430,7 +478,7 @@ class Recorder:
             if kept is not None and store.file(f"tensors-{self._step:08d}.safetensors", kept, noted=True):
                 line["tensors"] = f"tensors-{self._step:08d}.safetensors"
             if self.options.form == "parquet":
-                from torchferry.numerics.recording.tables import table
+                from torchferry.numerics.recording.step import table
 
                 store.file(f"step-{self._step:08d}.parquet", table(self._rows, self._step, files.sketch, files.sums))
         used = [name for name in (*line_files, line.get("tensors", "")) if name]

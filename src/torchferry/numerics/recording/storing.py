@@ -6,11 +6,15 @@ import contextlib
 import errno
 import os
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from torchferry.core.messages import Message, say
-from torchferry.numerics.differences import layout as names
+from torchferry.numerics.runlog import layout as names
 
 DTYPES = {
     "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -31,7 +35,7 @@ def container(tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict[s
     return b"".join([len(text).to_bytes(8, "little"), text, *(data for _, _, data in tensors.values())])
 
 
-class Store:
+class RecordStore:
     """The files of one rank.
 
     Attributes:
@@ -141,3 +145,51 @@ def _written(path: Path, data: bytes) -> None:
                 file.write(data)
     finally:
         os.close(handle)
+
+
+# Whole tensors of chosen modules.
+
+
+class ModuleTensors:
+    """The results of a step that are kept whole, by their rows."""
+
+    def __init__(self, patterns: tuple[str, ...], limit: int) -> None:
+        self._patterns = patterns
+        self._limit = limit
+        self._wanted: dict[str, bool] = {}
+        self._bytes = 0
+        self._left_out = 0
+        self._tensors: dict[int, Tensor] = {}
+
+    def clear(self) -> None:
+        """Begin a step."""
+        self._tensors = {}
+        self._bytes = 0
+        self._left_out = 0
+
+    def add(self, module: str, row: int, tensor: Tensor) -> None:
+        """Keep a tensor where its module is wanted; beyond the limit it is counted and left out."""
+        wanted = self._wanted.get(module)
+        if wanted is None:
+            wanted = self._wanted[module] = any(fnmatchcase(module, pattern) for pattern in self._patterns)
+        if not wanted or str(tensor.dtype).removeprefix("torch.") not in DTYPES:
+            return
+        self._bytes += tensor.numel() * tensor.element_size()
+        if self._bytes > self._limit:
+            self._left_out += 1
+            return
+        self._tensors[row] = tensor.to("cpu", copy=True)
+
+    def file(self) -> bytes | None:
+        """Return the kept tensors as a safetensors file, or None where there are none."""
+        if not self._tensors:
+            return None
+        parts = {
+            str(row): (str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _bytes(tensor))
+            for row, tensor in self._tensors.items()
+        }
+        return container(parts, {"left_out": str(self._left_out)})
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from torchferry.core.errors import TorchferryError, unknown_name
 from torchferry.core.messages import say
-from torchferry.numerics.replay.building import called
-from torchferry.numerics.replay.host import capture
-from torchferry.numerics.replay.judging import FAIL, PASS, UNTESTED, Judgement
-from torchferry.numerics.replay.reading import Call, Refused, read_call
+from torchferry.numerics.callfile.building import called
+from torchferry.numerics.callfile.capture import capture
+from torchferry.numerics.callfile.judging import FAIL, PASS, UNTESTED, Judgement
+from torchferry.numerics.callfile.reading import Call, Refused, read_call
+from torchferry.numerics.callfile.writing import LIMIT, save, write
+from torchferry.numerics.compare.dump import STANDARDS, judge_written_call
 from torchferry.numerics.replay.single import compare_for_single_op, nan_inf_track_for_single_op
-from torchferry.numerics.replay.verdicts import STANDARDS, verdicts
-from torchferry.numerics.replay.writing import LIMIT, save, write
 
 __all__ = [
     "FAIL",
@@ -83,7 +83,7 @@ def judge(call: Call, device: str | torch.device, standard: str = "ours") -> lis
         raise unknown_name("standard", standard, STANDARDS)
     place = torch.device(device)
     try:
-        return verdicts(call, place, called(call, place), standard)
+        return judge_written_call(call, place, called(call, place), standard)
     except Refused as refused:
         raise _error(refused) from None
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.numerics.operators import tensors
-from torchferry.numerics.replay.building import Builder, called
-from torchferry.numerics.replay.judging import FAIL, PASS, Judgement
-from torchferry.numerics.replay.places import place
-from torchferry.numerics.replay.reading import Call, Refused, read_call
-from torchferry.numerics.replay.verdicts import verdicts
-from torchferry.numerics.statistics import FINITE, KINDS, kind_of, statistics
+from torchferry.numerics.callfile.building import Builder, called
+from torchferry.numerics.callfile.environment import place
+from torchferry.numerics.callfile.judging import FAIL, PASS, Judgement
+from torchferry.numerics.callfile.reading import Call, Refused, read_call
+from torchferry.numerics.compare.dump import judge_written_call
+from torchferry.numerics.framework.operators import tensors
+from torchferry.numerics.framework.statistics import FINITE, KINDS, kind_of, statistics
 
 Answer = tuple[bool, list[Any], dict[str, Any], Any]
 """Whether it was right, the arguments, the keyword arguments, what the operator returned."""
@@ -46,13 +46,18 @@ def compare_for_single_op(
     try:
         done = called(call, where)
         if atol is None and rtol is None:
-            told = verdicts(call, where, done, "ours")
-            return bool(told) and all(one.status == PASS for one in told), done.args, done.kwargs, done.out
+            judgements = judge_written_call(call, where, done, "ours")
+            return (
+                bool(judgements) and all(judgement.status == PASS for judgement in judgements),
+                done.args,
+                done.kwargs,
+                done.out,
+            )
         reference = _reference(call)
     except Refused as refused:
         raise TorchferryError(say("{path} is not replayed: {why}", path=path, why=refused.message)) from None
     right = len(done.made) == len(reference) and all(
-        _close(one, other, atol or 0.0, rtol or 0.0) for one, other in zip(done.made, reference, strict=True)
+        _close(result, other, atol or 0.0, rtol or 0.0) for result, other in zip(done.made, reference, strict=True)
     )
     return right, done.args, done.kwargs, done.out
 
@@ -83,32 +88,34 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
         Exception: whatever the operator raises.
     """
     before = max(map(kind_of, inputs(call, device)), default=FINITE)
-    told = []
-    for index, made in enumerate(called(call, device).made):
-        held = statistics(made)
+    judgements = []
+    for index, result in enumerate(called(call, device).made):
+        held = statistics(result)
         what = say("result {n}, {dtype}{shape}", n=index, dtype=held.dtype, shape=list(held.shape))
-        if kind_of(made) > before:
+        if kind_of(result) > before:
             why = say(
                 "{nan} NaN and {inf} Inf of its own; the arguments are {kind}",
                 nan=held.nan,
                 inf=held.inf,
                 kind=KINDS[before],
             )
-            told.append(Judgement(FAIL, what, why))
+            judgements.append(Judgement(FAIL, what, why))
         elif before != FINITE:
-            told.append(
+            judgements.append(
                 Judgement(PASS, what, say("no worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
-            told.append(Judgement(PASS, what, say("finite")))
-    return told
+            judgements.append(Judgement(PASS, what, say("finite")))
+    return judgements
 
 
 def inputs(call: Call, device: torch.device) -> list[Tensor]:
     """Return the tensors of a call as they are before it runs."""
     builder = Builder(call, device)
     document = call.document
-    return [one for node in (*document["args"], *document["kwargs"].values()) for one in tensors(builder.value(node))]
+    return [
+        tensor for node in (*document["args"], *document["kwargs"].values()) for tensor in tensors(builder.value(node))
+    ]
 
 
 def _reference(call: Call) -> list[Tensor]:
@@ -141,11 +148,11 @@ def _exchange(call: Call, op: Any) -> None:
     call.document["operator"], call.document["overload"] = op._schema.name, op._schema.overload_name
 
 
-def _close(found: Tensor, reference: Tensor, atol: float, rtol: float) -> bool:
+def _close(result: Tensor, reference: Tensor, atol: float, rtol: float) -> bool:
     """Compare with a reference of higher precision; NaN is equal to NaN, integers and bools must be equal."""
-    if found.shape != reference.shape:
+    if result.shape != reference.shape:
         return False
-    got = found.cpu()
+    got = result.cpu()
     if not (got.is_floating_point() or got.is_complex()):
         return torch.equal(got, reference)
     return torch.allclose(got.to(reference.dtype), reference, rtol=rtol, atol=atol, equal_nan=True)

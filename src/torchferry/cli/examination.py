@@ -1,0 +1,90 @@
+"""Options that the commands which examine the numbers of a command share: the same thing has the same name in each.
+
+An old name of an option stays, hidden, and means the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from torchferry.core import env
+from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.report import ranks as agreement
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+check_ranks_option = click.option(
+    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
+)
+lang_option = click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+command_argument = click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+rank_option = click.option(
+    "--rank", "ranks", type=click.IntRange(0), multiple=True, help="Examine this rank only; can be repeated."
+)
+
+_CHOICE = (
+    click.option(
+        "--target-op", multiple=True, metavar="NAME", help="Examine this operator only, such as aten.addmm; repeatable."
+    ),
+    click.option("--skip-op", multiple=True, metavar="NAME", help="Do not examine this operator; can be repeated."),
+    click.option("--white-list", multiple=True, hidden=True),
+    click.option("--start-step", type=click.IntRange(0), default=0, help="First step that is examined, from 0."),
+    click.option("--end-step", type=click.IntRange(0), default=None, help="First step that is examined no more."),
+    rank_option,
+    click.option("--enable-ranks", type=click.IntRange(0), multiple=True, hidden=True),
+    check_ranks_option,
+    click.option(
+        "--dump",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Write the first call that is wrong into this folder, for `torchferry replay`, and end the program.",
+    ),
+)
+_OUTPUT = (
+    click.option(
+        "-f",
+        "--output-format",
+        type=click.Choice(["text", "json", "csv", "html"]),
+        default="text",
+        help="Form of the summary; `csv` has a row for each call or operator that was found.",
+    ),
+    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it."),
+    lang_option,
+    command_argument,
+)
+
+
+def examination_options(function: Function) -> Function:
+    """Add the options that choose operators, steps and ranks, and those of the summary, with COMMAND.
+
+    The command gets `skip_op` and `ranks` with what the old names gave, and `lang` as it is to be.
+    """
+
+    @wraps(function)
+    def command(
+        *,
+        skip_op: tuple[str, ...],
+        white_list: tuple[str, ...],
+        ranks: tuple[int, ...],
+        enable_ranks: tuple[int, ...],
+        lang: str | None,
+        **others: Any,
+    ) -> Any:
+        return function(
+            skip_op=(*skip_op, *white_list), ranks=(*ranks, *enable_ranks), lang=lang or env.language(), **others
+        )
+
+    for option in reversed((*_CHOICE, *_OUTPUT)):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def tell_agreement(outcome: Outcome, lang: str) -> bool:
+    """Say what the ranks said of each other, if they were asked, and return whether something differs."""
+    for line in agreement.lines(outcome, lang):
+        click.echo(f"torchferry: {line}", err=True)
+    return agreement.differ(outcome)

@@ -1,0 +1,536 @@
+"""The verdict on one call: its results beside those of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.compare import standards, tables, tolerances
+from torchferry.numerics.compare.call import ComparedCall
+from torchferry.numerics.compare.device_noise import device_noise, explained
+from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout
+from torchferry.numerics.compare.reference import EIGHT_BITS, CpuReference, is_foreign, widening
+from torchferry.numerics.compare.snapshot import Untestable
+from torchferry.numerics.compare.standards import ResultPair
+from torchferry.numerics.compare.tables import Growth
+from torchferry.numerics.compare.tolerances import ErrorBound, unit
+from torchferry.numerics.compare.verdict import (
+    Element,
+    ErrorMeasures,
+    ResultVerdict,
+    Status,
+    first_off,
+    measure,
+    of_bound,
+    with_ratios,
+)
+from torchferry.numerics.framework.kinds import OpKind
+from torchferry.numerics.framework.operators import argument
+
+# Devices that round the float32 inputs of products first: TF32 on NVIDIA, HF32 on Ascend, and their like.
+#
+# It is proven, not assumed: the reference is run on inputs so rounded, and must come to what the device has.
+
+_KEPT = (10, 11, 7)
+"""Explicit bits of the mantissa: TF32, HF32, bfloat16."""
+
+
+def kept_input_bits(call: ComparedCall, number: int, pair: ResultPair) -> int:
+    """Return how many bits of its inputs the device keeps, or 0 where that does not explain its result."""
+    for kept in _KEPT:
+        for to_nearest in (True, False):
+            reference = CpuReference(call.operator, call.snapshot)
+            reference.change = lambda tensor, kept=kept, to_nearest=to_nearest: rounded(tensor, kept, to_nearest)
+            try:
+                results, _ = reference.wide([torch.float32])
+            except Untestable:
+                return 0
+            right = results[number].detach().to(pair.reference.dtype)
+            allowed = tolerances.bound(call.operator, reference.args, number, right, torch.float32)
+            if of_bound(pair.device, right, allowed) <= 1:
+                return kept
+    return 0
+
+
+def rounded(tensor: Tensor, kept: int, to_nearest: bool) -> Tensor:
+    """Return float32 values with so many explicit bits of the mantissa: nearest, ties to even, or cut off."""
+    if tensor.dtype != torch.float32:
+        return tensor
+    whole = tensor.contiguous().view(torch.int32)
+    cut = 23 - kept
+    if to_nearest:
+        whole = whole + ((1 << (cut - 1)) - 1) + ((whole >> cut) & 1)
+    return (whole & ~((1 << cut) - 1)).view(torch.float32)
+
+
+# NaN and infinity in a result, beside those that the reference has after rounding to the dtype of the result.
+
+_SHOWN = 20
+
+
+@dataclass
+class NonfiniteCheck:
+    """A result that can be measured, or the verdict where it cannot.
+
+    Attributes:
+        device: The result, with zeros where the reference is not finite.
+        reference: The reference, likewise.
+        finite: Where both are finite; None where everything is.
+        verdict: The verdict, if the patterns differ.
+        remark: What is to be said of NaN and infinity that are right.
+    """
+
+    device: Tensor
+    reference: Tensor
+    finite: Tensor | None = None
+    verdict: ResultVerdict | None = None
+    remark: Message | None = None
+
+
+def judge_nonfinite(
+    ours: Tensor,
+    right: Tensor,
+    dtype: torch.dtype,
+    same: Callable[[], Tensor | None],
+    given_finite: Callable[[], bool] = lambda: True,
+) -> NonfiniteCheck:
+    """Compare the patterns of NaN and infinity.
+
+    Args:
+        ours: The result of the device.
+        right: That of the reference, in higher precision.
+        dtype: Of the result.
+        same: Gives the CPU's result in the same dtype, or None.
+        given_finite: Says whether all that the call was given is finite.
+    """
+    if _sums_finite(ours) and _sums_finite(right) and _fits(right, dtype):
+        return NonfiniteCheck(ours, right)
+    rounded = right.to(_real(dtype)).to(right.dtype)
+    value = ours.to(right.dtype)
+    agree = _pattern(value) == _pattern(rounded)
+    # at the edge of what the dtype holds, either side of it is right; NaN is nowhere near it
+    edge = torch.finfo(_real(dtype)).max * (1 - 8 * unit(dtype))
+    agree |= (right.abs() >= edge) & (value.abs() >= edge) & (right.sign() == value.sign())
+    if not bool(agree.all()):
+        return NonfiniteCheck(ours, right, verdict=_differ(value, rounded, agree, dtype, same, given_finite))
+    finite = value.isfinite() & rounded.isfinite()
+    nans, infinities = int(rounded.isnan().sum()), int(rounded.isinf().sum())
+    remark = None
+    if nans or infinities:
+        remark = say("{nans} NaN and {infinities} infinities, as on the CPU", nans=nans, infinities=infinities)
+    return NonfiniteCheck(torch.where(finite, value, 0.0), torch.where(finite, right, 0.0), finite, remark=remark)
+
+
+def _differ(
+    value: Tensor,
+    rounded: Tensor,
+    agree: Tensor,
+    dtype: torch.dtype,
+    same: Callable[[], Tensor | None],
+    given_finite: Callable[[], bool],
+) -> ResultVerdict:
+    wrong = ~agree
+    bad = int((wrong & ~value.isfinite()).sum())
+    off = int(wrong.sum())
+    measures = ErrorMeasures(max_abs=float("inf"), max_rel=float("inf"), elements=value.numel(), off=off, cosine=0.0)
+    elements = first_off(value, rounded, wrong, _SHOWN)
+    its = same()
+    if its is not None and bool((_pattern(value) == _pattern(its)).all()):
+        reason = say("{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside", count=off)
+        return ResultVerdict(Status.WARN, reason, measures, elements=elements)
+    if bad:
+        reason = say("{count} NaN or infinities where the CPU has none", count=bad)
+        return ResultVerdict(Status.FAIL, reason, measures, elements=elements)
+    status, reason = _hidden(wrong, rounded, its, dtype, given_finite)
+    return ResultVerdict(status, reason, measures, elements=elements)
+
+
+def _hidden(
+    wrong: Tensor, rounded: Tensor, its: Tensor | None, dtype: torch.dtype, given_finite: Callable[[], bool]
+) -> tuple[Status, Message]:
+    """Judge finite numbers where the reference has none: an error, unless there is a reason to doubt the reference."""
+    off, name = int(wrong.sum()), str(dtype).removeprefix("torch.")
+    if its is None:
+        return Status.WARN, say(
+            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}", count=off, dtype=name
+        )
+    both = int((wrong & (_pattern(its) == _pattern(rounded))).sum())
+    if not both:
+        return Status.WARN, say(
+            "{count} finite numbers where the CPU has NaN or infinity, in higher precision and not in {dtype}",
+            count=off,
+            dtype=name,
+        )
+    if not given_finite():
+        return Status.WARN, say(
+            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite", count=both
+        )
+    return Status.FAIL, say(
+        "{count} finite numbers where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
+        count=both,
+        dtype=name,
+    )
+
+
+def _pattern(value: Tensor) -> Tensor:
+    """Return 0 for finite, 1 and -1 for infinities, 2 for NaN."""
+    kinds = torch.zeros(value.shape, dtype=torch.int8)
+    kinds[value == float("inf")] = 1
+    kinds[value == float("-inf")] = -1
+    kinds[value.isnan()] = 2
+    return kinds
+
+
+def _sums_finite(value: Tensor) -> bool:
+    low, high = torch.aminmax(value)
+    return bool(torch.isfinite(low)) and bool(torch.isfinite(high))
+
+
+def _fits(right: Tensor, dtype: torch.dtype) -> bool:
+    low, high = torch.aminmax(right)
+    edge = torch.finfo(_real(dtype)).max
+    return max(abs(float(low)), abs(float(high))) < edge
+
+
+def _real(dtype: torch.dtype) -> torch.dtype:
+    parts = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+    return parts.get(dtype, dtype)
+
+
+SHOWN = 20
+"""Elements that differ and are shown."""
+
+_EPSILON = ("eps", "epsilon")
+
+
+@dataclass
+class _Session:
+    """One call under judgement: the runs of the reference, each made once."""
+
+    call: ComparedCall
+    reference: CpuReference
+    wide: torch.dtype = torch.float64
+    right: list[Tensor] = field(default_factory=list)
+    _same: list[Tensor] | Untestable | None = None
+
+    def same(self) -> list[Tensor]:
+        """Return the CPU's results in the dtypes of the device.
+
+        Raises:
+            Untestable: the CPU cannot.
+        """
+        if self._same is None:
+            try:
+                self._same = CpuReference(self.call.operator, self.call.snapshot).same()
+            except Untestable as error:
+                self._same = error
+        if isinstance(self._same, Untestable):
+            raise self._same
+        return self._same
+
+    def settle(self) -> None:
+        """Refuse an operator of the program that comes to something else each time, on the same arguments.
+
+        Raises:
+            Untestable: it does, or the CPU cannot run it.
+        """
+        call = self.call
+        try:
+            first, second = self.same(), CpuReference(call.operator, call.snapshot).same()
+        except Untestable:
+            dtypes = [result.dtype for result in call.results]
+            first, second = (CpuReference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
+        if len(first) != len(second) or not all(map(equal, first, second)):
+            raise Untestable(
+                say("two runs on the CPU differ: it draws random numbers, or remembers, without saying so")
+            )
+
+    def has(self, number: int) -> bool:
+        """Whether the CPU gives a result of the shape that the device gave, with elements."""
+        result = self.call.results[number]
+        return number < len(self.right) and tuple(self.right[number].shape) == result.shape and result.count > 0
+
+
+class Judge:
+    """Judges calls by a standard."""
+
+    def __init__(
+        self, standard: str, absolute: float | None = None, relative: float | None = None, strict: bool = False
+    ) -> None:
+        self._judge = standards.JUDGES[standard]
+        self._is_ours = standard == "ours"
+        self._standard = standard
+        self._given: ErrorBound | None = None
+        if absolute is not None or relative is not None:
+            self._given = ErrorBound(relative or 0.0, absolute or 0.0)
+            self._judge = standards.given(absolute or 0.0, relative or 0.0, strict)
+            self._is_ours = not strict
+
+    def verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
+        """Return a verdict for each result of a call, or one for the call."""
+        try:
+            return self._verdicts(call)
+        except Untestable as error:
+            return [ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)]
+
+    def _verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
+        if not call.results:
+            raise Untestable(say("it has no result that is a tensor"))
+        session = _Session(call, CpuReference(call.operator, call.snapshot))
+        if is_foreign(call.operator):
+            session.settle()
+        operator = call.operator
+        exact = not any(_is_float(result.dtype) for result in call.results)
+        if operator.kind in (OpKind.MOVE, OpKind.CONSTANT) or exact or tables.is_stepped(operator):
+            same = session.same()
+            if len(same) != len(call.results):
+                return [self._count(call, len(same))]
+            exact_verdicts = [judge_exact(call, number, right) for number, right in enumerate(same)]
+            if all(verdict is not None for verdict in exact_verdicts):
+                return [verdict for verdict in exact_verdicts if verdict is not None]
+        session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
+        skipped = tables.auxiliary(operator)
+        statistics = tables.statistics(operator)
+        numbers = [
+            n
+            for n in range(len(call.results))
+            if n - call.written not in skipped or (n - call.written in statistics and session.has(n))
+        ]
+        call.uncompared = tuple(n for n, result in enumerate(call.results) if n not in numbers and result.count)
+        if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
+            return [self._count(call, len(session.right))]
+        if call.owners is None:
+            return [_with_uncompared(self._one(session, number), len(call.uncompared)) for number in numbers]
+        alike: dict[torch.dtype, list[int]] = {}
+        for number in numbers:
+            if (
+                _is_float(call.results[number].dtype)
+                and tuple(session.right[number].shape) == call.results[number].shape
+            ):
+                alike.setdefault(call.results[number].dtype, []).append(number)
+        listed = {number for group in alike.values() for number in group}
+        verdicts = [self._one(session, number) for number in numbers if number not in listed]
+        return verdicts + [self._together(session, group) for group in alike.values()]
+
+    def _together(self, session: _Session, numbers: list[int]) -> ResultVerdict:
+        """Judge the results of an operator on lists as one: it works element by element."""
+        results = session.call.results
+        ours = _joined([results[number].fetched.tensor for number in numbers], range(len(numbers)))
+        right = _joined(session.right, numbers)
+        verdict = self._floating(session, numbers, ours, right)
+        largest = max((results[number] for number in numbers), key=lambda result: len(result.shape))
+        verdict = verdict.of(largest.shape, standards.name_of(largest.dtype))
+        if not verdict.elements:
+            return verdict
+        owners = session.call.owners or []
+        located = []
+        for element in verdict.elements:
+            (position,) = element.index
+            for number in numbers:
+                count = results[number].fetched.tensor.numel()
+                if position < count:
+                    located.append(replace(element, index=(owners[number % len(owners)], position)))
+                    break
+                position -= count
+        return replace(verdict, elements=tuple(located))
+
+    def _count(self, call: ComparedCall, count: int) -> ResultVerdict:
+        reason = say("{ours} results, and the CPU has {its}", ours=len(call.results), its=count)
+        return ResultVerdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
+
+    def _one(self, session: _Session, number: int) -> ResultVerdict:
+        call = session.call
+        result, right = call.results[number], session.right[number].detach()
+        dtype = standards.name_of(result.dtype)
+        if tuple(right.shape) != result.shape:
+            reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
+            return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
+        ours = result.fetched.tensor
+        if ours.layout is not torch.strided:
+            ours, right = ours.to_dense(), right.to_dense()
+        if not _is_float(result.dtype):
+            exact = judge_exact(call, number, right)
+            assert exact is not None
+            return exact
+        meaning = tables.statistics(call.operator).get(number - call.written)
+        verdict = self._floating(session, [number], ours, right)
+        if meaning == "save_invstd" and verdict.status is Status.FAIL:
+            verdict = self._as_variance(session, number, ours, right) or verdict
+        verdict = verdict.of(result.shape, dtype)
+        if verdict.status is Status.PASS and call.full and meaning is None:
+            wrong = judge_layout(call, number, session.right[number], lambda: session.same()[number])
+            if wrong is not None:
+                verdict = replace(verdict, status=wrong[0], reason=wrong[1])
+        return verdict
+
+    def _as_variance(self, session: _Session, number: int, ours: Tensor, right: Tensor) -> ResultVerdict | None:
+        """Judge what a batch norm saves as the variance: some devices hand that to their backward."""
+        call = session.call
+        place = next(i for i, item in enumerate(call.operator.overload._schema.arguments) if item.name in _EPSILON)
+        epsilon = argument((place, call.operator.overload._schema.arguments[place].name), *call.arguments(), 0.0)
+        variance = right.double().pow(-2) - epsilon
+        own = tolerances.unit(call.results[number].dtype)
+        allowed = ErrorBound(16 * own, 16 * own * tolerances.largest(variance))
+        if not of_bound(ours, variance, allowed) <= 1:
+            return None
+        measures = measure(ours, variance, allowed, call.results[number].dtype)
+        reason = say("it saves the variance, where the CPU saves the inverse of its root")
+        return ResultVerdict(Status.PASS, reason, measures)
+
+    def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> ResultVerdict:
+        call = session.call
+        number = numbers[0]
+        operator, dtype = call.operator, call.results[number].dtype
+        if right.numel() == 0:
+            return ResultVerdict(Status.PASS, say("it has no elements"))
+        right = (
+            right.to(torch.complex128 if session.wide is torch.float64 else torch.complex64)
+            if (ours.is_complex() and not right.is_complex())
+            else right
+        )
+        is_complex = ours.is_complex()
+        if dtype in EIGHT_BITS or dtype is torch.complex32:
+            ours = ours.to(torch.complex64 if is_complex else torch.float32)
+        if is_complex:
+            ours, right = torch.view_as_real(ours.resolve_conj()), torch.view_as_real(right.resolve_conj())
+        if not right.is_floating_point():
+            right = right.to(session.wide)
+
+        def same() -> Tensor | None:
+            try:
+                value = _joined(session.same(), numbers).detach()
+            except (Untestable, IndexError):
+                return None
+            value = value.to_dense() if value.layout is not torch.strided else value
+            if is_complex:
+                value = torch.view_as_real(value.to(torch.complex128).resolve_conj())
+            return value.to(right.dtype)
+
+        if not call.full and not is_complex and self._is_ours:
+            allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
+            if of_bound(ours, right, allowed) <= 1:  # which NaN and infinity are not
+                return ResultVerdict(Status.PASS)
+        nonfinite = judge_nonfinite(ours, right, dtype, same, lambda: call.given_finite)
+        if nonfinite.verdict is not None:
+            return nonfinite.verdict
+        ours, right = nonfinite.device, nonfinite.reference
+        if is_complex:
+            allowed = ErrorBound(8 * tolerances.unit(dtype), 32 * tolerances.unit(dtype) * tolerances.largest(right))
+        else:
+            allowed = tolerances.bound(operator, session.reference.args, number, right, dtype)
+            if nonfinite.finite is not None and isinstance(allowed.absolute, Tensor):
+                allowed.absolute = torch.nan_to_num(allowed.absolute, nan=0.0, posinf=0.0).add_(tolerances.TINY[dtype])
+
+        def masked_same() -> Tensor | None:
+            value = same()
+            return value if value is None or nonfinite.finite is None else torch.where(nonfinite.finite, value, 0.0)
+
+        pair = ResultPair(
+            operator.base,
+            tables.growth(operator),
+            ours,
+            right,
+            dtype,
+            allowed,
+            lambda: self._wider(session, numbers, dtype, allowed, nonfinite.finite),
+            masked_same,
+            cheap=not call.full,
+        )
+        if call.full:
+            _ = pair.measures
+        status, reason = self._judge(pair)
+        if status is Status.FAIL and tables.is_unordered(operator):
+            status, reason = self._unordered(session, number, pair, reason, nonfinite.finite)
+        if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
+            bits = kept_input_bits(call, number, pair)
+            if bits:
+                # as the card is made, and still less than the program asked for: never a pass
+                status, reason = Status.WARN, say("the device rounds inputs of products to {bits} bits", bits=bits)
+        measures = pair.measures if call.full or status is not Status.PASS else None
+        if measures is not None and (status is not Status.PASS or "same" in pair.__dict__):
+            ratios = pair.ratios
+            if ratios is not None:
+                measures = with_ratios(measures, ratios)
+        elements: tuple[Element, ...] = ()
+        if status in (Status.FAIL, Status.WARN):
+            wrong = self._wrong(pair)
+            elements = first_off(pair.device, pair.reference, wrong, SHOWN)
+            if measures is not None:
+                measures = replace(measures, off=int(wrong.sum()))
+        return ResultVerdict(status, reason or nonfinite.remark, measures, elements=elements)
+
+    def _wrong(self, pair: ResultPair) -> Tensor:
+        """Return which elements are off: by what the standard says of one, or what the user gave, else by our bound."""
+        error = (pair.device.to(pair.reference.dtype) - pair.reference).abs()
+        size = pair.reference.abs()
+        for bound in (self._given, standards.elementwise(self._standard, pair.dtype), pair.bound):
+            if bound is not None:
+                wrong = error > size * bound.relative + bound.absolute
+                if bool(wrong.any()):
+                    return wrong
+        return error == error.max()
+
+    def _wider(
+        self, session: _Session, numbers: list[int], dtype: torch.dtype, allowed: ErrorBound, finite: Tensor | None
+    ) -> ErrorBound | None:
+        """Return a bound from the absolute values of the arguments, for sums that cancel."""
+        call = session.call
+        args, kwargs = CpuReference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
+        magnitude = tolerances.magnitude(call.operator, args, kwargs)
+        if magnitude is None or numbers[-1] >= len(magnitude) or magnitude[numbers[0]].is_complex():
+            return None
+        size = torch.nan_to_num(_joined(magnitude, numbers).to(session.wide), nan=0.0, posinf=0.0, neginf=0.0)
+        own = tolerances.unit(dtype)
+        absolute = size.mul_(8 * tolerances.summing(dtype) * 4 + 2 * own)
+        return ErrorBound(allowed.relative, absolute.add_(allowed.absolute))
+
+    def _unordered(
+        self, session: _Session, number: int, pair: ResultPair, reason: Message | None, finite: Tensor | None
+    ) -> tuple[Status, Message | None]:
+        """Judge what fails again, with what two runs on the device differ by allowed, if order can explain that."""
+        differences = device_noise(session.call, number)
+        if differences is None or differences.shape != session.call.results[number].shape or not differences.any():
+            return Status.FAIL, reason
+        if pair.device.shape != differences.shape:  # complex, in its two parts
+            differences = differences.unsqueeze(-1).expand(pair.device.shape)
+        if finite is not None:
+            differences = torch.where(finite, differences, 0.0)
+        between = float(differences.max())
+        order = explained(session.call, number, pair, finite)
+        wide = ErrorBound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
+        if of_bound(pair.device, pair.reference, wide) <= 1:
+            return Status.PASS, say(
+                "within what two runs on the device differ by, {spread}", spread=standards.short(between)
+            )
+        most = 2 * (pair.reference.abs() * pair.bound.relative + pair.bound.absolute + order)  # of two runs
+        if bool((differences > most).any()):
+            reason = say(
+                "two runs on the device differ by {spread}, more than another order of addition explains",
+                spread=standards.short(between),
+            )
+        return Status.FAIL, reason
+
+
+def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:
+    """Return a verdict that says how many results were not compared, if any."""
+    if not uncompared or verdict.status is not Status.PASS:
+        return verdict
+    count = say("{count} results not compared: only the device's own backward reads them", count=uncompared)
+    if verdict.reason is None:
+        return replace(verdict, reason=count)
+    return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))
+
+
+def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
+    """Return one of the values, or several behind each other."""
+    if len(numbers) == 1:
+        return values[numbers[0]]
+    return torch.cat([values[number].reshape(-1) for number in numbers]).detach()
+
+
+def _is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex

@@ -1,1 +1,0 @@
-"""What the tools found, as one HTML page that loads nothing."""

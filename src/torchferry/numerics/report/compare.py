@@ -1,0 +1,229 @@
+"""What `torchferry compare -- COMMAND` found: one document over all processes, and its text and table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.framework.launcher import Outcome
+
+SCHEMA = 1
+FIELDS = (
+    "rank", "operator", "module", "phase", "source", "step", "status", "shape", "dtype", "max_abs", "max_rel",
+    "mean_rel", "rmse", "ulp", "rmse_ratio", "of_bound", "cosine", "elements",
+    "all_elements", "in_part", "results_left", "off", "drift", "count", "reason",
+)  # fmt: skip
+"""Columns of the table; those after `rank` are the fields of an operator in the document."""
+
+STATUSES = ("fail", "warn", "untested", "pass", "skipped")
+_WORST = 12
+
+
+def document(outcome: Outcome, standard: str, source: str, command: list[str]) -> dict[str, Any]:
+    """Return what was found in all processes. Processes that compared nothing, such as launchers, are left out."""
+    ranks = [result for result in outcome.results if result.get("called") or "error" in result]
+    return {
+        "schema": SCHEMA,
+        "tool": "compare",
+        "standard": standard,
+        "source": source,
+        "command": command,
+        "exit_code": outcome.code,
+        "broken": list(outcome.broken),
+        "ranks": ranks,
+    }
+
+
+def failed(document: dict[str, Any]) -> bool:
+    """Whether an operator failed, or a process was lost or could not be examined."""
+    return bool(document["broken"]) or any(
+        "error" in rank or rank.get("counts", {}).get("fail", 0) for rank in document["ranks"]
+    )
+
+
+def compared(document: dict[str, Any]) -> int:
+    """Return how many calls were compared."""
+    return sum(
+        rank.get("counts", {}).get(status, 0) for rank in document["ranks"] for status in ("pass", "warn", "fail")
+    )
+
+
+def table(document: dict[str, Any]) -> str:
+    """Return a row for each operator and place as CSV."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for rank in document["ranks"]:
+        for row in rank.get("operators", []):
+            values = [row[name] for name in FIELDS[1:]]
+            shape = FIELDS.index("shape") - 1
+            values[shape] = "x".join(map(str, values[shape]))
+            writer.writerow([rank["rank"], *("" if value is None else value for value in values)])
+    return file.getvalue()
+
+
+def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
+    """Yield the summary for people."""
+    yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
+    for name in document["broken"]:
+        yield say("{process} ended without leaving what it found", process=name).render(lang)
+    for rank in document["ranks"]:
+        yield from _rank(rank, lang)
+    worst = _worst(document)
+    if worst:
+        yield ""
+        yield from _worst_lines(worst, lang)
+    if not compared(document):
+        yield say("NOTHING WAS COMPARED: {why}", why=_why_nothing(document)).render(lang)
+
+
+def _why_nothing(document: dict[str, Any]) -> Message:
+    ranks = [rank for rank in document["ranks"] if "error" not in rank]
+    if not ranks:
+        return say("no process called an operator in the steps that were asked for")
+    if any(rank["counts"]["untested"] for rank in ranks):
+        return say("all that was called is untested, for the reasons above")
+    unmet = sorted(set.intersection(*(set(rank["unmet"]) for rank in ranks)))
+    if unmet:
+        return say("no operator was called by the name {names}", names=", ".join(unmet))
+    steps = max(rank["steps"] for rank in ranks)
+    return say("the program ended after {steps} steps; see --start-step, --end-step and what was skipped", steps=steps)
+
+
+def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
+    who = {"rank": rank["rank"], "process": rank["process"]}
+    if "error" in rank:
+        yield say("rank {rank} (process {process}): the examination broke off", **who).render(lang)
+        yield str(rank["error"]).strip().rpartition("\n")[2]
+        return
+    counts = ", ".join(f"{rank['counts'][name]} {name}" for name in STATUSES)
+    yield say(
+        "rank {rank} (process {process}), {steps} steps on {device}: {counts}",
+        **who,
+        steps=rank["steps"],
+        device=rank["device"],
+        counts=counts,
+    ).render(lang)
+    for remark in _remarks(rank):
+        yield f"    {remark.render(lang)}"
+    first = rank["first_failure"]
+    if first is None:
+        return
+    row = rank["operators"][first]
+    yield say(
+        "FIRST FAILURE: {operator} in {module} ({phase}), step {step}, {dtype} {shape}",
+        operator=row["operator"],
+        module=row["module"] or say("no module"),
+        phase=_phase(row),
+        step=row["step"],
+        dtype=row["dtype"],
+        shape=row["shape"],
+    ).render(lang)
+    yield f"    {row['reason']}"
+    for path in rank.get("replay", []):
+        yield f"    {say('run it alone: torchferry replay {path}', path=path).render(lang)}"
+
+
+def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
+    if rank["not_sampled"]:
+        yield say("{count} further calls were not in the sample; --every compares all", count=rank["not_sampled"])
+        yield say(
+            "each kind of call was compared again within {steps} steps, and each of its places within {more}",
+            steps=rank["again_within"],
+            more=rank["places_within"],
+        )
+    if rank["in_part"]:
+        yield say(
+            "{count} calls compared in part: a block of large products and lists, which moves on from call to call",
+            count=rank["in_part"],
+        )
+    if rank["skipped"]:
+        classes = ", ".join(f"{count} {name}" for name, count in rank["skipped"].items())
+        yield say("skipped by class: {classes}", classes=classes)
+    if rank["unmet"]:
+        yield say("no operator was called by the name {names}", names=", ".join(rank["unmet"]))
+    if rank["in_other_threads"]:
+        yield say(
+            "{count} forward passes ran in threads of the program, where nothing is compared",
+            count=rank["in_other_threads"],
+        )
+    if rank["left_to_budget"]:
+        yield say(
+            "{count} kinds of call came after the 64th of their operator and were left to the budget",
+            count=rank["left_to_budget"],
+        )
+    if rank["compiled"]:
+        yield say("the program compiles: under the comparison its compiled parts ran one operator at a time")
+    reasons: dict[tuple[str, str], int] = {}
+    for row in rank["operators"]:
+        if row["status"] == "untested":
+            key = (row["operator"], row["reason"])
+            reasons[key] = reasons.get(key, 0) + row["count"]
+    for (operator, reason), count in sorted(reasons.items(), key=lambda item: -item[1])[:_WORST]:
+        yield say("untested: {operator}, {count} calls: {reason}", operator=operator, count=count, reason=reason)
+
+
+def extent(row: dict[str, Any]) -> str:
+    """Return how many elements of the results were compared, `100`, or of how many they are a part, `25/100`."""
+    here, whole = row["elements"], row["all_elements"]
+    return str(here) if here == whole else f"{here}/{whole}"
+
+
+def _phase(row: dict[str, Any]) -> str:
+    source = f" of {row['source']}" if row["source"] else ""
+    return f"{row['phase']}{source}"
+
+
+def _worst(document: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the rows that need attention, worst first; without any, those that came nearest to it."""
+    rows = [(rank["rank"], row) for rank in document["ranks"] for row in rank.get("operators", [])]
+    measured = [pair for pair in rows if pair[1]["max_abs"] is not None]
+
+    def badness(pair: tuple[int, dict[str, Any]]) -> tuple[int, float]:
+        row = pair[1]
+        return STATUSES.index(row["status"]), -(row["of_bound"] or 0.0)
+
+    return sorted(measured, key=badness)[:_WORST]
+
+
+def _worst_lines(rows: list[tuple[int, dict[str, Any]]], lang: str) -> Iterator[str]:
+    head = (
+        "status",
+        "operator",
+        "module",
+        "step",
+        "dtype",
+        "max abs",
+        "MARE",
+        "ULP",
+        "RMSE/CPU",
+        "of bound",
+        "elements",
+        "calls",
+    )
+    cells = [head] + [
+        (
+            row["status"],
+            row["operator"],
+            f"{row['module'] or '-'} ({_phase(row)})",
+            str(row["step"]),
+            row["dtype"],
+            *(_short(row[name]) for name in ("max_abs", "max_rel", "ulp", "rmse_ratio", "of_bound")),
+            extent(row),
+            str(row["count"]),
+        )
+        for _, row in rows
+    ]
+    yield say("The operators furthest from the reference:").render(lang)
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "inf" if value > 1e308 else f"{value:.3g}"

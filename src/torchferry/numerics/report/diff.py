@@ -1,0 +1,226 @@
+"""A comparison of two records, for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
+from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
+
+# A comparison for machines: one JSON document of stable shape, or rows of CSV.
+
+
+def document(result: RunComparison, lang: str) -> dict[str, Any]:
+    """Return the comparison as values that JSON has; what is not finite is a text: `inf`."""
+    first = None
+    if result.first is not None:
+        first = asdict(result.first)
+        first["shape"] = list(result.first.shape)
+    result_document = {
+        "tool": "diff",
+        "same": result.same,
+        "complete": result.coverage.complete,
+        "coverage": {
+            "steps_made": result.coverage.made,
+            "steps_in_both": result.coverage.steps,
+            "steps_recorded": result.coverage.recorded,
+            "steps_compared": result.coverage.compared,
+            "gaps": [message.render(lang) for message in result.coverage.gaps],
+        },
+        "a": _run(result, "a"),
+        "b": _run(result, "b"),
+        "causes": [cause.as_dict(lang) for cause in result.causes],
+        "first": first,
+        "earliest": result.earliest,
+        "aligned": result.aligned,
+        "only_a": result.only_a,
+        "only_b": result.only_b,
+        "modules": [
+            {"module": module, "phase": phase, "error": error, "step": step}
+            for (module, phase), (error, step) in result.modules.items()
+        ],
+        "steps": [{"step": step, "error": error} for step, error in sorted(result.steps.items())],
+        "losses": [{"step": step, "a": loss, "b": two} for step, (loss, two) in sorted(result.losses.items())],
+        "remarks": [message.render(lang) for message in result.remarks],
+        "not_compared": [message.render(lang) for message in result.left_out],
+    }
+    plain: dict[str, Any] = _plain(result_document)
+    return plain
+
+
+def as_json(result: RunComparison, lang: str) -> str:
+    """Return the document as text."""
+    return json.dumps(document(result, lang), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_csv(result: RunComparison) -> str:
+    """Return a row for each module and phase, the largest error first."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["module", "phase", "error", "step"])
+    for (module, phase), (error, step) in sorted(result.modules.items(), key=lambda item: -item[1][0]):
+        writer.writerow([_text(module), phase, f"{error:.6g}", step])
+    return out.getvalue()
+
+
+def _run(result: RunComparison, side: str) -> dict[str, Any]:
+    record = result.a if side == "a" else result.b
+    rank = record.ranks[0]
+    return {
+        "folder": str(record.folder),
+        "world": record.world,
+        "ranks": [rank.number for rank in record.ranks],
+        "steps": len(rank.steps),
+        "device": rank.facts.get("device", {}),
+        "command": rank.facts.get("program", {}).get("command", []),
+    }
+
+
+def _text(value: str) -> str:
+    """Keep a spreadsheet from reading a name as a formula."""
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+# A comparison for people.
+
+_MODULES = 12
+_NOTES = 8
+
+
+def lines(result: RunComparison, lang: str) -> Iterator[str]:
+    """Yield what is shown on a terminal."""
+    causes = [cause for cause in result.causes if cause.grade != NOTE]
+    yield _headline(result).render(lang)
+    for message in result.coverage.gaps:
+        yield f"  {message.render(lang)}"
+    if causes:
+        yield ""
+        yield say("What differs before any operator is asked, and what explains the most first:").render(lang)
+        for cause in causes:
+            yield from _cause(cause, lang)
+    if result.first is not None:
+        yield ""
+        yield from _first(result.first, lang)
+    elif result.earliest and not result.same:
+        yield say("first difference of any size: {where}", where=result.earliest).render(lang)
+    yield ""
+    yield say(
+        "{aligned} results were laid side by side; {only_a} only the first run has, {only_b} only the second",
+        aligned=result.aligned,
+        only_a=result.only_a,
+        only_b=result.only_b,
+    ).render(lang)
+    yield from _growth(result, lang)
+    for message in result.remarks:
+        yield message.render(lang)
+    for message in result.left_out:
+        yield say("not compared: {what}", what=message).render(lang)
+    notes = [cause for cause in result.causes if cause.grade == NOTE]
+    if notes:
+        yield say("also different:").render(lang)
+        for cause in notes[:_NOTES]:
+            yield f"  {cause.text.render(lang)}: {cause.where}: {cause.a} | {cause.b}"
+        if len(notes) > _NOTES:
+            yield "  " + say("and {count} more, in the JSON report", count=len(notes) - _NOTES).render(lang)
+
+
+def _headline(result: RunComparison) -> Message:
+    covered = result.coverage
+    counts = {"count": result.aligned, "steps": covered.compared, "made": covered.made}
+    if result.differs:
+        return say("DIFFERENT")
+    if not covered.complete:
+        return say(
+            "NOT COMPARED TO THE END: {count} results of {steps} steps laid side by side, none beyond the standard; "
+            "the first run made {made} steps",
+            **counts,
+        )
+    return say(
+        "SAME: {count} results of {steps} steps laid side by side, none beyond the standard; the first run made {made} "
+        "steps",
+        **counts,
+    )
+
+
+def _cause(cause: Cause, lang: str) -> Iterator[str]:
+    mark = "*" if cause.grade == CERTAIN else "?"
+    yield f"  {mark} {cause.text.render(lang)} ({cause.where})"
+    yield f"      {cause.a} | {cause.b}"
+    yield f"      {cause.advice.render(lang)}"
+
+
+def _first(first: FirstDifference, lang: str) -> Iterator[str]:
+    place = f"{first.module or say('outside of modules').render(lang)} ({first.phase})"
+    what = f"{place} {first.operator}".rstrip()
+    head = (
+        say("Errors grew up to {what}, step {step}", what=what, step=first.step)
+        if first.gradual
+        else say("Numbers part first at {what}, step {step}", what=what, step=first.step)
+    )
+    yield head.render(lang)
+    yield "      " + say(
+        "relative error {error}, where {limit} is allowed; what it used was off by {came_in}",
+        error=f"{first.error:.3g}",
+        limit=f"{first.limit:.3g}",
+        came_in=f"{first.came_in:.3g}",
+    ).render(lang)
+    yield "      " + say(
+        "{dtype} {shape}, norm {a} | {b}, rank {rank}",
+        dtype=first.dtype,
+        shape=list(first.shape),
+        a=f"{first.a:.6g}",
+        b=f"{first.b:.6g}",
+        rank=first.rank,
+    ).render(lang)
+    if first.exact is not None:
+        exact = first.exact
+        yield "      " + say(
+            "{differing} of {of} elements differ, the most at {at}: {a} | {b}; cosine {cosine}",
+            differing=exact.differing,
+            of=exact.of,
+            at=list(exact.at),
+            a=f"{exact.values[0]:.7g}",
+            b=f"{exact.values[1]:.7g}",
+            cosine=f"{exact.cosine:.6f}",
+        ).render(lang)
+
+
+def _growth(result: RunComparison, lang: str) -> Iterator[str]:
+    if not any(error for error in result.steps.values()):
+        return
+    worst = sorted(result.modules.items(), key=lambda item: -item[1][0])[:_MODULES]
+    yield say("largest errors, by module:").render(lang)
+    for (module, phase), (error, step) in worst:
+        if error:
+            place = module or say("outside of modules").render(lang)
+            yield f"  {error:9.3g}  {place} ({phase}), {say('step').render(lang)} {step}"
+    shown = list(result.steps.items())
+    if len(shown) > 1:
+        chosen = shown if len(shown) <= 8 else [shown[i * (len(shown) - 1) // 7] for i in range(8)]
+        yield say(
+            "growth over steps: {values}", values=", ".join(f"{step}: {error:.2g}" for step, error in chosen)
+        ).render(lang)
+    if result.losses:
+        pairs = list(result.losses.items())
+        chosen_losses = pairs if len(pairs) <= 4 else [*pairs[:2], *pairs[-2:]]
+        yield say(
+            "loss: {values}",
+            values=", ".join(f"{step}: {chosen_loss:.6g} | {two:.6g}" for step, (chosen_loss, two) in chosen_losses),
+        ).render(lang)

@@ -1,0 +1,164 @@
+"""What the processes of a command found, put together: as text and as a document."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchferry.core.messages import Message, say
+from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.report.finding import told
+
+
+def document(outcome: Outcome, command: Sequence[str], level: str) -> dict[str, Any]:
+    """Return what was found, in values that JSON has; `first` is the earliest finding of all ranks."""
+    findings = sorted(_findings({"ranks": outcome.results}), key=_order)
+    return {
+        "tool": "nan",
+        "level": level,
+        "command": list(command),
+        "exit_code": outcome.code,
+        "first": findings[0] if findings else None,
+        "ranks": list(outcome.results),
+        "unfinished": list(outcome.broken),
+    }
+
+
+def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
+    """Return the summary for people."""
+    ranks = [rank for rank in result["ranks"] if rank.get("steps") or rank.get("findings")] or result["ranks"][:1]
+    shown: list[Message | str] = []
+    first = result["first"]
+    if nothing_ran(result):
+        shown.append(say("NOTHING WAS EXAMINED: no module ran and no optimizer stepped"))
+    elif first is None:
+        steps = max((rank.get("steps", 0) for rank in ranks), default=0)
+        shown.append(
+            say("{steps} steps, nothing that is not finite was seen, but not everything was looked at", steps=steps)
+            if incomplete(result)
+            else say("{steps} steps, nothing that is not finite reached a loss, a gradient or a result", steps=steps)
+        )
+    else:
+        block = told(first, lang=lang)
+        shown.append(f"rank {first['rank']}: {block[0]}" if len(ranks) > 1 else block[0])
+        shown += block[1:]
+        bad = {step for rank in ranks for step in rank.get("bad_steps", [])}
+        steps = max(rank.get("steps", 0) for rank in ranks)
+        shown.append(say("{bad} of {steps} steps were not finite", bad=len(bad), steps=max(steps, len(bad))))
+        others = sorted({rank["rank"] for rank in ranks if rank.get("bad_steps")} - {first["rank"]})
+        if others:
+            shown.append(say("also on ranks {ranks}", ranks=", ".join(map(str, others))))
+    overflows = {step for rank in ranks for step in rank.get("overflows", [])}
+    if overflows:
+        shown.append(
+            say(
+                "{count} steps were left out by the gradient scaler, as it does: steps {steps}",
+                count=len(overflows),
+                steps=_some(sorted(overflows)),
+            )
+        )
+    for rank in ranks:
+        if rank.get("untested"):
+            names = ", ".join(sorted(rank["untested"]))
+            shown.append(say("not looked at (sparse or special tensors): {names}", names=names))
+            break
+    shown += _unlooked(ranks)
+    for rank in result["ranks"]:
+        for error, count in rank.get("failures", {}).items():
+            shown.append(
+                say(
+                    "rank {rank}: the tool failed {count} times, and did not look then: {error}",
+                    rank=rank["rank"],
+                    count=count,
+                    error=error,
+                )
+            )
+        if rank.get("error") and not rank.get("failures"):
+            error = rank["error"].strip().rpartition("\n")[2]
+            shown.append(say("rank {rank}: the examination failed: {error}", rank=rank["rank"], error=error))
+    shown_lines = {str(line).strip() for line in shown}
+    shown += [
+        text for rank in result["ranks"] for text in dict.fromkeys(rank.get("left_out", [])) if text not in shown_lines
+    ]
+    shown += [
+        say("{process} ended without a report: killed, or it crashed", process=unfinished_rank)
+        for unfinished_rank in result["unfinished"]
+    ]
+    return [line.render(lang) if isinstance(line, Message) else line for line in shown]
+
+
+_UNLOOKED = ("unread", "unlooked", "unlooked_results", "captured")
+"""What a rank did not look at, so that it must not be called well."""
+
+
+def incomplete(result: dict[str, Any]) -> bool:
+    """Whether something was not looked at that may be not finite."""
+    return any(rank.get(name) for rank in result["ranks"] for name in (*_UNLOOKED, "error"))
+
+
+def failed(result: dict[str, Any]) -> bool:
+    """Whether a process was lost or could not be examined to its end."""
+    return bool(result["unfinished"]) or any(rank.get("error") for rank in result["ranks"])
+
+
+def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
+    unread: dict[str, int] = {}
+    for rank in ranks:
+        for kind, count in rank.get("unread", {}).items():
+            unread[kind] = unread.get(kind, 0) + count
+    if unread:
+        yield say(
+            "not looked at: {count} gradients or losses that cannot be read here: {kinds}",
+            count=sum(unread.values()),
+            kinds=", ".join(sorted(unread)),
+        )
+    calls, results, captured = (sum(rank.get(name, 0) for rank in ranks) for name in _UNLOOKED[1:])
+    if calls:
+        yield say("not looked at: {count} calls of models, too many for one step", count=calls)
+    if results:
+        yield say("not looked at: {count} results of operators, too many for one step", count=results)
+    if captured:
+        yield say("captured graph: not looked at ({count} calls went into it; its runs are not seen)", count=captured)
+
+
+def nothing_ran(result: dict[str, Any]) -> bool:
+    """Whether there was nothing to look at, so that nothing can be said."""
+    return not any(
+        rank.get("steps") or rank.get("calls") or rank.get("findings") or rank.get("captured")
+        for rank in result["ranks"]
+    )
+
+
+FIELDS = ("rank", "step", "kind", "operator", "module", "phase", "source", "line", "notes", "dump")
+"""Columns of the table; a finding whose call was not found has neither operator nor module."""
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row for each call of each finding as CSV, the first of all first."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for finding in sorted(_findings(result), key=_order):
+        for origin in finding["origins"] or [{}]:
+            row = {**origin, "rank": finding["rank"], "step": finding["step"], "dump": finding.get("dump")}
+            row["notes"] = "; ".join(finding["notes"])
+            writer.writerow([row.get(name) if row.get(name) is not None else "" for name in FIELDS])
+    return file.getvalue()
+
+
+def _findings(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for rank in result["ranks"]:
+        for finding in rank.get("findings", []):
+            yield {"rank": rank["rank"], **finding}
+
+
+def _order(finding: dict[str, Any]) -> tuple[int, bool, int]:
+    """Put the earliest first; of the same step, the rank that knows a call: the others were given what it made."""
+    return finding["step"], not finding["origins"], finding["rank"]
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    return shown if len(numbers) <= 8 else f"{shown}, ..."

@@ -1,0 +1,302 @@
+"""One step of two runs: which rows belong together, how far they are apart, and where the error came in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from torchferry.numerics.framework.kinds import COPIES, moves
+from torchferry.numerics.rundiff.alignment import Alignment, group
+from torchferry.numerics.rundiff.errors import Errors
+from torchferry.numerics.runlog import layout as names
+from torchferry.numerics.runlog.container import Array
+from torchferry.numerics.runlog.record import RecordedRows
+
+JUMP = 8.0
+"""An error that is this much larger than those that came in was made here."""
+
+AMPLIFIED = 64.0
+"""The same where what came in is beyond its limit already: sums whose terms cancel make such errors larger."""
+
+GRADUAL = 16.0
+"""How many times what one operator may be off an error may grow to through many, each of which was in order; through
+more than these, to the sum of what they may be off."""
+
+_GATES = frozenset(
+    {
+        "threshold_backward",
+        "leaky_relu_backward",
+        "hardtanh_backward",
+        "hardsigmoid_backward",
+        "max_pool2d_with_indices_backward",
+        "max_pool3d_with_indices_backward",
+        "sgn",
+        "sign",
+    }
+)
+"""Operators that pass a number on or not: of inputs that are off by `e`, about that part falls on the other side, and
+its root is what the result is off by."""
+
+_CHOOSING = frozenset({"abs", "amax", "amin", "clamp", "clamp_max", "clamp_min", "max", "maximum", "min", "minimum"})
+"""Operators whose backward is such a gate, made of others."""
+
+_FLIPPED = 4.0
+"""How many times that root: the two largest of the 25 numbers in a pooling window are closer than two of two."""
+
+_SAME = 2.0**-20
+"""What two sketches of the same numbers may differ by, as two devices add in another order."""
+
+_MOVED = 2.0**-17
+"""The same of a result that is a part of what was given, and whose norm is less."""
+
+_STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose error is beyond what it may be.
+
+    Attributes:
+        pair: Its place among the aligned pairs.
+        came_in: The largest error of what it used.
+        gradual: Whether the error grew up to here, and was not made here.
+    """
+
+    pair: int
+    came_in: float
+    gradual: bool
+
+
+@dataclass
+class Past:
+    """What earlier steps showed: from step to step errors grow, in runs that are in order.
+
+    Attributes:
+        rows: The largest error of each row so far.
+        modules: The error of the parameters of each module, all in one, when they were last recorded,
+        of_step: and when that was.
+        step: The step that was compared before.
+        coarsest: The largest limit so far: what went through float16 is no better afterwards.
+    """
+
+    rows: dict[tuple[object, ...], float] = field(default_factory=dict)
+    modules: dict[str, float] = field(default_factory=dict)
+    of_step: int = 0
+    step: int = 0
+    coarsest: float = 0.0
+
+    def add(self, step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array) -> None:
+        """Take in a step that was compared."""
+        marks = a.marks
+        held: dict[str, list[tuple[float, float]]] = {}
+        for (row, _), error in zip(aligned.pairs, distances.relative.tolist(), strict=True):
+            if not np.isfinite(error):
+                continue
+            self.rows[marks[row]] = max(self.rows.get(marks[row], 0.0), error)
+            if a.keys[row].phase == names.PARAMETER:
+                held.setdefault(a.keys[row].module.rpartition(".")[0], []).append((error, float(a.norms[row])))
+        if held:
+            self.modules, self.of_step = {module: _together(parts) for module, parts in held.items()}, step
+        self.coarsest = max(self.coarsest, float(limits.max(initial=0.0)))
+        self.step = step
+
+
+def _together(parts: list[tuple[float, float]]) -> float:
+    """Return the error of several tensors, each with its own and its norm, as that of one.
+
+    A bias that has no effect, as that of keys has none in attention, is rounding alone and soon another in each run; it
+    excuses nothing in a module whose weights are the same.
+    """
+    size = math.hypot(*(norm for _, norm in parts))
+    return math.hypot(*(error * norm for error, norm in parts)) / size if size else 0.0
+
+
+def suspect(
+    step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array, past: Past
+) -> Suspect | None:
+    """Return the first row, in the order of the run, that brought an error in, or beyond which the errors grew too far.
+
+    Args:
+        step: Its number.
+        a: The rows of the reference.
+        aligned: Its rows beside those of the other.
+        distances: Their errors.
+        limits: What each may differ by.
+        past: What earlier steps showed.
+    """
+    effective = _effective(a, aligned, distances)
+    marks = a.marks
+    summed = [] if past.rows else _summed(a, aligned, limits, effective)
+    growth = JUMP * max(1, step - past.step)
+    since = max(1, step - past.of_step)
+    gradual: Suspect | None = None
+    highest = 0.0
+    for place, (row, _) in enumerate(aligned.pairs):
+        error = float(distances.relative[place])
+        state = a.keys[row].phase in _STATES
+        if np.isnan(error):
+            continue
+        used = a.inputs[row]
+        came_in = max((effective[row] for row in used), default=0.0) if used else (0.0 if state else highest)
+        if past.rows and marks[row] not in past.rows:
+            came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
+        if not state:
+            highest = max(highest, error)
+        limit = min(limits[place], _MOVED) if _exact(a, row, came_in) else limits[place]
+        beyond = error > limit and error > growth * past.rows.get(marks[row], 0.0)
+        if not beyond or (state and past.rows):
+            continue
+        factor = JUMP if came_in <= limit else AMPLIFIED
+        explained = max(factor * came_in, _flipped(a, row, came_in))
+        if error > explained or (np.isinf(error) and not np.isinf(came_in)):
+            return Suspect(place, came_in, False)
+        if gradual is None and not past.rows and error > max(GRADUAL * limits[place], summed[row]):
+            gradual = Suspect(place, came_in, True)
+    return gradual
+
+
+def _exact(a: RecordedRows, row: int, came_in: float) -> bool:
+    """Whether a row must be what it was given: it only moves it, and all that it was given is known and the same."""
+    key = a.keys[row]
+    return bool(a.inputs[row]) and came_in <= _SAME and moves(key.operator) and key.base not in COPIES
+
+
+def _flipped(a: RecordedRows, row: int, came_in: float) -> float:
+    """Return what a row may be off because numbers fell on the other side of a gate."""
+    key = a.keys[row]
+    if key.base in _GATES or key.source_base in _CHOOSING or (moves(key.operator) and key.base not in COPIES):
+        return _FLIPPED * math.sqrt(came_in)  # what is moved is chosen by a mask or an index, which may be computed
+    return 0.0
+
+
+def _summed(a: RecordedRows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
+    """Return for each row of the reference what all operators up to it may be off together."""
+    own = {row: float(limits[place]) for place, (row, _) in enumerate(aligned.pairs)}
+    summed: list[float] = []
+    highest = 0.0
+    for row, used in enumerate(a.inputs):
+        if a.keys[row].phase in _STATES:
+            summed.append(0.0)
+            continue
+        before = max((summed[row] for row in used), default=0.0) if used else highest
+        came_in = max((effective[row] for row in used), default=0.0)
+        more = 0.0 if moves(a.keys[row].operator) and a.keys[row].base not in COPIES else own.get(row, 0.0)
+        summed.append(max(before + more, _flipped(a, row, came_in)))
+        highest = max(highest, summed[-1])
+    return summed
+
+
+def _effective(a: RecordedRows, aligned: Alignment, distances: Errors) -> list[float]:
+    """Return the error of each row of the reference; one without a partner has that of what it used."""
+    by_row = {row: float(distances.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
+    effective: list[float] = []
+    for row, used in enumerate(a.inputs):
+        error = by_row.get(row)
+        if error is None or np.isnan(error):
+            error = max((effective[row] for row in used), default=0.0)
+        effective.append(error)
+    return effective
+
+
+# Results that have a partner by name and are another number: parts of a module that the runs compute differently.
+#
+# One run computes a layer by `addmm`, the other by two products and a sum: a product of the second has the `addmm` as
+# its partner by name, and half of its value. What the layer gives is the same, and only that can be compared.
+
+_FAR = 256
+"""Results that were made of one and are gone through: its module has fewer before it gives something."""
+
+_BETTER = 4.0
+"""A result whose error is this much smaller did not get it from the row: a half of a sum is off by about its size."""
+
+
+def parts(
+    a: RecordedRows,
+    b: RecordedRows,
+    aligned: Alignment,
+    distances: Errors,
+    limits: Array,
+    rename: dict[str, str],
+    reported: set[tuple[object, ...]],
+) -> list[int]:
+    """Return the places of pairs that are off without consequence, in modules whose operators differ.
+
+    A pair is one where each result that was made of it, in or after its module, is in order before one outside of its
+    module is off. An error of an operator reaches those; a part of another sum does not. Of a forward result only what
+    forward made of it counts: in backward the errors of everything come together. What is a part in one step is
+    one in all that follow, when what the layers give may be too far apart to show it.
+
+    Args:
+        a: The reference.
+        b: The other.
+        aligned: Which rows belong together.
+        distances: Their errors.
+        limits: What each may differ by.
+        rename: Outermost modules of `b` that have another name in `a`.
+        reported: Marks of the parts of earlier steps, to which those of this one are added.
+    """
+    differing = {group(a.keys[row], {}) for row in aligned.only_a} | {
+        group(b.keys[row], rename) for row in aligned.only_b
+    }
+    off = np.flatnonzero(distances.relative > limits)
+    if not differing or not len(off):
+        return []
+    place_of = {row: place for place, (row, _) in enumerate(aligned.pairs)}
+    made_of = _made_of(a)
+    marks = a.marks
+    chosen = []
+    for place in reversed(off.tolist()):  # what is made of a part may be one itself, and tells nothing then
+        row = aligned.pairs[place][0]
+        if group(a.keys[row], {}) not in differing:
+            continue
+        if marks[row] in reported or _recovers(row, a, made_of, place_of, distances, limits):
+            reported.add(marks[row])
+            chosen.append(place)
+            del place_of[row]
+    return chosen[::-1]
+
+
+def _recovers(
+    row: int,
+    a: RecordedRows,
+    made_of: dict[int, list[int]],
+    place_of: dict[int, int],
+    distances: Errors,
+    limits: Array,
+) -> bool:
+    """Whether all that was made of a row is in order, at the latest when it leaves the module.
+
+    Or so much better than the row that the row did not make it so: then the result itself is what is to be judged.
+    """
+    own = group(a.keys[row], {})
+    enough = distances.relative[place_of[row]] / _BETTER
+    waiting, in_order = list(made_of.get(row, ())), False
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        if len(seen) > _FAR:
+            return False
+        seen.add(current)
+        if a.keys[current].phase == "backward" and a.keys[row].phase != "backward":
+            continue
+        place = place_of.get(current)
+        if place is not None and not np.isnan(distances.relative[place]):
+            if distances.relative[place] <= max(limits[place], enough):
+                in_order = True
+                continue
+            if group(a.keys[current], {}) != own:
+                return False
+        waiting += made_of.get(current, ())
+    return in_order
+
+
+def _made_of(rows: RecordedRows) -> dict[int, list[int]]:
+    by_maker: dict[int, list[int]] = {}
+    for row, used in enumerate(rows.inputs):
+        for user in used:
+            by_maker.setdefault(user, []).append(row)
+    return by_maker
