@@ -16,7 +16,7 @@ from torchferry.backends import registry
 SOURCE = Path(__file__).parent.parent / "src" / "torchferry"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-FACADES = SOURCE / "rehearsal" / "facades"
+FACADES = SOURCE / "vendors"
 """Packages under the vendors' own names, each importable only where a session puts its folder on the path."""
 
 WITH_TORCH = {

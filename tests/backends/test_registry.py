@@ -16,7 +16,7 @@ from torchferry.core.errors import UsageError
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in place of the one with the targets' descriptions."""
-    monkeypatch.setattr(registry, "DATA", tmp_path)
+    monkeypatch.setattr(registry, "VENDORS", tmp_path)
     return tmp_path
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 import pytest
 
 from torchferry.backends import cuda, machine, registry, smi
-from torchferry.backends.base import DATA, Backend, TableFact
+from torchferry.backends.base import DATA, VENDORS, Backend, TableFact
 from torchferry.backends.cards import described
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 
-TARGETS = [name for name in registry.names() if (DATA / name).is_dir()]
+TARGETS = [name for name in registry.names() if (VENDORS / name).is_dir()]
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.doctor import outputs
 from torchferry.backends import machine, registry, smi
-from torchferry.backends.base import DATA
+from torchferry.backends.base import VENDORS
 from torchferry.backends.smi import Card, Holder, Reading
 
 READINGS = {
@@ -90,7 +90,7 @@ READINGS = {
     ),
 }
 
-DESCRIBED = sorted(path.parent.name for path in DATA.glob("*/doctor.toml"))
+DESCRIBED = sorted(path.parent.name for path in VENDORS.glob("*/doctor.toml"))
 """The targets whose machines can be examined; of the others the doctor says that nothing is verified."""
 
 

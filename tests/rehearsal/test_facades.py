@@ -55,7 +55,7 @@ class Process:
         choice = registry.choose(self.name)
         target = Target(choice.backend, choice.version)
         Rehearsal(self.name, make_profile(target, devices=2)).write(self.folder)
-        facade = PACKAGE / "rehearsal" / "facades" / target.name
+        facade = PACKAGE / "vendors" / target.name / "plugin"
         path = os.pathsep.join([str(PACKAGE.parent), str(facade)])
         (done,) = warm.run(
             PREAMBLE,

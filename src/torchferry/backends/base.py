@@ -17,6 +17,10 @@ from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
 DATA = Path(__file__).with_name("data")
+"""The tables that belong to no vendor: `cuda`, the side that programs come from, and `common`."""
+
+VENDORS = Path(__file__).parent.parent / "vendors"
+"""The vendors' folders, each called by the name of its target."""
 
 
 class TableFact:
@@ -120,10 +124,10 @@ class Backend:
     """Where each attribute set by the subclass comes from; a test asks for one for every fact."""
 
     DATA_DIRECTORY: ClassVar[Path | None] = None
-    """Folder with the tables; None means `data/<NAME>` beside this module."""
+    """Folder with the tables; None means `vendors/<NAME>` in torchferry."""
 
     FACADE_DIRECTORY: ClassVar[Path | None] = None
-    """Folder with the plugin's packages as a rehearsal has them; None means the one that torchferry has for it."""
+    """Folder with the plugin's packages as a rehearsal has them; None means `plugin` in the folder with the tables."""
 
     # --- the plugin ---
 
@@ -289,8 +293,8 @@ class Backend:
         inherited = load_table(DATA / "common" / f"{name}.toml")
         for base in reversed(cls.__mro__[1:]):
             if issubclass(base, Backend) and base is not Backend:
-                inherited = inherited.extended(load_table(_data_directory(base) / f"{name}.toml"))
-        return inherited.extended(load_table(_data_directory(cls) / f"{name}.toml"))
+                inherited = inherited.extended(load_table(data_directory(base) / f"{name}.toml"))
+        return inherited.extended(load_table(data_directory(cls) / f"{name}.toml"))
 
     @classmethod
     def source_of(cls, attribute: str) -> str:
@@ -307,5 +311,6 @@ class Backend:
         return cls.table("api").get(name, version)
 
 
-def _data_directory(backend: type[Backend]) -> Path:
-    return backend.DATA_DIRECTORY or DATA / backend.NAME
+def data_directory(backend: type[Backend]) -> Path:
+    """Return the folder with the tables of a backend, which need not exist."""
+    return backend.DATA_DIRECTORY or VENDORS / backend.NAME

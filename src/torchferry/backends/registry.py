@@ -1,4 +1,4 @@
-"""Find backends: by their description `data/<name>/target.toml`, then by entry point.
+"""Find backends: by their description `vendors/<name>/target.toml`, then by entry point.
 
 A target is what has a description, whatever other modules lie beside this one. No backend is imported before it is
 asked for.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.base import VENDORS, Backend
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
 def built_in() -> list[str]:
     """Return the names of the targets that torchferry itself describes."""
-    return sorted(path.parent.name for path in DATA.glob(f"*/{_DESCRIPTION}"))
+    return sorted(path.parent.name for path in VENDORS.glob(f"*/{_DESCRIPTION}"))
 
 
 def names() -> list[str]:
@@ -93,12 +93,12 @@ def choose(text: str) -> Choice:
 
 
 def _is_built_in(name: str) -> bool:
-    return (DATA / name / _DESCRIPTION).is_file()
+    return (VENDORS / name / _DESCRIPTION).is_file()
 
 
 def _built_in_class(name: str) -> type[Backend]:
     """Return the class that a description names."""
-    path = DATA / name / _DESCRIPTION
+    path = VENDORS / name / _DESCRIPTION
     try:
         wanted = str(toml.load_own(path).get("class", ""))
         found = getattr(importlib.import_module(f"torchferry.backends.{name}"), wanted, None)
