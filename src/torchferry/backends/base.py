@@ -1,8 +1,9 @@
 """The interface that describes an accelerator: what each fact means, its type and its default.
 
-A backend is a subclass that sets class attributes; the attributes of `Backend`, in order, are the
-specification, and `torchferry backend show NAME` prints them with the values and their sources. What a table of the
-vendor says is read from there (`TableFact`), and not set again. A value nobody has verified stays `UNKNOWN`.
+A backend is a subclass that sets class attributes: it is made from a vendor's `vendor.toml` (`described.py`), or written
+by another distribution. The attributes of `Backend`, in order, are the specification, and `torchferry backend show NAME`
+prints them with the values and their sources. What a table of the vendor says is read from there (`TableFact`), and not
+set again. A value nobody has verified stays `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ DATA = Path(__file__).with_name("data")
 
 VENDORS = Path(__file__).parent.parent / "vendors"
 """The vendors' folders, each called by the name of its target."""
+
+
+DTYPE_RULES = ("missing", "narrowed", "emulated", "limited")
+"""How a dtype may differ from CUDA; see `Backend.DTYPES`."""
 
 
 class TableFact:
@@ -76,6 +81,13 @@ def _device_nodes(backend: type[Backend]) -> tuple[object, str]:
 
     nodes = facts(backend).nodes
     return ", ".join(node.pattern for node in nodes) or UNKNOWN, _sources(node.source for node in nodes)
+
+
+def _driver_module(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.machine import facts
+
+    module = facts(backend).kernel_module
+    return module.name or UNKNOWN, module.source
 
 
 def _visible_devices(backend: type[Backend]) -> tuple[object, str]:
@@ -239,23 +251,11 @@ class Backend:
     EXTENSION_MODULE: ClassVar[str | Unknown] = UNKNOWN
     """Module in place of `torch.utils.cpp_extension`."""
 
-    EXTENSION_CLASS: ClassVar[str | Unknown] = UNKNOWN
-    """Class in place of `CUDAExtension`."""
-
     COMPILER: ClassVar[str | Unknown] = UNKNOWN
     """Kernel compiler in place of `nvcc`."""
 
-    KERNEL_SUFFIX: ClassVar[str | Unknown] = UNKNOWN
-    """Suffix of kernel sources in place of `.cu`."""
-
     TRITON: ClassVar[str | None | Unknown] = UNKNOWN
     """Distribution that provides Triton for the device; None when there is none."""
-
-    COMPILE_BACKEND: ClassVar[str | None | Unknown] = UNKNOWN
-    """`torch.compile` backends of the device; None when `torch.compile` does not serve it."""
-
-    ATTENTION: ClassVar[str | None | Unknown] = UNKNOWN
-    """The target's own fused attention, as an expression; None when there is none."""
 
     # --- machine ---
 
@@ -268,14 +268,11 @@ class Backend:
     SMI: ClassVar[str | Unknown] = table_fact(_management_tool)
     """System-management tool in place of `nvidia-smi`, as `[tool]` of `doctor.toml` has it."""
 
-    DRIVER_MODULE: ClassVar[str | Unknown] = UNKNOWN
-    """Kernel module of the driver, as `lsmod` shows it."""
+    DRIVER_MODULE: ClassVar[str | Unknown] = table_fact(_driver_module)
+    """Kernel module of the driver, as `lsmod` shows it; `[kernel_module]` of `doctor.toml` has it."""
 
     DEVICE_NODES: ClassVar[str | Unknown] = table_fact(_device_nodes)
     """Device nodes, as shell patterns: every `[[node]]` of `doctor.toml`."""
-
-    SDK_HOME: ClassVar[str | Unknown] = UNKNOWN
-    """Where the vendor's toolkit is installed by default."""
 
     CARD_MEMORY: ClassVar[dict[str, int]] = table_fact(_card_memory)
     """Memory of one device in MiB, by card, as a program sees it; from `cards.toml`."""

@@ -35,12 +35,12 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import Backend
+from torchferry.backends.base import DTYPE_RULES, Backend
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.errors import unknown_name
 
-RULES = ("missing", "narrowed", "emulated", "limited")
-"""How a dtype may differ from CUDA; see `Backend.DTYPES`."""
+RULES = DTYPE_RULES
+"""How a dtype may differ from CUDA."""
 
 NATIVE = "native"
 """Stands for a dtype that behaves as on CUDA, where the backend as a whole has a rule for it."""

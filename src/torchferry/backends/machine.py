@@ -1,4 +1,4 @@
-"""What a target's machine must have, as the doctor checks it, kept as `data/<target>/doctor.toml`.
+"""What a target's machine must have, as the doctor checks it, kept as `doctor.toml` in the vendor's folder.
 
 A file names its sources once; every table cites them. A table or field that is absent is UNKNOWN: the doctor then says
 that nobody has verified it, and never that it is well::
@@ -63,6 +63,14 @@ class Driver:
     install: tuple[str, ...] = ()
     advice: Bilingual | None = None
     iommu: Bilingual | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """The driver's module of the kernel, as `lsmod` shows it; an empty name is unknown."""
+
+    name: str = ""
     source: str = ""
 
 
@@ -179,6 +187,7 @@ class Facts:
     """All that is known of a target's machine."""
 
     driver: Driver = Driver()
+    kernel_module: KernelModule = KernelModule()
     nodes: tuple[Node, ...] = ()
     sdk: Sdk = Sdk()
     libraries: tuple[Library, ...] = ()
@@ -204,7 +213,7 @@ def common_failures() -> tuple[Failure, ...]:
     return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
 
 
-_TABLES = frozenset({"sources", "driver", "node", "sdk", "library", "container", "python", "failure", "tool"})
+_TABLES = frozenset({"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "failure", "tool"})
 
 
 @lru_cache(maxsize=16)
@@ -213,6 +222,7 @@ def _read(path: Path) -> Facts:
     file.known(file.document, _TABLES, "top")
     return Facts(
         _driver(file),
+        _kernel_module(file),
         tuple(_node(file, entry) for entry in file.tables("node")),
         _sdk(file),
         tuple(_library(file, entry) for entry in file.tables("library")),
@@ -283,6 +293,14 @@ def _driver(file: DataFile) -> Driver:
         bilingual(file, table, "iommu", where),
         file.cited(table, where),
     )
+
+
+def _kernel_module(file: DataFile) -> KernelModule:
+    table, where = file.table("kernel_module"), "[kernel_module]"
+    if not table:
+        return KernelModule()
+    file.known(table, frozenset({"name", "source"}), where)
+    return KernelModule(file.text(table, "name", where), file.cited(table, where))
 
 
 def _node(file: DataFile, entry: dict[str, Any]) -> Node:
