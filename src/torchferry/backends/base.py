@@ -1,9 +1,9 @@
 """The interface that describes an accelerator: what each fact means, its type and its default.
 
-A backend is a subclass that sets class attributes: it is made from a vendor's `vendor.toml` (`described.py`), or written
-by another distribution. The attributes of `Backend`, in order, are the specification, and `torchferry backend show NAME`
-prints them with the values and their sources. What a table of the vendor says is read from there (`TableFact`), and not
-set again. A value nobody has verified stays `UNKNOWN`.
+A backend is a subclass that sets class attributes. It is made from a vendor's `vendor.toml` (`described.py`), or is
+written as a class by another distribution. The attributes of `Backend`, in order, are the specification, and
+`torchferry backend show NAME` prints them with the values and their sources. What a table of the vendor says is read
+from there (`TableFact`), and not set again. A value nobody has verified stays `UNKNOWN`.
 """
 
 from __future__ import annotations

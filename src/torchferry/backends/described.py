@@ -5,7 +5,6 @@ Each table is one attribute of `Backend`, in small letters, with its value and w
     title = "Acme Cards"
     title_zh = "某厂商加速卡"
     aliases = ["ac"]
-    inherits = "npu"                        # another target of which this is a near relative; most have none
 
     [sources]
     WHEEL = "torch-acme 1.2.0 wheel (PyPI)"
@@ -36,25 +35,25 @@ says (`TableFact`) has no table here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends._datafile import DataFile
 from torchferry.backends.base import DTYPE_RULES, Backend, TableFact
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 
 DESCRIPTION = "vendor.toml"
 """File that makes a folder a vendor's."""
 
-_TOP = frozenset({"title", "title_zh", "aliases", "inherits", "sources", "dtype"})
+_TOP = frozenset({"title", "title_zh", "aliases", "sources", "dtype"})
 _NOT_HERE = frozenset(
     {"NAME", "TITLE", "TITLE_ZH", "ALIASES", "SOURCES", "DTYPES", "DTYPE_NOTES", "DATA_DIRECTORY", "FACADE_DIRECTORY"}
 )
 _DTYPE = frozenset({"name", "rule", "note", "note_zh", "source"})
-_NAMED = re.compile(r"\{(\w+)\}")
+_FACT = frozenset({"value", "value_zh", "none", "source"})
+_NAMED = lazy_regex(r"\{(\w+)\}")
 
 
 def __getattr__(name: str) -> type[Backend]:
@@ -68,17 +67,11 @@ def __getattr__(name: str) -> type[Backend]:
 
 
 @lru_cache(maxsize=64)
-def describe(folder: Path, name: str, load: Callable[[str], type[Backend]]) -> type[Backend]:
-    """Return the backend that a folder describes.
-
-    Args:
-        folder: Folder with `vendor.toml` and the other tables.
-        name: The target's name.
-        load: Returns the target that `inherits` names.
+def describe(folder: Path, name: str) -> type[Backend]:
+    """Return the backend called `name`, which a folder describes.
 
     Raises:
         ValueError: a fact that is none, is of the wrong type, or has no source.
-        UsageError: as `load` does.
     """
     file = DataFile(folder / DESCRIPTION)
     sources: dict[str, str] = {}
@@ -97,8 +90,7 @@ def describe(folder: Path, name: str, load: Callable[[str], type[Backend]]) -> t
         facts[attribute] = _value(file, key, table, Backend.__annotations__[attribute])
         sources[attribute] = _source(file, table, f"[{key}]")
     facts |= _dtypes(file, sources)
-    parent = file.text(file.document, "inherits", "top")
-    return type(name, (load(parent) if parent else Backend,), facts)
+    return type(name, (Backend,), facts)
 
 
 def _is_stated(attribute: str) -> bool:
@@ -109,7 +101,7 @@ def _is_stated(attribute: str) -> bool:
 def _value(file: DataFile, key: str, table: dict[str, Any], declared: str) -> object:
     """Return the value of a fact whose type is declared so."""
     where = f"[{key}]"
-    file.known(table, frozenset({"value", "value_zh", "none", "source"}), where)
+    file.known(table, _FACT, where)
     if ("value" in table) == ("none" in table) or table.get("none", True) is not True:
         raise file.wrong(f"{where}: has a `value`, or `none = true` where it is known that there is none")
     if "none" in table:
@@ -154,6 +146,8 @@ def _dtypes(file: DataFile, sources: dict[str, str]) -> dict[str, Any]:
 def _source(file: DataFile, table: dict[str, Any], where: str) -> str:
     """Return where a fact is known from, in full."""
     text = file.text(table, "source", where)
+    if text and "{" not in text:
+        return text
     unknown = [name for name in _NAMED.findall(text) if name not in file.sources]
     if not text or unknown:
         raise file.wrong(f"{where}: source `{text}` is empty, or names what is not in [sources]")

@@ -213,7 +213,9 @@ def common_failures() -> tuple[Failure, ...]:
     return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
 
 
-_TABLES = frozenset({"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "failure", "tool"})
+_TABLES = frozenset(
+    {"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "failure", "tool"}
+)
 
 
 @lru_cache(maxsize=16)

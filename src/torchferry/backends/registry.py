@@ -97,7 +97,7 @@ def _described(folder: Path, name: str) -> type[Backend]:
     """Return the class that is made from a vendor's folder."""
     path = folder / DESCRIPTION
     try:
-        backend = describe(folder, name, load)
+        backend = describe(folder, name)
     except (OSError, ValueError) as error:
         raise _not_loadable(name, str(path), f"{type(error).__name__}: {error}") from error
     return _complete(backend, name, str(path))

@@ -1,6 +1,6 @@
 """The vendors' management tools: which command shows the cards, and how its output is read.
 
-The formats are rows of `[tool]` in `doctor.toml` in the vendor's folder. A format is either a regular expression for a card's
+The formats are rows of `[tool]` of the vendor's `doctor.toml`. A format is either a regular expression for a card's
 lines (`card`), or a block for each card (`start`) with a regular expression for each field. `start` counts the cards
 that the output has; where fewer could be read, the rest is reported as unread, never left out in silence.
 """
