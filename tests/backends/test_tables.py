@@ -17,6 +17,7 @@ from torchferry.backends.base import DATA, VENDORS, Backend, TableFact
 from torchferry.backends.cards import DTYPES, described
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
+from torchferry.core import toml
 
 TARGETS = [name for name in registry.names() if (VENDORS / name).is_dir()]
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
@@ -42,6 +43,8 @@ def rows(target: str) -> Iterator[tuple[str, Row]]:
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_cuda_side_name_has_a_row(target: str, table: str) -> None:
+    if table not in toml.load_own(VENDORS / target / "vendor.toml").get("complete", []):
+        return
     lacking = sorted(expected_names(table) - {row.name for row in registry.load(target).table(table)})
     row = f'[[row]]\nnames = {json.dumps(lacking)}\nstatus = "unknown"\n'
     assert lacking == [], f"what nobody has verified goes into one row of {table}.toml, with its source:\n{row}"

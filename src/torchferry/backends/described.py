@@ -5,6 +5,7 @@ Each table is one attribute of `Backend`, in small letters, with its value and w
     title = "Acme Cards"
     title_zh = "某厂商加速卡"
     aliases = ["ac"]
+    complete = ["api"]                      # tables with a row for every name of the CUDA side, which a test asks for
 
     [sources]
     WHEEL = "torch-acme 1.2.0 wheel (PyPI)"
@@ -47,7 +48,7 @@ from torchferry.core.messages import Bilingual
 DESCRIPTION = "vendor.toml"
 """File that makes a folder a vendor's."""
 
-_TOP = frozenset({"title", "title_zh", "aliases", "sources", "dtype"})
+_TOP = frozenset({"title", "title_zh", "aliases", "complete", "sources", "dtype"})
 _NOT_HERE = frozenset(
     {"NAME", "TITLE", "TITLE_ZH", "ALIASES", "SOURCES", "DTYPES", "DTYPE_NOTES", "DATA_DIRECTORY", "FACADE_DIRECTORY"}
 )
