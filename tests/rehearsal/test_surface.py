@@ -22,7 +22,9 @@ from torchferry.rehearsal.profile import Profile, make_profile
 
 pytestmark = pytest.mark.rehearsal
 
-TARGETS = ["npu@2.9.0", "npu@2.13.0", "npu", "musa@2.1.0", "musa", "sdaa", "gcu"]
+TARGETS = ["npu@2.9.0", "npu@2.13.0", "musa@2.1.0"] + [
+    name for name in registry.built_in() if registry.load(name).NAMESPACE
+]
 """Targets whose plugin has a namespace in place of torch.cuda."""
 
 
