@@ -16,8 +16,8 @@ from torchferry.backends import registry
 SOURCE = Path(__file__).parent.parent / "src" / "torchferry"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-FACADES = SOURCE / "vendors"
-"""Packages under the vendors' own names, each importable only where a session puts its folder on the path."""
+VENDORS = SOURCE / "vendors"
+"""The vendors' folders. Packages in them have the vendors' own names, and are importable only in a rehearsal."""
 
 WITH_TORCH = {
     *(
@@ -177,10 +177,8 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if "backends" not in p.parts and FACADES not in p.parents], ids=lambda p: p.stem
-)
-def test_vendors_live_in_backends_alone(path: Path) -> None:
+@pytest.mark.parametrize("path", [p for p in MODULES if VENDORS not in p.parents], ids=lambda p: p.stem)
+def test_vendors_live_in_their_folders_alone(path: Path) -> None:
     if path.relative_to(SOURCE).as_posix() in ALLOWED:
         return
     pattern = vendor_words()
@@ -199,7 +197,7 @@ def test_nothing_here_imports_torch() -> None:
     names = [
         ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
         for path in MODULES
-        if FACADES not in path.parents and path.name != "pytest_plugin.py"
+        if VENDORS not in path.parents and path.name != "pytest_plugin.py"
     ]
     names = [name for name in names if not any(name == own or name.startswith(f"{own}.") for own in WITH_TORCH)]
     names = [

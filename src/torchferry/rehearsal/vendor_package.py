@@ -1,4 +1,4 @@
-"""What the packages under `facades` share: how they start the rehearsal, and how they say what it does not cover."""
+"""What the vendors' simulated packages share: how they start the rehearsal, and how they say what it does not cover."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The package torch_sdaa as a program sees it, over a simulated Tecorigin card.
 
-The plugin is closed source: names come from public programs that run on it, which `backends/data/sdaa` cites. A name
+The plugin is closed source: names come from public programs that run on it, which the tables beside it cite. A name
 that no such program uses is not here, and asking for it is reported as not verified rather than as missing.
 """
 
