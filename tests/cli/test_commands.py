@@ -230,6 +230,11 @@ def test_what_is_known_can_be_asked() -> None:
     assert "UNKNOWN" in torchferry("api", "torch.cuda.memory_summary", "-t", "sdaa").stdout
     assert "ASCEND_RT_VISIBLE_DEVICES" in torchferry("api", "CUDA_VISIBLE_DEVICES", "-t", "npu").stdout
     assert torchferry("api", "torch.no_such_thing").returncode == 1
+    for version, status in (("2.9.0", "missing"), ("2.13.0", "same")):
+        own = torchferry("api", "torch.npu.npurt", "-t", f"npu@{version}", "--lang", "en")
+        assert f"torch.npu.npurt  {status}\n" in own.stdout
+        assert "a name of the plugin itself; read in version 2.10.0.post7, 2.11.0" in own.stdout
+    assert torchferry("api", "torch_npu.no_such_thing", "-t", "npu").returncode == 1
     listed = torchferry("backend", "list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == registry.built_in()
     assert "UNKNOWN" in torchferry("backend", "show", "ptex").stdout

@@ -65,6 +65,16 @@ class Contents:
             return Presence.UNKNOWN if self._is_below_unread(path) else Presence.ABSENT
         return Presence.ABSENT if read and read not in self.incomplete else Presence.UNKNOWN
 
+    def in_last_complete_version(self, path: str) -> Presence:
+        """Return what stands at `path` in the newest version of which every name was read."""
+        complete = [version for version in self.versions if version not in self.incomplete]
+        return self.presence(path, complete[-1]) if complete else Presence.UNKNOWN
+
+    def versions_with(self, path: str) -> tuple[str, ...]:
+        """Return the versions that are known to have something at `path`, oldest first."""
+        having = self.found.get(path, (Presence.ABSENT, frozenset[str]()))[1]
+        return tuple(version for version in self.versions if version in having)
+
     def has_modules(self, path: str) -> bool:
         """Whether there are modules below a module, or may be, since nothing of it was read."""
         below = [kind for name, (kind, _) in self.found.items() if name.startswith(path + ".")]
@@ -86,6 +96,14 @@ def contents(backend: type[Backend]) -> Contents | None:
     """
     path = data_file(backend, "contents.toml")
     return None if path is None else _load(path)
+
+
+def home_of(backend: type[Backend], path: str) -> str:
+    """Return the path of the module where the plugin defines what its namespace shows."""
+    namespace = backend.NAMESPACE
+    if namespace and f"{path}.".startswith(f"{namespace}."):
+        return backend.IMPORT_NAMESPACE + path[len(namespace) :]
+    return path
 
 
 @lru_cache(maxsize=4)

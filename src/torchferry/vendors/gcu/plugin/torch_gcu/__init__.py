@@ -29,7 +29,6 @@ from torch_gcu import distributed
 
 _torch.distributed.is_eccl_available = distributed.is_available
 _vendor_package.add_profiler_activity("GCU")
-globals().update(_vendor_package.stubs(__name__, ["launch_host_func"]))
 
 __all__ = ["distributed", "gcu"]
 __getattr__ = _vendor_package.missing(__name__)

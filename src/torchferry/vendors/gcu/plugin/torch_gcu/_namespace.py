@@ -1,4 +1,4 @@
-"""What `torch.gcu` has beyond the names of `torch.cuda`.
+"""What `torch.gcu` does beyond the names of `torch.cuda`; what is not done here, `contents.toml` lists.
 
 Source: github.com/sunnygui-L/torch-gcu@e63ff282355f: torch_gcu/gcu/__init__.py, autocast_utils.py, profiler.
 """
@@ -11,10 +11,8 @@ import torch
 
 from torch_gcu import _tunable
 from torchferry.backends.base import Backend
-from torchferry.rehearsal import vendor_package
 from torchferry.rehearsal.surface import Namespace, make_importable, submodule
 
-_STUBS = ["copy", "gcurt", "get_gcu_data_ptr", "get_gcu_device_ptr", "get_sip_count", "is_support_inf_nan"]
 _AMP_DTYPES = "float32 float16 uint8 uint16 uint32 uint64 int8 int16 int32".split()  # noqa: SIM905 - one line
 _PROFILER = "schedule supported_activities tensorboard_trace_handler ProfilerAction record_function".split()  # noqa: SIM905
 
@@ -44,7 +42,6 @@ def complete(namespace: Namespace, backend: type[Backend]) -> None:
         names = [*_AMP_DTYPES, *(["bfloat16"] if namespace.is_bf16_supported() else [])]
         return [getattr(torch, name) for name in names]
 
-    namespace.__dict__.update(vendor_package.stubs("torch.gcu", _STUBS))
     namespace.__dict__.update(
         get_device_properties=get_device_properties,
         gcu_device=gcu_device,
@@ -61,8 +58,7 @@ def complete(namespace: Namespace, backend: type[Backend]) -> None:
     profiler.__dict__.update({name: getattr(torch.profiler, name) for name in (*_PROFILER, "ProfilerActivity")})
     profiler.__dict__["profile"] = torch.profiler.profile
     submodule(namespace, "tunable").__dict__.update(_tunable.functions())
-    efficient = submodule(namespace, "efficient")
-    efficient.__dict__.update(vendor_package.stubs("torch.gcu.efficient", ["gcu_index"]))
+    submodule(namespace, "efficient")
     make_importable(namespace, backend)
 
 

@@ -1,4 +1,6 @@
-"""What `torch.musa` has beyond the names of `torch.cuda`, and what the plugin changes in torch.
+"""What `torch.musa` does beyond the names of `torch.cuda`, and what the plugin changes in torch.
+
+What is not done here, `contents.toml` lists.
 
 Source: github.com/MooreThreads/torch_musa@8b583b3f2fd0 (2.7.1): torch_musa/__init__.py and torch_musa/core.
 """
@@ -15,10 +17,6 @@ from torch.multiprocessing import reductions
 from torchferry.rehearsal import sharing, vendor_package
 from torchferry.rehearsal.surface import Namespace, Plugin
 
-_STUBS = """
-    MemPoolContext amp_definitely_not_available current_blaslt_handle memory_stats_all musart
-    use_unified_cpu_allocator update_musa_graph_with_profile
-"""
 _SUBMODULES = ("core", "distributed", "musa_graph", "optim", "profiler", "utils")
 
 _FORK_RNG = torch.random.fork_rng
@@ -27,14 +25,12 @@ _FORK_RNG = torch.random.fork_rng
 def complete(namespace: Namespace, plugin: Plugin, autoload: Callable[[], None]) -> None:
     """Put the plugin's own names into `torch.musa`, and do to torch what its import does."""
     stated = vendor_package.stated_version()
-    names = vendor_package.stubs("torch.musa", _STUBS.split())
-    names.pop("amp_definitely_not_available")  # the api table has it
-    names.update(
-        __version__=stated,
-        get_device_properties=_required_device(namespace.__dict__["get_device_properties"]),
-        fork_rng=functools.partial(_FORK_RNG, device_type="musa"),
-        _autoload=autoload,
-    )
+    names: dict[str, object] = {
+        "__version__": stated,
+        "get_device_properties": _required_device(namespace.__dict__["get_device_properties"]),
+        "fork_rng": functools.partial(_FORK_RNG, device_type="musa"),
+        "_autoload": autoload,
+    }
     if plugin.at_least("2.7.1"):
         names["is_tf32_supported"] = _is_tf32_supported
     namespace.__dict__.update(names)

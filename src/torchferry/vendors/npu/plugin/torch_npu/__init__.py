@@ -27,18 +27,23 @@ _namespace_names.complete(npu, _plugin)
 
 from torch_npu import _C, contrib, distributed, optim, profiler, utils
 from torch_npu import _fused as _fused
-from torch_npu import _operators as _operators
 
+# Private operators that torch_npu/utils/exposed_api.py exports; contents.toml lists public names alone.
+_attention = ("score", "score_v2")
 globals().update(
     _vendor_package.stubs(
         __name__,
-        [*_operators.ALWAYS, *(_operators.SINCE_2_13 if _plugin.at_least("2.13.0") else ())],
+        [
+            "_npu_dropout",
+            *(f"_npu_fused_infer_attention_{form}_get_max_workspace" for form in _attention),
+            *(f"_npu_fused_infer_attention_{form}_infer_output" for form in _attention),
+            *(("_lstm_npu", "_lstm_npu_backward") if _plugin.at_least("2.13.0") else ()),
+        ],
     )
 )
 if _plugin.target.shares_tensors() is True:
     from torch_npu import multiprocessing as multiprocessing
 globals().update(_fused.OPERATORS)
-globals().update(_vendor_package.stubs(__name__, ["erase_stream", "matmul_checksum"]))
 
 _torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(_torch.Tensor.npu)
 _torch.distributed.is_hccl_available = distributed.is_hccl_available

@@ -1,4 +1,4 @@
-"""What `torch.npu` has beyond the names of `torch.cuda`.
+"""What `torch.npu` does beyond the names of `torch.cuda`; what is not done here, `contents.toml` lists.
 
 Sources: torch_npu/npu/__init__.py, npu_config.py, autocast_utils.py, mstx.py and aclnn of the torch-npu 2.9.0 and
 2.13.0 wheels.
@@ -18,50 +18,6 @@ import torch
 
 from torchferry.rehearsal import vendor_package
 from torchferry.rehearsal.surface import Namespace, Plugin, make_importable, submodule
-
-_STUBS = [
-    "ExternalEvent",
-    "SyncLaunchStream",
-    "check_uce_in_memory",
-    "clear_npu_overflow_flag",
-    "empty_virt_addr_cache",
-    "disable_deterministic_with_backward",
-    "enable_deterministic_with_backward",
-    "finalize_dump",
-    "get_device_limit",
-    "get_npu_overflow_flag",
-    "get_stream_limit",
-    "graph_task_group_begin",
-    "graph_task_group_end",
-    "graph_task_update_begin",
-    "graph_task_update_end",
-    "init_dump",
-    "obfuscation_calculate",
-    "obfuscation_finalize",
-    "obfuscation_initialize",
-    "reset_stream_limit",
-    "restart_device",
-    "set_aoe",
-    "set_device_limit",
-    "set_dump",
-    "set_op_timeout_ms",
-    "set_stream_limit",
-    "stop_device",
-    "stress_detect",
-    "get_soc_version",
-]
-_STUBS_UNTIL_2_13 = ["MemPoolContext"]
-_STUBS_SINCE_2_13 = [
-    "NpuGraphOpHandler",
-    "are_compatible_impl_enabled",
-    "host_empty_cache",
-    "npurt",
-    "register_npu_graph_handler",
-    "set_deterministic_level",
-    "super_kernel_scope_begin",
-    "super_kernel_scope_end",
-    "use_compatible_impl",
-]
 
 
 class CubeMathType(enum.IntEnum):
@@ -156,8 +112,7 @@ class _Config:
 def complete(namespace: Namespace, plugin: Plugin) -> None:
     """Put the plugin's own names into `torch.npu`, and give shared ones the plugin's own behaviour."""
     newer = plugin.at_least("2.13.0")
-    names = vendor_package.stubs("torch.npu", [*_STUBS, *(_STUBS_SINCE_2_13 if newer else _STUBS_UNTIL_2_13)])
-    names.update(_settings(newer=newer))
+    names = _settings(newer=newer)
     names.update(_autocast())
     names["CubeMathType"] = CubeMathType
     names["get_device_capability"] = _get_device_capability if newer else _no_device_capability

@@ -8,16 +8,4 @@ def is_available() -> bool:
     return True
 
 
-globals().update(
-    _vendor_package.stubs(
-        __name__,
-        [
-            "all_gather_into_tensor_v",
-            "all_reduce_outplace",
-            "all_to_all_vd",
-            "get_unique_id",
-            "reduce_scatter_tensor_v",
-        ],
-    )
-)
 __getattr__ = _vendor_package.missing(__name__)

@@ -45,4 +45,4 @@ class FusedAdamW(torch.optim.AdamW):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
-globals().update(_vendor_package.stubs(__name__, ["FusedLAMB"]))
+__getattr__ = _vendor_package.missing(__name__)

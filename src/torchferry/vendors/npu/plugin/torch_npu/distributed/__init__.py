@@ -13,10 +13,4 @@ def is_hccl_available() -> bool:
     return True
 
 
-globals().update(
-    _vendor_package.stubs(
-        __name__,
-        ["all_gather_into_tensor_uneven", "all_to_all_vc", "reduce_scatter_tensor_uneven", "reinit_process_group"],
-    )
-)
 __getattr__ = _vendor_package.missing(__name__)

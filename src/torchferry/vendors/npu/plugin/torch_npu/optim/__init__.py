@@ -77,6 +77,4 @@ class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
         )
 
 
-globals().update(
-    _vendor_package.stubs(__name__, ["NpuFusedAdamP", "NpuFusedBertAdam", "NpuFusedLamb", "NpuFusedRMSpropTF"])
-)
+__getattr__ = _vendor_package.missing(__name__)

@@ -2,4 +2,4 @@
 
 from torchferry.rehearsal import vendor_package as _vendor_package
 
-globals().update(_vendor_package.stubs(__name__, ["init", "start", "step"]))
+__getattr__ = _vendor_package.missing(__name__)
