@@ -89,25 +89,36 @@ def _plain(text: str) -> dict[str, Any]:
         if line[0] == "[":
             table = _begin(line, document, begun)
             continue
+        key, _, value = line.partition(" = ")
+        if key in table:
+            raise _NotPlainError
+        if (  # most are such a text: no regular expression is needed for it
+            value[:1] == '"' == value[-1]
+            and value.count('"') == 2
+            and "\\" not in value
+            and key.isidentifier()
+            and key.isascii()
+        ):
+            table[key] = value[1:-1]
+            continue
         entry = _ENTRY.fullmatch(line)
         if entry is None:
             raise _NotPlainError
         key, value = entry.groups()
-        if key in table:
-            raise _NotPlainError
-        if value[0] == '"' == value[-1] and "\\" not in value and value.count('"') == 2:  # most are such a text
-            table[key] = value[1:-1]
-        else:
-            table[key] = _items(lines) if value == "[" else _value(value)
+        table[key] = _items(lines) if value == "[" else _value(value)
     return document
 
 
 def _begin(line: str, document: dict[str, Any], begun: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the table that a header begins."""
+    table: dict[str, Any] = {}
+    name = line[1:-1]
+    if line[-1] == "]" and name.isidentifier() and name.isascii() and name not in document:  # most are such a header
+        document[name] = table
+        return table
     header = _HEADER.fullmatch(line)
     if header is None:
         raise _NotPlainError
-    table: dict[str, Any] = {}
     name = header["name"]
     if header["list"] and name in begun:
         begun[name].append(table)
