@@ -77,6 +77,17 @@ def test_the_least_description_is_enough(described: Path) -> None:
     assert registry.load("Zeta") is backend
 
 
+def test_a_name_may_have_a_hyphen_and_is_never_a_path(described: Path) -> None:
+    write(described, name="zeta-two")
+    assert registry.built_in() == ["zeta-two"]
+    assert registry.load("zeta-two").NAME == "zeta-two"
+    (described / "deeper").mkdir()
+    write(described / "deeper")
+    for path in ("../zeta-two", "deeper/zeta", "zeta-two/", "", "."):
+        with pytest.raises(UsageError, match="unknown target"):
+            registry.load(path)
+
+
 def test_facts_have_the_kinds_that_the_specification_declares(described: Path) -> None:
     facts = """
 [mover]

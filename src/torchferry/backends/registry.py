@@ -54,7 +54,7 @@ def load(name: str) -> type[Backend]:
         return _described(VENDORS / wanted, wanted)
     known = names()
     if wanted in known:
-        return _entry_point_class(wanted)
+        return _described(VENDORS / wanted, wanted) if wanted in built_in() else _entry_point_class(wanted)
     for candidate in known:
         try:
             backend = load(candidate)
