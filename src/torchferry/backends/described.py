@@ -5,7 +5,7 @@ Each table is one attribute of `Backend`, in small letters, with its value and w
     title = "Acme Cards"
     title_zh = "某厂商加速卡"
     aliases = ["ac"]
-    complete = ["api"]                      # tables with a row for every name of the CUDA side, which a test asks for
+    complete = ["api", "doctor"]            # tables that say all that is asked of them, which tests hold
 
     [sources]
     WHEEL = "torch-acme 1.2.0 wheel (PyPI)"
