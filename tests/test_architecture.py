@@ -17,8 +17,8 @@ from torchferry.backends import registry
 SOURCE = Path(__file__).parent.parent / "src" / "torchferry"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-FACADES = SOURCE / "rehearsal" / "facades"
-"""Packages under the vendors' own names, each importable only where a session puts its folder on the path."""
+VENDORS = SOURCE / "vendors"
+"""The vendors' folders. Packages in them have the vendors' own names, and are importable only in a rehearsal."""
 
 WITH_TORCH = {
     *(
@@ -76,7 +76,7 @@ WITH_TORCH = {
             "plugin_namespace",
             "session",
             "sharing",
-            "vendor_package",
+            "facade_support",
         )
     ),
 }
@@ -204,9 +204,9 @@ ALLOWED = {
 }
 
 
-def test_vendors_live_in_backends_alone() -> None:
+def test_vendors_live_in_their_folders_alone() -> None:
     pattern = vendor_words()
-    paths = [path for path in MODULES if "backends" not in path.parts and FACADES not in path.parents]
+    paths = [path for path in MODULES if VENDORS not in path.parents]
     named = [
         f"{path.relative_to(SOURCE)}:{line} names a vendor: {text!r}"
         for path in paths
@@ -232,7 +232,7 @@ def test_nothing_here_imports_torch() -> None:
     names = [
         ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
         for path in MODULES
-        if FACADES not in path.parents and path.name != "pytest_plugin.py"
+        if VENDORS not in path.parents and path.name != "pytest_plugin.py"
     ]
     names = [name for name in names if not any(name == own or name.startswith(f"{own}.") for own in WITH_TORCH)]
     names = [name for name in names if not name.startswith("torchferry.numerics.") or among(name, NUMERICS_ON_FILES)]

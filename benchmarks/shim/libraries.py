@@ -21,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TARGETS = ("npu", "musa", "sdaa", "gcu", "ptex")
+from torchferry.backends import registry
+
 MARK = "ANSWERS"
 OFFLINE = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
 
@@ -234,14 +235,14 @@ def asked_on(target: str) -> dict[str, list[str]]:
 def main() -> None:
     """Ask on each target and print the answers."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", action="append", choices=TARGETS)
+    parser.add_argument("--target", action="append", choices=registry.built_in())
     parser.add_argument("--markdown", action="store_true", help="a table for the documentation")
     parser.add_argument("--ask", action="store_true", help="answer in this process, under a redirect")
     options = parser.parse_args()
     if options.ask:
         print(MARK + json.dumps(ask()))
         return
-    targets = options.target or list(TARGETS)
+    targets = options.target or registry.built_in()
     found = {target: asked_on(target) for target in targets}
     if options.markdown:
         print("| library | what is asked | " + " | ".join(targets) + " |")

@@ -49,6 +49,16 @@ def test_a_name_in_a_version(path: str, version: str, wanted: Presence, tmp_path
     assert known.presence(path, version) is wanted
 
 
+def test_what_the_last_version_that_was_read_in_full_has(tmp_path: Path) -> None:
+    known = contents(acme(tmp_path, GOOD, "contents.toml"))
+    assert known is not None
+    assert known.in_last_complete_version("torch_acme.tools.Tool") is Presence.CALLABLE
+    assert known.in_last_complete_version("torch_acme.other") is Presence.ABSENT
+    assert known.versions_with("torch_acme.tools.Tool") == ("1.1",)
+    assert known.versions_with("torch_acme") == ("1.0.post2", "1.1", "1.2")
+    assert known.versions_with("torch_acme.other") == ()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -61,8 +61,55 @@ def vendor(tmp_path: Path) -> Path:
     return site
 
 
-def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> None:
-    env = {"PYTHONPATH": str(vendor)}
+DESCRIPTION = """
+title = "Acme Cards"
+
+[sources]
+S = "the imaginary plugin's source"
+
+[plugin]
+value = "torch_acme"
+source = "{S}"
+
+[device_type]
+value = "acme"
+source = "{S}"
+
+[namespace]
+value = "torch.acme"
+source = "{S}"
+
+[import_namespace]
+value = "torch_acme.acme"
+source = "{S}"
+
+[collective]
+value = "accl"
+source = "{S}"
+
+[mover]
+value = "acme"
+source = "{S}"
+"""
+
+
+@pytest.fixture(params=["class", "folder"])
+def either(vendor: Path, request: pytest.FixtureRequest) -> Path:
+    """The same vendor as a class, and as a package with the folder that a vendor of torchferry has."""
+    if request.param == "folder":
+        (vendor / "acme_backend.py").unlink()
+        (vendor / "data").rename(vendor / "acme_vendor")
+        (vendor / "acme_vendor" / "__init__.py").touch()
+        (vendor / "acme_vendor" / "vendor.toml").write_text(DESCRIPTION, encoding="utf-8")
+        (vendor / "facade").mkdir()
+        (vendor / "acme_vendor" / "plugin").symlink_to(vendor / "facade")
+        named = "[torchferry.backends]\nacme = acme_vendor\n"
+        (vendor / "torchferry_acme-1.0.dist-info" / "entry_points.txt").write_text(named, encoding="utf-8")
+    return vendor
+
+
+def test_it_is_listed_shown_and_migrated_to(either: Path, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": str(either)}
     assert "Acme Cards" in torchferry("backend", "list", env=env).stdout
     shown = torchferry("backend", "show", "acme", env=env)
     assert "COLLECTIVE = accl" in shown.stdout
@@ -83,8 +130,8 @@ def test_it_is_listed_shown_and_migrated_to(vendor: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.rehearsal
-def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path: Path) -> None:
-    package = vendor / "facade" / "torch_acme"
+def test_it_is_rehearsed_with_the_packages_that_it_brings(either: Path, tmp_path: Path) -> None:
+    package = either / "facade" / "torch_acme"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
         textwrap.dedent(
@@ -106,7 +153,7 @@ def test_it_is_rehearsed_with_the_packages_that_it_brings(vendor: Path, tmp_path
         "print(layer.weight.grad.device, torch.acme.is_available())\n"
     )
     command = ("rehearse", "-t", "acme", "--strict", "--", "python", "-c", program)
-    done = torchferry(*command, env={"PYTHONPATH": str(vendor), "TORCHFERRY_CACHE": str(cache_folder())})
+    done = torchferry(*command, env={"PYTHONPATH": str(either), "TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode == 0, done.stderr
     assert done.stdout == "acme:0 True\n"
     assert "REHEARSAL on the CPU: 1 x Acme Cards" in done.stderr

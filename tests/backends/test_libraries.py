@@ -10,11 +10,11 @@ import pytest
 from packaging.version import Version
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.base import DATA, VENDORS, Backend
 from torchferry.backends.tables import LIBRARY_STATUSES, ORDERS, Row, load_table
 from torchferry.backends.target import Target
 
-FILES = sorted(DATA.glob("*/libraries.toml"))
+FILES = [*sorted(DATA.glob("*/libraries.toml")), *sorted(VENDORS.glob("*/libraries.toml"))]
 
 
 def rows() -> Iterator[tuple[str, Row]]:

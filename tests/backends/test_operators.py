@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.base import VENDORS, Backend
 from torchferry.backends.cards import cards
 from torchferry.backends.operators import FALLBACKS, OperatorTable, load_operators
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 
-TARGETS = [name for name in registry.built_in() if (DATA / name / "ops.toml").is_file()]
+TARGETS = [name for name in registry.built_in() if (VENDORS / name / "ops.toml").is_file()]
 """The targets whose operators are described; without a file everything is taken to be there."""
 
 CITING = [(name, file) for file in ("ops.toml", "cards.toml") for name in registry.built_in()
-          if (DATA / name / file).is_file()]  # fmt: skip
+          if (VENDORS / name / file).is_file()]  # fmt: skip
 
 GOOD = """
     version = "1.2.0"
@@ -160,7 +160,7 @@ def test_every_backend_has_a_sound_file(target: str) -> None:
 
 @pytest.mark.parametrize(("target", "file"), CITING)
 def test_every_source_is_cited_and_every_citation_resolves(target: str, file: str) -> None:
-    document = toml.load(DATA / target / file)
+    document = toml.load(VENDORS / target / file)
     entries = [document, document.get("plugin", {})]
     entries += [entry for value in document.values() if isinstance(value, list) for entry in value]
     cited = {key for entry in entries for key in entry.get("source", "").split()}
@@ -169,7 +169,7 @@ def test_every_source_is_cited_and_every_citation_resolves(target: str, file: st
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_lists_are_sorted_and_lines_are_short(target: str) -> None:
-    path = DATA / target / "ops.toml"
+    path = VENDORS / target / "ops.toml"
     for names in toml.load(path).get("operators", {}).values():
         assert names == sorted(names)
     for line in path.read_text(encoding="utf-8").splitlines():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from torchferry.backends import cuda, registry
-from torchferry.backends.base import DATA
+from torchferry.backends.base import DATA, VENDORS
 from torchferry.backends.cuda import package_named, package_of_module
 from torchferry.backends.tables import load_table
 from torchferry.backends.target import Target
@@ -15,7 +15,7 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core import toml
 
 EVERY = [*cuda.packages().values(), *cuda.hosts().values()]
-VENDORS = [name for name in registry.names() if (DATA / name / "packages.toml").is_file()]
+NAMES = [name for name in registry.names() if (VENDORS / name / "packages.toml").is_file()]
 
 
 def test_there_are_as_many_as_people_use() -> None:
@@ -71,9 +71,9 @@ def test_what_cannot_be_imported_without_cuda_has_no_plain_path() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("folder", ["common", *VENDORS])
+@pytest.mark.parametrize("folder", ["common", *NAMES])
 def test_rows_are_about_packages_of_the_table(folder: str) -> None:
-    table = load_table(DATA / folder / "packages.toml")
+    table = load_table((DATA if folder == "common" else VENDORS) / folder / "packages.toml")
     strange = sorted({row.name for row in table} - cuda.packages().keys())
     assert strange == [], f"{folder}/packages.toml: give them a row in cuda/packages.toml first"
     names = [row.name for row in table if not (row.since or row.until)]
@@ -88,7 +88,7 @@ def test_rows_are_about_packages_of_the_table(folder: str) -> None:
             assert row.note or row.use, f"{folder}/packages.toml: {row.name}: say what to do"
 
 
-@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_kind_has_the_rows_that_it_promises(name: str) -> None:
     target = Target(registry.load(name))
     for package in EVERY:
@@ -159,5 +159,5 @@ def test_what_a_target_has_in_place_of_a_module() -> None:
 
 
 def test_the_tables_are_read_the_fast_way() -> None:
-    for path in (*sorted(DATA.glob("*/packages.toml")), DATA / "cuda" / "hosts.toml"):
+    for path in (*DATA.glob("*/packages.toml"), *VENDORS.glob("*/packages.toml"), DATA / "cuda" / "hosts.toml"):
         toml._plain(path.read_text(encoding="utf-8"))

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from torchferry.backends import cuda, registry
-from torchferry.backends.base import DATA
+from torchferry.backends.base import DATA, VENDORS
 from torchferry.backends.parts import divided, parts, parts_by_top, row_of
 from torchferry.backends.tables import load_table
 from torchferry.backends.target import Target
 from torchferry.core import toml
 
-VENDORS = registry.names()
+NAMES = registry.names()
 
 
 def test_every_part_is_of_a_package_and_its_names_are_of_that_packages_modules() -> None:
@@ -52,7 +52,7 @@ def test_every_source_is_used_and_every_part_has_one() -> None:
     assert cited == set(document["sources"])
 
 
-@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_target_answers_for_every_part(name: str) -> None:
     target = Target(registry.load(name))
     for part in parts().values():
@@ -64,9 +64,9 @@ def test_every_target_answers_for_every_part(name: str) -> None:
             assert row.use, part.name
 
 
-@pytest.mark.parametrize("folder", ["common", *VENDORS])
+@pytest.mark.parametrize("folder", ["common", *NAMES])
 def test_rows_are_about_parts_that_answer_for_themselves(folder: str) -> None:
-    path = DATA / folder / "parts.toml"
+    path = (DATA if folder == "common" else VENDORS) / folder / "parts.toml"
     answering = {part.name for part in parts().values() if not part.needs}
     assert {row.name for row in load_table(path)} <= answering
     if path.is_file():

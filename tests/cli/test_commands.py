@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.process import interruptible, torchferry
 from tests.migration.trees import snapshot
+from torchferry.backends import registry
 from torchferry.cli import cli
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -38,7 +39,7 @@ def test_scan_writes_nothing_and_says_the_verdict_first(project: Path) -> None:
     assert torchferry("scan", project, "--target", "npu", "--exit-zero").returncode == 0
 
 
-@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("target", registry.built_in())
 def test_migrate_twice_and_undo(project: Path, target: str) -> None:
     before = snapshot(project)
     first = torchferry("migrate", project, "--target", target)
@@ -229,8 +230,13 @@ def test_what_is_known_can_be_asked() -> None:
     assert "UNKNOWN" in torchferry("api", "torch.cuda.memory_summary", "-t", "sdaa").stdout
     assert "ASCEND_RT_VISIBLE_DEVICES" in torchferry("api", "CUDA_VISIBLE_DEVICES", "-t", "npu").stdout
     assert torchferry("api", "torch.no_such_thing").returncode == 1
+    for version, status in (("2.9.0", "missing"), ("2.13.0", "same")):
+        own = torchferry("api", "torch.npu.npurt", "-t", f"npu@{version}", "--lang", "en")
+        assert f"torch.npu.npurt  {status}\n" in own.stdout
+        assert "a name of the plugin itself; read in version 2.10.0.post7, 2.11.0" in own.stdout
+    assert torchferry("api", "torch_npu.no_such_thing", "-t", "npu").returncode == 1
     listed = torchferry("backend", "list").stdout
-    assert all(name in listed for name in ("npu", "musa", "sdaa", "gcu", "ptex"))
+    assert [line.split()[0] for line in listed.splitlines()] == registry.built_in()
     assert "UNKNOWN" in torchferry("backend", "show", "ptex").stdout
     assert torchferry("rule", "dev101").stdout.startswith("DEV101 cuda-device-string")
 

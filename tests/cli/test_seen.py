@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.process import torchferry
 from tests.migration.trees import snapshot
+from torchferry.backends import registry
 from torchferry.core import env
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -97,7 +98,7 @@ def test_the_run_and_the_redirect_are_not_asked_for_together(small: Path) -> Non
     assert "use --seen without it" in done.stderr
 
 
-@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("target", registry.built_in())
 def test_one_import_and_no_other_edit_of_python(target: str, project: Path) -> None:
     before = snapshot(project)
     check = torchferry("migrate", project, "-t", target, "--style", "shim", "--check")

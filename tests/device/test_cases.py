@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from torchferry.backends import registry
 from torchferry.device.one_file import one_file
 from torchferry.device.small_file import offered, small_file
 
 pytestmark = pytest.mark.rehearsal
 
 PROGRAM = Path(__file__).with_name("cases.py")
-TARGETS = ("cpu", "gcu", "musa", "npu", "ptex", "sdaa")
+TARGETS = ("cpu", *registry.built_in())
 FORMS = ("one file", "small file", "installed")
 
 ENVIRONMENT = {

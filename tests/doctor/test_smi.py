@@ -8,8 +8,9 @@ import pytest
 
 from tests.doctor import outputs
 from torchferry.backends import machine, registry, smi
-from torchferry.backends.base import DATA
+from torchferry.backends.base import VENDORS
 from torchferry.backends.smi import Card, Holder, Reading
+from torchferry.core import toml
 
 READINGS = {
     ("npu", "NPU_910B"): Reading(
@@ -90,8 +91,12 @@ READINGS = {
     ),
 }
 
-DESCRIBED = sorted(path.parent.name for path in DATA.glob("*/doctor.toml"))
-"""The targets whose machines can be examined; of the others the doctor says that nothing is verified."""
+DESCRIBED = [
+    name
+    for name in registry.built_in()
+    if "doctor" in toml.load_own(VENDORS / name / "vendor.toml").get("complete", [])
+]
+"""The targets of whose machines everything is known that the checks ask for; of others the doctor says what is not."""
 
 
 @pytest.mark.parametrize(("target", "name"), READINGS, ids="-".join)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rehearsal.child import run_snippet
+from torchferry.backends import registry
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.rehearsal
@@ -30,7 +31,7 @@ print(device, abs(losses["cpu"] - losses[device]) < 1e-5, accelerator)
 
 
 @pytest.mark.parametrize(
-    ("target", "device"), [("npu", "npu"), ("musa", "musa"), ("gcu", "gcu"), ("sdaa", "sdaa"), ("ptex", "xla")]
+    ("target", "device"), [(name, registry.load(name).DEVICE_TYPE) for name in registry.built_in()]
 )
 def test_every_target_trains_as_the_cpu_does(target: str, device: str) -> None:
     out, _ = run_snippet(TRAIN, target, enable="")

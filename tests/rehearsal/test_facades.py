@@ -24,6 +24,7 @@ from torchferry.rehearsal.profile import make_profile
 pytestmark = pytest.mark.rehearsal
 
 PACKAGE = Path(torchferry.__file__).parent
+WITH_NAMESPACE = [name for name in registry.built_in() if registry.load(name).NAMESPACE]
 PREAMBLE = """
 import json, sys, warnings
 import torch
@@ -55,7 +56,7 @@ class Process:
         choice = registry.choose(self.name)
         target = Target(choice.backend, choice.version)
         Rehearsal(self.name, make_profile(target, devices=2)).write(self.folder)
-        facade = PACKAGE / "rehearsal" / "facades" / target.name
+        facade = PACKAGE / "vendors" / target.name / "plugin"
         path = os.pathsep.join([str(PACKAGE.parent), str(facade)])
         (done,) = warm.run(
             PREAMBLE,
@@ -301,7 +302,7 @@ assert seen > 80, seen
 """
 
 
-@pytest.mark.parametrize("name", ["npu@2.9.0", "npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("name", ["npu@2.9.0", *registry.built_in()])
 def test_what_the_table_says_to_use_is_there(name: str, tmp_path: Path) -> None:
     assert Process(name, tmp_path).run([first(name), ROWS]) == ["ok"] * 2
 
@@ -414,7 +415,7 @@ assert torch.equal({m}.get_rng_state_all()[0], {m}.get_rng_state(0))
 """
 
 
-@pytest.mark.parametrize("name", ["npu", "musa", "sdaa", "gcu"])
+@pytest.mark.parametrize("name", WITH_NAMESPACE)
 def test_the_namespace_drives_the_device(name: str, tmp_path: Path) -> None:
     module = f"torch.{name}"
     step = STEP.format(device=name, optimizer="torch.optim.AdamW(model.parameters())", amp=f"{module}.amp")
@@ -643,7 +644,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("name", ["npu", "musa", "sdaa", "gcu"])
+@pytest.mark.parametrize("name", WITH_NAMESPACE)
 def test_torch_and_plugin_are_imported_in_any_order(name: str, tmp_path: Path) -> None:
     choice = registry.choose(name)
     rehearsal = Rehearsal(name, make_profile(Target(choice.backend, choice.version), devices=2))
@@ -663,7 +664,7 @@ def test_torch_and_plugin_are_imported_in_any_order(name: str, tmp_path: Path) -
         assert done.returncode == 0, f"{order}: {done.stderr}"
 
 
-@pytest.mark.parametrize("name", ["npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("name", registry.built_in())
 def test_a_package_outside_a_rehearsal_says_so(name: str, tmp_path: Path) -> None:
     (result,) = Process(name, tmp_path).run([first(name)], **{VARIABLE: ""})
     assert result == "SystemExit: 2"

@@ -22,7 +22,9 @@ from torchferry.rehearsal.profile import Profile, make_profile
 
 pytestmark = pytest.mark.rehearsal
 
-TARGETS = ["npu@2.9.0", "npu@2.13.0", "npu", "musa@2.1.0", "musa", "sdaa", "gcu"]
+TARGETS = ["npu@2.9.0", "npu@2.13.0", "musa@2.1.0"] + [
+    name for name in registry.built_in() if registry.load(name).NAMESPACE
+]
 """Targets whose plugin has a namespace in place of torch.cuda."""
 
 
@@ -282,6 +284,33 @@ def test_what_nobody_read_is_not_called_missing(name: str, path: str, kind: str)
     with pytest.raises(AttributeError):
         eval(f"module.{path}", {"module": module})
     assert kinds() == {(kind, f"torch.{name}.{path}")}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "kinds_noted"),
+    [
+        ("npu@2.9.0", "npurt", None),  # since 2.10
+        ("npu@2.13.0", "npurt", {"not-rehearsed"}),
+        ("npu@2.13.0", "MemPoolContext", None),  # until 2.12
+        ("npu@2.12.0", "MemPoolContext", {"not-rehearsed"}),
+        ("npu@2.13.0", "set_aoe", {"not-rehearsed"}),
+        ("npu@2.14.0", "set_aoe", {"not-rehearsed", "unverified-api"}),  # not every name of it was read
+        ("musa@2.5.0", "update_musa_graph_with_profile", None),
+        ("musa@2.7.1", "update_musa_graph_with_profile", {"not-rehearsed"}),
+        ("gcu", "get_sip_count", {"not-rehearsed"}),
+    ],
+)
+def test_what_the_plugin_has_beyond_cuda_is_there_in_its_versions(
+    name: str, path: str, kinds_noted: set[str] | None
+) -> None:
+    module, _ = built(name)
+    events.recorder.clear()
+    if kinds_noted is None:
+        assert not hasattr(module, path)
+        return
+    with pytest.raises(NotImplementedError, match="is not rehearsed"):
+        getattr(module, path)()
+    assert {kind for kind, _ in kinds()} == kinds_noted
 
 
 def test_an_error_of_the_plugin_can_be_caught() -> None:

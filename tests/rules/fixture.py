@@ -33,7 +33,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-TARGETS = ("npu", "musa", "sdaa", "gcu", "ptex")
+from torchferry.backends import registry
+
+TARGETS = tuple(registry.built_in())
 
 
 class Expected(NamedTuple):

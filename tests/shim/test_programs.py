@@ -13,14 +13,14 @@ import pytest
 
 from tests.shim.objects import ALL as OBJECTS
 from tests.shim.programs import ALL as PROGRAMS
-from tests.shim.programs import GCU, MUSA, NPU, PTEX, SDAA
 from tests.shim.tracing import ALL as TRACING
+from torchferry.backends import registry
 from torchferry.core import env
 
 pytest.importorskip("torch")
 
 ALL = [*PROGRAMS, *OBJECTS, *TRACING]
-TARGETS = [NPU, MUSA, SDAA, GCU, PTEX]
+TARGETS = registry.built_in()
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ import pytest
 
 from tests import warm
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
+from torchferry.backends import registry
 
 pytest.importorskip("torch")
 
@@ -22,7 +23,7 @@ def redirected(snippet: str, target: str = "musa") -> str:
     return run_snippet(PLUGIN + textwrap.dedent(snippet), target)[0].strip()
 
 
-@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("target", registry.built_in())
 def test_disabling_puts_back_every_name_of_torch(target: str) -> None:
     printed = redirected(
         """
@@ -298,7 +299,7 @@ def asked():
 """
 
 
-@pytest.mark.parametrize("target", ["npu", "musa", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize("target", registry.built_in())
 def test_without_a_card_no_program_is_told_that_there_is_no_cuda(target: str) -> None:
     printed, said = run_snippet(
         _WITHOUT_CARD

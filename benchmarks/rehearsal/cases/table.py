@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rehearsal.cases import inputs
+from torchferry.backends import registry
 
 FLOAT32 = 2e-5
 """Greatest difference, relative to the greatest value, that the order of float32 sums makes in a few steps."""
@@ -157,7 +158,7 @@ def _language_models() -> list[Case]:
     )
     adder = "projects/adder/adder.py --model.model_type=gpt-nano --trainer.num_workers=0 --trainer.batch_size=8"
     made: list[Case] = []
-    for target in ("npu", "musa", "sdaa", "gcu", "ptex"):
+    for target in registry.built_in():
         command = "{root}/" + mingpt
         made.append(
             Case("minGPT chargpt", target, "karpathy+minGPT", command, cwd="{out}", prepare=inputs.text, steps=6)

@@ -1,6 +1,5 @@
-"""Accelerator backends, each described once: one file a vendor, its large tables in `data/<vendor>/`.
+"""What is known of accelerators and of CUDA's side: the readers of the vendors' folders, and the tables of all targets.
 
-To add a vendor, write one module here (or in a package of your own that registers an entry point in the
-group `torchferry.backends`) with a subclass of `Backend`, and put its tables beside the others. Nothing
-else in torchferry names a vendor. `CONTRIBUTING.md` has the steps and the commands.
+A vendor is described once, in `vendors/<name>/`; `CONTRIBUTING.md` has the steps and the commands. Nothing else in
+torchferry names a vendor.
 """

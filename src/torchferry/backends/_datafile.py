@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.base import Backend, data_directory
 from torchferry.core import toml
 
 
@@ -14,7 +14,7 @@ def data_file(backend: type[Backend], name: str) -> Path | None:
     for base in backend.__mro__:
         if not (issubclass(base, Backend) and hasattr(base, "NAME")):
             continue
-        path = (base.DATA_DIRECTORY or DATA / base.NAME) / name
+        path = data_directory(base) / name
         if path.is_file():
             return path
     return None

@@ -1,8 +1,9 @@
 """The interface that describes an accelerator: what each fact means, its type and its default.
 
-A backend is a subclass that sets class attributes; the attributes of `Backend`, in order, are the
-specification, and `torchferry backend show NAME` prints them with the values and their sources. What a table of the
-vendor says is read from there (`TableFact`), and not set again. A value nobody has verified stays `UNKNOWN`.
+A backend is a subclass that sets class attributes. It is made from a vendor's `vendor.toml` (`described.py`), or is
+written as a class by another distribution. The attributes of `Backend`, in order, are the specification, and
+`torchferry backend show NAME` prints them with the values and their sources. What a table of the vendor says is read
+from there (`TableFact`), and not set again. A value nobody has verified stays `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
 DATA = Path(__file__).with_name("data")
+"""The tables that belong to no vendor: `cuda`, the side that programs come from, and `common`."""
+
+VENDORS = Path(__file__).parent.parent / "vendors"
+"""The vendors' folders, each called by the name of its target."""
+
+
+DTYPE_RULES = ("missing", "narrowed", "emulated", "limited")
+"""How a dtype may differ from CUDA; see `Backend.DTYPES`."""
 
 
 class TableFact:
@@ -74,6 +83,13 @@ def _device_nodes(backend: type[Backend]) -> tuple[object, str]:
     return ", ".join(node.pattern for node in nodes) or UNKNOWN, _sources(node.source for node in nodes)
 
 
+def _driver_module(backend: type[Backend]) -> tuple[object, str]:
+    from torchferry.backends.machine import facts
+
+    module = facts(backend).kernel_module
+    return module.name or UNKNOWN, module.source
+
+
 def _visible_devices(backend: type[Backend]) -> tuple[object, str]:
     value, source = _variable(backend, "CUDA_VISIBLE_DEVICES")
     return UNKNOWN if value is None else value, source
@@ -120,10 +136,10 @@ class Backend:
     """Where each attribute set by the subclass comes from; a test asks for one for every fact."""
 
     DATA_DIRECTORY: ClassVar[Path | None] = None
-    """Folder with the tables; None means `data/<NAME>` beside this module."""
+    """Folder with the tables; None means `vendors/<NAME>` in torchferry."""
 
     FACADE_DIRECTORY: ClassVar[Path | None] = None
-    """Folder with the plugin's packages as a rehearsal has them; None means the one that torchferry has for it."""
+    """Folder with the plugin's packages as a rehearsal has them; None means `plugin` in the folder with the tables."""
 
     # --- the plugin ---
 
@@ -235,23 +251,11 @@ class Backend:
     EXTENSION_MODULE: ClassVar[str | Unknown] = UNKNOWN
     """Module in place of `torch.utils.cpp_extension`."""
 
-    EXTENSION_CLASS: ClassVar[str | Unknown] = UNKNOWN
-    """Class in place of `CUDAExtension`."""
-
     COMPILER: ClassVar[str | Unknown] = UNKNOWN
     """Kernel compiler in place of `nvcc`."""
 
-    KERNEL_SUFFIX: ClassVar[str | Unknown] = UNKNOWN
-    """Suffix of kernel sources in place of `.cu`."""
-
     TRITON: ClassVar[str | None | Unknown] = UNKNOWN
     """Distribution that provides Triton for the device; None when there is none."""
-
-    COMPILE_BACKEND: ClassVar[str | None | Unknown] = UNKNOWN
-    """`torch.compile` backends of the device; None when `torch.compile` does not serve it."""
-
-    ATTENTION: ClassVar[str | None | Unknown] = UNKNOWN
-    """The target's own fused attention, as an expression; None when there is none."""
 
     # --- machine ---
 
@@ -264,14 +268,11 @@ class Backend:
     SMI: ClassVar[str | Unknown] = table_fact(_management_tool)
     """System-management tool in place of `nvidia-smi`, as `[tool]` of `doctor.toml` has it."""
 
-    DRIVER_MODULE: ClassVar[str | Unknown] = UNKNOWN
-    """Kernel module of the driver, as `lsmod` shows it."""
+    DRIVER_MODULE: ClassVar[str | Unknown] = table_fact(_driver_module)
+    """Kernel module of the driver, as `lsmod` shows it; `[kernel_module]` of `doctor.toml` has it."""
 
     DEVICE_NODES: ClassVar[str | Unknown] = table_fact(_device_nodes)
     """Device nodes, as shell patterns: every `[[node]]` of `doctor.toml`."""
-
-    SDK_HOME: ClassVar[str | Unknown] = UNKNOWN
-    """Where the vendor's toolkit is installed by default."""
 
     CARD_MEMORY: ClassVar[dict[str, int]] = table_fact(_card_memory)
     """Memory of one device in MiB, by card, as a program sees it; from `cards.toml`."""
@@ -289,8 +290,8 @@ class Backend:
         inherited = load_table(DATA / "common" / f"{name}.toml")
         for base in reversed(cls.__mro__[1:]):
             if issubclass(base, Backend) and base is not Backend:
-                inherited = inherited.extended(load_table(_data_directory(base) / f"{name}.toml"))
-        return inherited.extended(load_table(_data_directory(cls) / f"{name}.toml"))
+                inherited = inherited.extended(load_table(data_directory(base) / f"{name}.toml"))
+        return inherited.extended(load_table(data_directory(cls) / f"{name}.toml"))
 
     @classmethod
     def source_of(cls, attribute: str) -> str:
@@ -307,5 +308,6 @@ class Backend:
         return cls.table("api").get(name, version)
 
 
-def _data_directory(backend: type[Backend]) -> Path:
-    return backend.DATA_DIRECTORY or DATA / backend.NAME
+def data_directory(backend: type[Backend]) -> Path:
+    """Return the folder with the tables of a backend, which need not exist."""
+    return backend.DATA_DIRECTORY or VENDORS / backend.NAME

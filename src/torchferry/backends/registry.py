@@ -1,16 +1,17 @@
-"""Find backends: by their description `data/<name>/target.toml`, then by entry point.
+"""Find backends: folders in `vendors/` that have a `vendor.toml`, then entry points of other distributions.
 
-A target is what has a description, whatever other modules lie beside this one. No backend is imported before it is
-asked for.
+An entry point names a subclass of `Backend`, or a package with a `vendor.toml` in its folder. No description is read
+before it is asked for.
 """
 
 from __future__ import annotations
 
-import importlib
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchferry.backends.base import DATA, Backend
-from torchferry.core import toml
+from torchferry.backends.base import VENDORS, Backend
+from torchferry.backends.described import DESCRIPTION, describe
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say
 
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "torchferry.backends"
-"""Entry-point group in which other distributions register a `Backend` subclass under its name."""
-
-_DESCRIPTION = "target.toml"
-"""File in a target's folder of tables; `class` in it is the name of the target's class in `backends/<name>.py`."""
-
+"""Entry-point group in which other distributions register a `Backend` subclass, or a package, under a target's name."""
 
 _REQUIRED = ("NAME", "TITLE", "PLUGIN", "DEVICE_TYPE", "COLLECTIVE")
 """Attributes of `Backend` without a default."""
@@ -37,7 +34,7 @@ class Choice(NamedTuple):
 
 def built_in() -> list[str]:
     """Return the names of the targets that torchferry itself describes."""
-    return sorted(path.parent.name for path in DATA.glob(f"*/{_DESCRIPTION}"))
+    return sorted(path.parent.name for path in VENDORS.glob(f"*/{DESCRIPTION}"))
 
 
 def names() -> list[str]:
@@ -54,10 +51,10 @@ def load(name: str) -> type[Backend]:
     """
     wanted = name.lower()
     if wanted.isidentifier() and _is_built_in(wanted):
-        return _built_in_class(wanted)
+        return _described(VENDORS / wanted, wanted)
     known = names()
     if wanted in known:
-        return _entry_point_class(wanted)
+        return _described(VENDORS / wanted, wanted) if wanted in built_in() else _entry_point_class(wanted)
     for candidate in known:
         try:
             backend = load(candidate)
@@ -93,45 +90,38 @@ def choose(text: str) -> Choice:
 
 
 def _is_built_in(name: str) -> bool:
-    return (DATA / name / _DESCRIPTION).is_file()
+    return (VENDORS / name / DESCRIPTION).is_file()
 
 
-def _built_in_class(name: str) -> type[Backend]:
-    """Return the class that a description names."""
-    path = DATA / name / _DESCRIPTION
+def _described(folder: Path, name: str) -> type[Backend]:
+    """Return the class that is made from a vendor's folder."""
+    path = folder / DESCRIPTION
     try:
-        wanted = str(toml.load_own(path).get("class", ""))
-        found = getattr(importlib.import_module(f"torchferry.backends.{name}"), wanted, None)
-    except (ImportError, ValueError) as error:
+        backend = describe(folder, name)
+    except (OSError, ValueError) as error:
         raise _not_loadable(name, str(path), f"{type(error).__name__}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Backend) and getattr(found, "NAME", "") == name):
-        raise UsageError(
-            say(
-                "`{path}` says that the target `{name}` is the class `{wanted}` of `backends/{name}.py`, and that is "
-                "no Backend of this name",
-                path=path,
-                name=name,
-                wanted=wanted or "?",
-            )
-        )
-    return _complete(found, name, str(path))
+    return _complete(backend, name, str(path))
 
 
 def _entry_point_class(name: str) -> type[Backend]:
-    """Return the class that another distribution registers."""
+    """Return the class that another distribution registers, or that the folder of its package describes."""
     point = _entry_points()[name]
     try:
         loaded = point.load()
     except Exception as error:  # the code of somebody else's distribution, which may do anything
         where = f"{point.value} ({point.dist.name})" if point.dist else point.value
         raise _not_loadable(name, where, f"{type(error).__name__}: {error}") from error
+    for folder in map(Path, getattr(loaded, "__path__", ()) if isinstance(loaded, ModuleType) else ()):
+        if (folder / DESCRIPTION).is_file():
+            return _described(folder, name)
     if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
         raise UsageError(
             say(
                 "entry point `{name}` in group `{group}` is not a Backend subclass",
                 name=name,
                 group=ENTRY_POINTS,
-            )
+            ),
+            say("name a subclass of Backend, or a package with a file {file}", file=DESCRIPTION),
         )
     return _complete(loaded, name, point.value)
 

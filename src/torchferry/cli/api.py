@@ -7,6 +7,7 @@ import sys
 import click
 
 from torchferry.backends import cuda, registry
+from torchferry.backends.contents import Presence, contents, home_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
@@ -32,14 +33,15 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     """Say what a CUDA-side name is on a target.
 
     NAME is a torch API (`torch.cuda.nvtx.range_push`), an environment variable (`CUDA_VISIBLE_DEVICES`), a program
-    (`nvidia-smi`), a package (`flash-attn`) or an image (`nvidia/cuda`). What nobody has verified is UNKNOWN.
+    (`nvidia-smi`), a package (`flash-attn`), an image (`nvidia/cuda`) or a name of the plugin itself
+    (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
     """
     lang = lang or env.language()
     known = False
     for text in targets or registry.names():
         target = Target.named(text)
         rows = _rows(name, target)
-        known = known or any(row.status != "unknown" for row in rows)
+        known = known or any(row.status != "unknown" or row.source for row in rows)
         for row in rows:
             _show(row, target, lang)
     if not known and not cuda.api_group(name):
@@ -51,8 +53,22 @@ def _rows(name: str, target: Target) -> list[Row]:
     """Return what the tables say of a name; an unknown row when none does."""
     rows = [target.row(table, name) for table in _TABLES[1:]]
     rows.append(target.api(name))
-    found = [row for row in rows if row.status != "unknown" or row.source]
+    own = _own_name(name, target)
+    found = [row for row in (*rows, *own) if row.status != "unknown" or row.source]
     return found or [target.api(name)]
+
+
+def _own_name(name: str, target: Target) -> list[Row]:
+    """Return a row for a name that some version of the plugin has of its own."""
+    known = contents(target.backend)
+    path = home_of(target.backend, name)
+    versions = known.versions_with(path) if known is not None else ()
+    if known is None or not versions:
+        return []
+    presence = known.presence(path, target.version or target.backend.DEFAULT_VERSION)
+    status = {Presence.ABSENT: "missing", Presence.UNKNOWN: "unknown"}.get(presence, "same")
+    note = say("a name of the plugin itself; read in version {versions}", versions=", ".join(versions))
+    return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=known.source)]
 
 
 def _show(row: Row, target: Target, lang: str) -> None:

@@ -115,10 +115,14 @@ def _plain(text: str) -> dict[str, Any]:
 
 def _begin(line: str, document: dict[str, Any], begun: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the table that a header begins; `begun` takes the list that it begins, by the header."""
+    table: dict[str, Any] = {}
+    name = line[1:-1]
+    if line[-1] == "]" and name.isidentifier() and name.isascii() and name not in document:  # most are such a header
+        document[name] = table
+        return table
     header = _HEADER.fullmatch(line)
     if header is None:
         raise _NotPlainError
-    table: dict[str, Any] = {}
     name = header["name"]
     if name in document:
         raise _NotPlainError

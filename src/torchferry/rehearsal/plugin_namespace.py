@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
-from torchferry.backends.contents import Presence, contents
+from torchferry.backends.contents import Presence, contents, home_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.rehearsal import events
@@ -175,21 +175,13 @@ def presence(target: Target, path: str) -> Presence:
     known = contents(target.backend)
     if known is None:
         return Presence.UNKNOWN
-    return known.presence(_home(target, path), target.version or target.backend.DEFAULT_VERSION)
+    return known.presence(home_of(target.backend, path), target.version or target.backend.DEFAULT_VERSION)
 
 
 def has_modules(target: Target, path: str) -> bool:
     """Whether a module of the plugin has modules below it."""
     known = contents(target.backend)
-    return known is not None and known.has_modules(_home(target, path))
-
-
-def _home(target: Target, path: str) -> str:
-    """Return the path of the module where the plugin defines what its namespace shows."""
-    backend = target.backend
-    if backend.NAMESPACE and (path == backend.NAMESPACE or _below(path, backend.NAMESPACE)):
-        return backend.IMPORT_NAMESPACE + path[len(backend.NAMESPACE) :]
-    return path
+    return known is not None and known.has_modules(home_of(target.backend, path))
 
 
 def stand_in(target: Target, label: str, path: str) -> object | None:
@@ -198,6 +190,11 @@ def stand_in(target: Target, label: str, path: str) -> object | None:
     if row is not None and row.status != "unknown":
         return None  # the table knows better what is behind the name
     found = presence(target, path)
+    known = contents(target.backend)
+    if found is Presence.UNKNOWN and known is not None:
+        found = known.in_last_complete_version(home_of(target.backend, path))
+        if found is Presence.CALLABLE:  # taken to be there still, and the summary says so
+            events.record("unverified-api", path)
     if found is Presence.CALLABLE:
         made: object = not_rehearsed(path, label)
         return made

@@ -12,11 +12,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from torchferry.backends.base import data_directory
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
-
-FACADES = Path(__file__).with_name("facades")
 
 _START = '''"""Started by torch in every process of a rehearsal."""
 
@@ -82,7 +81,7 @@ def search_path(folder: Path, rehearsal: Rehearsal) -> str:
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
     """Return what goes in front of PYTHONPATH: the session's folder, then the simulated plugin."""
     backend = rehearsal.resolved().backend
-    return [str(folder / "site"), str(backend.FACADE_DIRECTORY or FACADES / backend.NAME)]
+    return [str(folder / "site"), str(backend.FACADE_DIRECTORY or data_directory(backend) / "plugin")]
 
 
 def _distribution(site: Path, name: str, version: str, entry_point: str) -> None:

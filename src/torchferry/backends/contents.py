@@ -1,0 +1,138 @@
+"""What a plugin's packages contain: modules and public names, by version, as they were read from the packages.
+
+The api table says what stands in place of CUDA's names. A plugin has more, which a rehearsal does not do: that it is
+there must not be taken for missing. The lists are in `contents.toml`, beside the backend's tables::
+
+    versions = ["2.9.0", "2.13.0.post1"]    # plugin versions that were read
+    incomplete = []                         # those of which not every name could be read
+    source = "where"
+
+    [[modules]]
+    versions = ""                           # those that have them, with spaces between; empty for all
+    names = ["torch_acme", "torch_acme.utils"]
+
+    [[contents]]
+    module = "torch_acme.utils"
+    versions = "2.9.0"
+    callables = ["tool"]                    # functions and classes
+    values = ["LIMIT"]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+
+from torchferry.backends._datafile import DataFile, data_file
+from torchferry.backends.base import Backend
+
+
+class Presence(Enum):
+    """What stands at a dotted path of a plugin's packages."""
+
+    MODULE = "module"
+    CALLABLE = "callable"
+    VALUE = "value"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The packages of one plugin.
+
+    Attributes:
+        versions: Versions that were read.
+        incomplete: Those of which not every name could be read.
+        source: Where they were read.
+        found: What stands at each path, with the versions that have it.
+    """
+
+    versions: tuple[str, ...]
+    incomplete: frozenset[str]
+    source: str
+    found: dict[str, tuple[Presence, frozenset[str]]] = field(repr=False)
+
+    def presence(self, path: str, version: str) -> Presence:
+        """Return what stands at `path` in a plugin version, which may be one that was not read."""
+        there, having = self.found.get(path, (Presence.ABSENT, frozenset[str]()))
+        read = next((each for each in self.versions if _base(each) == _base(version)), "")
+        if read in having or having.issuperset(self.versions):
+            return there
+        if not having:
+            return Presence.UNKNOWN if self._is_below_unread(path) else Presence.ABSENT
+        return Presence.ABSENT if read and read not in self.incomplete else Presence.UNKNOWN
+
+    def in_last_complete_version(self, path: str) -> Presence:
+        """Return what stands at `path` in the newest version of which every name was read."""
+        complete = [version for version in self.versions if version not in self.incomplete]
+        return self.presence(path, complete[-1]) if complete else Presence.UNKNOWN
+
+    def versions_with(self, path: str) -> tuple[str, ...]:
+        """Return the versions that are known to have something at `path`, oldest first."""
+        having = self.found.get(path, (Presence.ABSENT, frozenset[str]()))[1]
+        return tuple(version for version in self.versions if version in having)
+
+    def has_modules(self, path: str) -> bool:
+        """Whether there are modules below a module, or may be, since nothing of it was read."""
+        below = [kind for name, (kind, _) in self.found.items() if name.startswith(path + ".")]
+        return not below or Presence.MODULE in below
+
+    def _is_below_unread(self, path: str) -> bool:
+        """Whether the nearest module above `path` is one of which nothing was read, such as a compiled one."""
+        parent = path.rpartition(".")[0]
+        while parent and parent not in self.found:
+            parent = parent.rpartition(".")[0]
+        return bool(parent) and not any(name.startswith(parent + ".") for name in self.found)
+
+
+def contents(backend: type[Backend]) -> Contents | None:
+    """Return what is known of the packages of a backend's plugin; None where nobody has read them.
+
+    Raises:
+        ValueError: the file is malformed.
+    """
+    path = data_file(backend, "contents.toml")
+    return None if path is None else _load(path)
+
+
+def home_of(backend: type[Backend], path: str) -> str:
+    """Return the path of the module where the plugin defines what its namespace shows."""
+    namespace = backend.NAMESPACE
+    if namespace and f"{path}.".startswith(f"{namespace}."):
+        return backend.IMPORT_NAMESPACE + path[len(namespace) :]
+    return path
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path) -> Contents:
+    file = DataFile(path)
+    document = file.document
+    file.known(document, frozenset({"versions", "incomplete", "source", "modules", "contents"}), "file")
+    versions = tuple(document["versions"])
+    found: dict[str, tuple[Presence, frozenset[str]]] = {}
+
+    def add(path: str, presence: Presence, having: str, where: str) -> None:
+        named = frozenset(having.split()) or frozenset(versions)
+        if not named <= set(versions):
+            raise file.wrong(f"{where}: versions `{having}` were not read")
+        kind, before = found.get(path, (presence, frozenset[str]()))
+        found[path] = (kind, before | named)
+
+    for number, entry in enumerate(document.get("modules", ()), 1):
+        file.known(entry, frozenset({"versions", "names"}), f"modules {number}")
+        for name in entry["names"]:
+            add(name, Presence.MODULE, entry["versions"], f"modules {number}")
+    for number, entry in enumerate(document.get("contents", ()), 1):
+        where = f"contents {number}"
+        file.known(entry, frozenset({"module", "versions", "callables", "values"}), where)
+        for key, presence in (("callables", Presence.CALLABLE), ("values", Presence.VALUE)):
+            for name in entry.get(key, ()):
+                add(f"{entry['module']}.{name}", presence, entry["versions"], where)
+    return Contents(versions, frozenset(document["incomplete"]), file.text(document, "source", "file"), found)
+
+
+def _base(version: str) -> str:
+    return version.partition(".post")[0]
