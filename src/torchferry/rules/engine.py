@@ -138,6 +138,7 @@ class Engine:
         if isinstance(context, PythonContext):
             native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
+                parsed=True,
                 uses_device=bool(device_findings(native)),
                 main_uses_device=_main_uses_device(context, device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),

@@ -59,6 +59,7 @@ class Examined(NamedTuple):
         before: The file's bytes; None when nothing was applied.
         after: Its new bytes; None when nothing was applied.
         failure: A fault of torchferry's own, or None.
+        parsed: Whether it was parsed as Python, for which it had to speak of something that is looked for.
         outline: What a Python file imports; None for other files.
         uses_device: Whether a Python file will use the target's device.
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
@@ -75,6 +76,7 @@ class Examined(NamedTuple):
     before: bytes | None = None
     after: bytes | None = None
     failure: Failure | None = None
+    parsed: bool = False
     outline: Outline | None = None
     uses_device: bool = False
     main_uses_device: bool = True
