@@ -21,6 +21,7 @@ from pathlib import Path
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
+from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
@@ -39,7 +40,8 @@ def measured(tree: Path, target: str, jobs: int) -> dict[str, float]:
     choice = registry.choose(target)
     chosen = Target(choice.backend, choice.version)
     begun = _spent()
-    analysis = analyse(Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs, judged=True))
+    request = Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs, afterwards=JUDGED_AFTERWARDS)
+    analysis = analyse(request)
     scanned = _spent()
     programs = judge(analysis, chosen)
     done = _spent()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.rules.base import Context
 from torchferry.rules.kept import Kept
+from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
 
@@ -47,6 +50,19 @@ class Failure(NamedTuple):
     what: str
 
 
+class Afterwards(NamedTuple):
+    """What is done with the files once they were examined, for which they are looked at again.
+
+    Attributes:
+        asks: Whether a file is likely to be looked at again, by its path.
+        note: What to keep of a file, in numbers and texts, while it is at hand: its bytes, the document, and that as
+            rules see it.
+    """
+
+    asks: Callable[[str], bool]
+    note: Callable[[bytes, Document, Context], object]
+
+
 class Examined(NamedTuple):
     """One file after it was examined, and after it was rewritten if that was asked.
 
@@ -66,6 +82,7 @@ class Examined(NamedTuple):
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         kept: Words of CUDA that no finding speaks of, where an account was asked for.
+        noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
     """
 
     path: str
@@ -83,3 +100,4 @@ class Examined(NamedTuple):
     is_script: bool = False
     exports: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
+    noted: object = None
