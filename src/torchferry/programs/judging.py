@@ -135,6 +135,7 @@ class _Judge:
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
         self._lacking: list[str] | None = None
+        self._settings_files: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
@@ -207,8 +208,11 @@ class _Judge:
 
     def _settings_of(self, program: Program) -> tuple[str, ...]:
         """Return the settings files that a program is started with, or names itself."""
-        text = self.sources.text(program.path)
-        return self.modules.settings.of_program(program.path, text, program.arguments)
+        key = (program.path, program.arguments)
+        if key not in self._settings_files:
+            text = self.sources.text(program.path)
+            self._settings_files[key] = self.modules.settings.of_program(program.path, text, program.arguments)
+        return self._settings_files[key]
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)

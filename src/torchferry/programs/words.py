@@ -39,6 +39,8 @@ class Words:
         self._attributes: dict[str, frozenset[str]] = {}
         self._broken: dict[str, frozenset[str]] = {}
         self._bases: dict[str, frozenset[str]] = {}
+        self._derived: dict[str, frozenset[str]] = {}
+        self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._containing: dict[str, list[str]] = {}
         self._all = b""
         self._ends: list[int] = []
@@ -47,6 +49,12 @@ class Words:
     def holding(self, word: str) -> list[str]:
         """Return the files that hold an identifier, by itself and not as a part of another."""
         return [self.paths[number] for number in self._index().get(word.encode("utf-8", "surrogatepass"), ())]
+
+    def holding_any(self, words: frozenset[str]) -> frozenset[str]:
+        """Return the files that hold one of some identifiers."""
+        if words not in self._holding_any:
+            self._holding_any[words] = frozenset(path for word in words for path in self.holding(word))
+        return self._holding_any[words]
 
     def containing(self, part: str) -> list[str]:
         """Return the files that hold a text without blanks and signs, be it as a part of a longer word."""
@@ -124,7 +132,9 @@ class Words:
 
     def as_base(self, name: str) -> frozenset[str]:
         """Return the files that may derive a class from one of the name."""
-        return frozenset(path for path in self.holding(name) if name in self._bases_in(path))
+        if name not in self._derived:
+            self._derived[name] = frozenset(path for path in self.holding(name) if name in self._bases_in(path))
+        return self._derived[name]
 
     def _bases_in(self, path: str) -> frozenset[str]:
         """Return the words behind the names of the classes of a file, up to the colons that end their heads."""
