@@ -16,6 +16,7 @@ from torchferry.programs import sources
 from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
+from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.programs.switches import Settings, settings_of
 from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
@@ -74,7 +75,28 @@ def test_an_option_is_found_however_it_is_written(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab_1é中，、 .\n\t-'\ud800"), max_size=40))
 def test_words_are_those_of_the_pattern(text: str) -> None:
-    assert words_of(text) == set(re.findall(r"\w+", text))
+    assert words_of(text) == {word.encode("utf-8", "surrogatepass") for word in re.findall(r"\w+", text)}
+
+
+@pytest.mark.parametrize(
+    ("question", "pattern"),
+    [
+        ("as_text", r"ab(?<=[\"'}.\\\n]ab)[\"'{\\]"),
+        ("as_base", r"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\([^:]*\bab\b"),
+        ("as_call", r"ab(?<!\wab)(?<!\bdef ab)(?<!\bclass ab)\("),
+    ],
+)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["ab", "class ", "def ", "b", "é", " ", "\n", "(", ")", "[", "]", ":", "'", "\\", "}", "{", "."]
+        )
+    )
+)
+def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, pattern: str, parts: list[str]) -> None:
+    text = "".join(parts)
+    expected = re.search(pattern, text) is not None and re.search(r"\bab\b", text) is not None
+    assert getattr(Words(["a.py"], lambda path: text), question)("ab") == (frozenset({"a.py"}) if expected else set())
 
 
 @given(
@@ -109,7 +131,8 @@ def test_what_the_scan_has_parsed_is_not_parsed_again(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(PythonFile, "__init__", init)
     monkeypatch.setattr(project, "_PARSED", 1)
-    judge(analyse(Request(tmp_path, list_files(tmp_path), target, rules(), account=True, judged=True)), target)
+    request = Request(tmp_path, list_files(tmp_path), target, rules(), account=True, afterwards=JUDGED_AFTERWARDS)
+    judge(analyse(request), target)
     assert sorted(parsed) == sorted(set(parsed))
     assert "tools.py" in parsed
 

@@ -21,6 +21,7 @@ from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
+from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.report.model import Verdict, report_of
 from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
@@ -89,7 +90,8 @@ def command(
             tell(text.render(lang))
     selection = setting.request.selection
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    setting = setting._replace(request=setting.request._replace(account=every or kept or verbose, judged=True))
+    request = setting.request._replace(account=every or kept or verbose, afterwards=JUDGED_AFTERWARDS)
+    setting = setting._replace(request=request)
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     project = whole(setting, choices, analysis)

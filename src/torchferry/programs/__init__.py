@@ -12,6 +12,7 @@ conditions  what must hold for a place in a file to be run
 around      what stands around a place: tests, attempts, the main guard
 uses        where functions and classes are used
 words       which files hold a name
+noting      what judging takes down of each file while the scan has it parsed
 reach       the way from a program to a place: the chain of imports and calls, and its conditions
 live        whether a program comes to a piece of code at all
 starting    the programs that other programs start

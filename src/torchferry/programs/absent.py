@@ -98,7 +98,8 @@ class Absent:
         self._by_name = {_plain(sub.path.rpartition("/")[2]): sub for sub in self.submodules}
         self._imports: dict[str, list[tuple[External, Message]]] = {}
         self._stems: dict[str, frozenset[str]] = {}
-        self._archives: dict[str, frozenset[str]] = {}
+        self._bases: dict[str, tuple[str, ...]] = {}
+        self._archives: dict[str, dict[str, frozenset[str]]] = {}
         self._folders = _folders(read)
         self._listings: dict[str, frozenset[str]] = {}
 
@@ -142,8 +143,8 @@ class Absent:
         if path is not None:
             return self._why_not_read(path)
         name = module.rpartition(".")[2]
-        parts = module.lstrip(".").split(".")
-        if any("/".join([*base, *parts]) in self._folders for base in self._bases(module, external.importer)):
+        inner = module.lstrip(".").replace(".", "/")
+        if any(_below(base, inner) in self._folders for base in self._bases_of(module, external.importer)):
             return None  # a package without an `__init__.py`
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or external.names == (_NAME,) or name in self.compiled or _ONLY_A_VERSION.match(name):
@@ -153,8 +154,8 @@ class Absent:
     def _starts_in_own(self, module: str, importer: str) -> bool:
         """Whether the package of a dotted module is a folder of the project whose `__init__` was read."""
         package = module.rpartition(".")[0].replace(".", "/")
-        bases = self._bases(module, importer) if package else ()
-        return any("/".join([*base, package, "__init__.py"]) in self.read for base in bases)
+        bases = self._bases_of(module, importer) if package else ()
+        return any(_below(base, f"{package}/__init__.py") in self.read for base in bases)
 
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:
@@ -162,8 +163,8 @@ class Absent:
         parts = module.lstrip(".").split(".")
         if not module.startswith(".") and _plain(parts[0]) in self._by_name:
             return self._by_name[_plain(parts[0])]
-        for base in self._bases(module, importer):
-            whole = "/".join([*base, *parts])
+        for base in self._bases_of(module, importer):
+            whole = _below(base, "/".join(parts))
             for submodule in self.submodules:
                 if whole == submodule.path or whole.startswith(f"{submodule.path}/"):
                     return submodule
@@ -172,34 +173,36 @@ class Absent:
     def _archive(self, module: str, importer: str) -> str:
         """Return the archive beside a file, or above it, that holds a module, for where it is on the path."""
         top = module.partition(".")[0]
-        for base in self._bases(module, importer) if top else ():
-            folder = "/".join(base)
-            for name in sorted(self._listing(folder)):
-                if name.endswith(_ARCHIVES):
-                    path = f"{folder}/{name}" if folder else name
-                    if path not in self._archives:
-                        self._archives[path] = _modules_in(self.root / path)
-                    if top in self._archives[path]:
-                        return path
+        for folder in self._bases_of(module, importer) if top else ():
+            for path, names in self._archives_in(folder).items():
+                if top in names:
+                    return path
         return ""
 
-    @staticmethod
-    def _bases(module: str, importer: str) -> Iterator[list[str]]:
-        """Yield the folders that a module is looked for in: relative ones count from the root."""
+    def _archives_in(self, folder: str) -> dict[str, frozenset[str]]:
+        """Return the archives in a folder, in order, each with the packages and modules that it holds."""
+        if folder not in self._archives:
+            paths = [_below(folder, name) for name in sorted(self._listing(folder)) if name.endswith(_ARCHIVES)]
+            self._archives[folder] = {path: _modules_in(self.root / path) for path in paths}
+        return self._archives[folder]
+
+    def _bases_of(self, module: str, importer: str) -> tuple[str, ...]:
+        """Return the folders that a module is looked for in: relative ones count from the root."""
         if module.startswith("."):
-            yield []
-            return
-        folders = importer.split("/")[:-1]
-        yield from (folders[:end] for end in range(len(folders), -1, -1))
-        yield ["src"]
+            return ("",)
+        folder = importer.rpartition("/")[0]
+        if folder not in self._bases:
+            names = folder.split("/") if folder else []
+            self._bases[folder] = (*("/".join(names[:end]) for end in range(len(names), -1, -1)), "src")
+        return self._bases[folder]
 
     def _places(self, module: str, importer: str) -> Iterator[str]:
         """Yield files and folders of the tree that a module may be and that were not read."""
         parts = module.lstrip(".").split(".")
-        for base in self._bases(module, importer):
-            if parts[0] not in self._stems_of("/".join(base)):
+        for base in self._bases_of(module, importer):
+            if parts[0] not in self._stems_of(base):
                 continue
-            folder = "/".join([*base, *parts[:-1]])
+            folder = _below(base, "/".join(parts[:-1]))
             here = self._listing(folder)
             for name in (f"{parts[-1]}.py", f"{parts[-1]}{_CYTHON}"):
                 path = f"{folder}/{name}" if folder else name
@@ -244,6 +247,11 @@ class Absent:
         if folder not in self._listings:
             self._listings[folder] = _names(self.root / folder)
         return self._listings[folder]
+
+
+def _below(folder: str, inner: str) -> str:
+    """Return a path in a folder; the root has no name, and neither has the folder itself."""
+    return f"{folder}/{inner}" if folder and inner else folder or inner
 
 
 def _modules_in(archive: Path) -> frozenset[str]:

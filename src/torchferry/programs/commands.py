@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,6 +99,8 @@ _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 LARGEST_DOCUMENT = 1_000_000
 """Bytes of a document that commands are looked for in."""
 
+_ENTER = ("cd", "pushd")
+_LEAVE = "popd"
 _HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
 
 
@@ -116,18 +118,51 @@ class Started(NamedTuple):
     document: bool
 
 
-class _View(NamedTuple):
-    """A file as commands.
+class Written(NamedTuple):
+    """A command as a file has it, and where it is written."""
 
-    Attributes:
-        kind: What it is read as.
-        source: Its text, with everything blank that is no command.
-        document: The notebook that the text is a view of, or None.
+    command: Command
+    place: str
+
+
+def may_start(data: bytes) -> bool:
+    """Whether a file may hold a command that starts a program, judged by its bytes."""
+    return len(data) <= LARGEST_DOCUMENT and (b".py" in data or b" -m " in data or b"--module" in data)
+
+
+def written_in(document: Document, context: Context) -> tuple[Written, ...]:
+    """Return the commands of a file that may start one of the project's, and those that go to another folder.
+
+    Args:
+        document: The file.
+        context: The same as rules see it.
     """
+    path, notebook = document.path, document.notebook
+    if notebook is not None:
+        context = Context(path, Kind.SHELL, _with_runs(notebook), context.target, context.options)
+    elif document.kind is Kind.MARKDOWN:
+        shown = SourceText(_of_document(document.source.text))
+        context = Context(path, Kind.SHELL, shown, context.target, context.options)
+    found = []
+    for command in commands_of(context):
+        if not _may_be_followed(command):
+            continue
+        offset = command.words[0].start
+        if notebook is None:
+            place = f"{path}:{context.source.position(offset)[0]}"
+        else:
+            cell = notebook.location(path, offset, offset)
+            place = f"{path}:cell {cell.cell}:{cell.line}"
+        found.append(Written(command, place))
+    return tuple(found)
 
-    kind: Kind
-    source: SourceText
-    document: Document | None = None
+
+def _may_be_followed(command: Command) -> bool:
+    if not command.words or command.program in _NOT_STARTED:
+        return False
+    if command.program in _ENTER or command.program == _LEAVE:
+        return True
+    return any(word.value.endswith(".py") or word.value.startswith(("-m", "--module")) for word in command.words)
 
 
 class StartingCommands:
@@ -153,51 +188,43 @@ class StartingCommands:
                 self._folders.add(folder)
                 folder = folder.rpartition("/")[0]
 
-    def started(self, examined: Sequence[Examined]) -> Iterator[Started]:
-        """Yield the commands of all files, in their order."""
-        for item in examined:
-            if item.kind not in READ_FOR_COMMANDS or any(part.startswith(".") for part in item.path.split("/")):
-                continue
-            view = self._view(item.path, item.kind)
-            if view is not None:
-                yield from self._of_view(item, view)
+    def started(
+        self, examined: Sequence[Examined], known: Mapping[str, tuple[Written, ...]] | None = None
+    ) -> Iterator[Started]:
+        """Yield the commands of all files, in their order.
 
-    def _view(self, path: str, kind: Kind) -> _View | None:
+        Args:
+            examined: The files.
+            known: The commands of files in which they were looked for already, by the files.
+        """
+        for item in examined:
+            if item.kind in READ_FOR_COMMANDS and not any(part.startswith(".") for part in item.path.split("/")):
+                written = (known or {}).get(item.path)
+                yield from self._of_file(item, self._read(item.path, item.kind) if written is None else written)
+
+    def _read(self, path: str, kind: Kind) -> tuple[Written, ...]:
         try:
             data = read_regular(self._root / path)
-            if len(data) > LARGEST_DOCUMENT or (b".py" not in data and b" -m " not in data and b"--module" not in data):
-                return None
+            if not may_start(data):
+                return ()
             document = Document.read(path, kind, data)
         except (OSError, UndecodableError, NotJsonError):
-            return None
-        if document.notebook is not None:
-            return _View(Kind.SHELL, _with_runs(document.notebook), document)
-        if kind is Kind.MARKDOWN:
-            return _View(Kind.SHELL, SourceText(_of_document(document.source.text)))
-        return _View(kind, document.source)
+            return ()
+        return written_in(document, Context(path, kind, document.source, self._target, Options()))
 
-    def _of_view(self, item: Examined, view: _View) -> Iterator[Started]:
+    def _of_file(self, item: Examined, commands: Iterable[Written]) -> Iterator[Started]:
         own = here = item.path.rpartition("/")[0]
-        context = Context(item.path, view.kind, view.source, self._target, Options())
-        for command in commands_of(context):
-            if command.program in ("cd", "pushd") and len(command.words) > 1:
+        for command, place in commands:
+            if command.program in _ENTER and len(command.words) > 1:
                 here = self._entered(command.words[1].value, here, own)
-            elif command.program == "popd":
+            elif command.program == _LEAVE:
                 here = own
             elif command.words and command.program not in _NOT_STARTED:
                 found = self._of_command(command, item.path, here)
                 if found is not None:
                     path, arguments = found
                     text = " ".join(word.value for word in command.words)[:160]
-                    place = self._place(item.path, view, command.words[0].start)
                     yield Started(path, Start(text, place, arguments), item.kind is Kind.MARKDOWN)
-
-    @staticmethod
-    def _place(path: str, view: _View, offset: int) -> str:
-        if view.document is None or view.document.notebook is None:
-            return f"{path}:{view.source.position(offset)[0]}"
-        place = view.document.notebook.location(path, offset, offset)
-        return f"{path}:cell {place.cell}:{place.line}"
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""

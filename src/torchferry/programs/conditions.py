@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
@@ -90,7 +89,7 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 _PYTHONS = ((3, 8), (3, 99))
-_CLI = re.compile(r"\b(?:fire|click|typer|tyro|jsonargparse|defopt|simple_parsing)\b")
+_CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
 """Libraries that make options of the parameters of a function."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
@@ -514,8 +513,10 @@ class Conditions:
         if not values:
             if default_node is None:
                 return self._switch(argument.arg)
-            is_option = default.value is not UNSAID and not default.option and _CLI.search(file.source.text)
-            return default._replace(option="--" + argument.arg.replace("_", "-")) if is_option else default
+            is_fixed = default.value is UNSAID or default.option
+            if is_fixed or file.path not in self._sources.words.holding_any(_CLI):
+                return default
+            return default._replace(option="--" + argument.arg.replace("_", "-"))
         first = values[0]
         if all(type(known.value) is type(first.value) and known.value == first.value for known in values):
             return next((known for known in values if known.option), first)

@@ -45,6 +45,7 @@ def programs_of(
     examined: Sequence[Examined],
     target: Target,
     named: Iterable[str] = (),
+    commands: Iterable[Started] | None = None,
 ) -> list[Program]:
     """Return the programs of a project, the ones that its documents start first.
 
@@ -54,22 +55,23 @@ def programs_of(
         examined: Every file that was examined.
         target: Where it is to run.
         named: Files that the user says are programs.
+        commands: The commands that start the project's files; None where they were not looked for yet.
     """
-    finder = _Finder(sources, modules, examined, target)
-    return finder.programs(frozenset(named))
+    if commands is None:
+        commands = StartingCommands(sources.project.root, modules, target).started(examined)
+    return _Finder(sources, modules, examined).programs(frozenset(named), commands)
 
 
 class _Finder:
-    def __init__(self, sources: Sources, modules: Modules, examined: Sequence[Examined], target: Target) -> None:
+    def __init__(self, sources: Sources, modules: Modules, examined: Sequence[Examined]) -> None:
         self.sources = sources
         self.modules = modules
         self.examined = examined
-        self.target = target
         self.root = sources.project.root
 
-    def programs(self, named: frozenset[str]) -> list[Program]:
+    def programs(self, named: frozenset[str], commands: Iterable[Started]) -> list[Program]:
         starts: dict[str, list[Started]] = {}
-        for found in StartingCommands(self.root, self.modules, self.target).started(self.examined):
+        for found in commands:
             starts.setdefault(found.path, []).append(found)
         programs: dict[tuple[str, str], Program] = {}
         for item in self.examined:

@@ -22,6 +22,7 @@ from torchferry.programs.lacks import Lack, Lacks
 from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
+from torchferry.programs.noting import Noted
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
@@ -110,8 +111,10 @@ class _Judge:
         self.examined = analysis.examined
         self.target = target
         self.project = project
+        self.noted = {item.path: item.noted for item in self.examined if isinstance(item.noted, Noted)}
         notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
-        self.sources = Sources(project, notebooks)
+        texts = {path: noted.text for path, noted in self.noted.items() if noted.text is not None}
+        self.sources = Sources(project, notebooks, texts)
         self.settings = [
             item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
         ]
@@ -119,8 +122,10 @@ class _Judge:
         self.uses = Uses(self.sources, self.modules)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
-        self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()))
-        self.started = StartedPrograms(self.sources, StartingCommands(project.root, self.modules, target))
+        switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
+        self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()), switches)
+        self.commands = StartingCommands(project.root, self.modules, target)
+        self.started = StartedPrograms(self.sources, self.commands)
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
@@ -130,11 +135,15 @@ class _Judge:
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
         self._lacking: list[str] | None = None
+        self._settings_files: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
     def _outlines(self) -> Iterator[Outline]:
         for number, item in enumerate(self.examined):
             if item.kind is Kind.NOTEBOOK:
-                read = outline(item.path, self.sources.text(item.path).encode("utf-8", "replace"))
+                noted = self.noted.get(item.path)
+                read = noted.outline if noted is not None else None
+                if read is None:
+                    read = outline(item.path, self.sources.text(item.path).encode("utf-8", "replace"))
                 self.examined[number] = item._replace(outline=read)
                 yield read
             elif item.outline is not None:
@@ -142,7 +151,7 @@ class _Judge:
 
     def judged(self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start]) -> Judgement:
         folders = tuple(f"{path}/" for path in only)
-        programs = programs_of(self.sources, self.modules, self.examined, self.target, (*named, *only, *starts))
+        programs = self._programs((*named, *only, *starts))
         if only:
             programs = [program for program in programs if program.path in only or program.path.startswith(folders)]
         if starts:
@@ -155,8 +164,13 @@ class _Judge:
 
     def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
         if programs is None:
-            programs = programs_of(self.sources, self.modules, self.examined, self.target, named)
+            programs = self._programs(named)
         return tuple(dict.fromkeys(path for program in programs for path in self._closure(program)))
+
+    def _programs(self, named: Iterable[str]) -> list[Program]:
+        written = {path: noted.commands for path, noted in self.noted.items() if noted.commands is not None}
+        commands = self.commands.started(self.examined, written)
+        return programs_of(self.sources, self.modules, self.examined, self.target, named, commands)
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
         """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
@@ -194,8 +208,11 @@ class _Judge:
 
     def _settings_of(self, program: Program) -> tuple[str, ...]:
         """Return the settings files that a program is started with, or names itself."""
-        text = self.sources.text(program.path)
-        return self.modules.settings.of_program(program.path, text, program.arguments)
+        key = (program.path, program.arguments)
+        if key not in self._settings_files:
+            text = self.sources.text(program.path)
+            self._settings_files[key] = self.modules.settings.of_program(program.path, text, program.arguments)
+        return self._settings_files[key]
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.programs.around import is_under_main, unit_of
@@ -56,15 +56,18 @@ class Leads:
         self._modules = modules
         self._uses = uses
         self._into: dict[_Piece, tuple[_Lead, ...]] = {}
+        self._importing: dict[tuple[str, int], _Lead | None] = {}
         self._mentions: dict[str, dict[str, int]] = {}
         self.units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
 
-    def into(self, piece: _Piece) -> tuple[_Lead, ...]:
-        """Return what leads to a piece: who imports the file, who speaks of the function."""
+    def into(self, piece: _Piece, among: Container[str]) -> Iterator[_Lead]:
+        """Yield what leads to a piece from some files: who imports the file, who speaks of the function."""
+        if not piece.line:
+            yield from self._importers(piece.path, among)
+            return
         if piece not in self._into:
-            found = self._users(piece) if piece.line else self._importers(piece.path)
-            self._into[piece] = tuple(dict.fromkeys(found))
-        return self._into[piece]
+            self._into[piece] = tuple(dict.fromkeys(self._users(piece)))
+        yield from (lead for lead in self._into[piece] if lead.piece.path in among)
 
     def of(self, path: str, node: ast.AST) -> _Lead:
         """Return what a node is a part of."""
@@ -88,14 +91,20 @@ class Leads:
             self._mentions[name] = {path: len(word.findall(text)) for path, text in texts}
         return self._mentions[name]
 
-    def _importers(self, path: str) -> Iterator[_Lead]:
+    def _importers(self, path: str, among: Container[str]) -> Iterator[_Lead]:
+        inside = []  # of something, which takes a look at the syntax
         for edge in self._modules.importers.get(path, ()):
-            if not edge.indented:
+            if edge.importer in among and edge.indented:
+                inside.append((edge.importer, edge.line))
+            elif edge.importer in among:
                 yield _Lead(_Piece(edge.importer))
-                continue
-            node = self._sources.statement(edge.importer, edge.line)
-            if node is not None:
-                yield self.of(edge.importer, node)
+        for place in inside:
+            if place not in self._importing:
+                node = self._sources.statement(*place)
+                self._importing[place] = self.of(place[0], node) if node is not None else None
+            lead = self._importing[place]
+            if lead is not None:
+                yield lead
 
     def _users(self, piece: _Piece) -> Iterator[_Lead]:
         loaded = self._sources.file(piece.path)
@@ -147,6 +156,8 @@ class Live:
         return self._counts(lead) and self._is_live(lead.piece)
 
     def _is_live(self, start: _Piece) -> bool:
+        if start in self._known:
+            return self._known[start]
         todo = [start]
         after: dict[_Piece, _Piece] = {}
         seen = {start}
@@ -178,10 +189,9 @@ class Live:
 
     def _before(self, piece: _Piece) -> Iterator[_Piece]:
         """Yield what leads to a piece in the files of the program."""
-        for lead in self._leads.into(piece):
-            if lead.piece.path in self._closure and self._counts(lead):
-                if not lead.table or self._is_looked_up(lead.table):
-                    yield lead.piece
+        for lead in self._leads.into(piece, self._closure):
+            if self._counts(lead) and (not lead.table or self._is_looked_up(lead.table)):
+                yield lead.piece
 
     def _counts(self, lead: _Lead) -> bool:
         """Whether something is run in this program: not what only another file runs when it is started."""

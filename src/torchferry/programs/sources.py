@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from torchferry.core.files import read_regular
@@ -36,15 +36,16 @@ class Sources:
     Args:
         project: The project's Python files.
         notebooks: Its notebooks.
+        known: The texts of notebooks that were parsed before.
     """
 
-    def __init__(self, project: Project, notebooks: Iterable[str] = ()) -> None:
+    def __init__(self, project: Project, notebooks: Iterable[str] = (), known: Mapping[str, str] | None = None) -> None:
         self.project = project
         self.notebooks = frozenset(notebooks)
         self.words = Words(sorted(project.paths | self.notebooks), self.text)
         project.keep(_ROOM)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
-        self._texts: dict[str, str] = {}
+        self._texts = dict(known or {})
         self._lines: dict[str, list[str]] = {}
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from torchferry.backends.target import Target
@@ -25,6 +25,9 @@ _WORDS = ("add_argument", ".option", "DEFINE_", "dataclass", "BaseModel", ": boo
 
 class Unsaid:
     """The value of a switch that nothing gives by itself."""
+
+    def __reduce__(self) -> str:
+        return "UNSAID"  # there is one, also in what another process hands over
 
 
 UNSAID = Unsaid()
@@ -65,16 +68,25 @@ class Settings:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
+        self._holding: dict[str, list[str]] | None = None
         self._values: dict[str, set[str]] = {}
 
     def get(self, name: str, /) -> set[str] | None:
         """Return the values of a key, or None where no file has it."""
         if name not in self._values:
             found = self._values[name] = set()
-            for text in self._texts if _KEY.match(name) is not None else ():
-                if name in text:
-                    found.update(_values_in(text, name))
+            for text in self._texts_with(name) if _KEY.match(name) is not None else ():
+                found.update(_values_in(text, name))
         return self._values[name] or None
+
+    def _texts_with(self, name: str) -> list[str]:
+        """Return the texts that may have a key."""
+        if self._holding is None:
+            self._holding = {}
+            for text in self._texts:
+                for key in {_key_before(part) for part in text.split(":")[:-1]}:
+                    self._holding.setdefault(key, []).append(text)
+        return self._holding.get(name, [])
 
 
 class Switchboard:
@@ -83,13 +95,24 @@ class Switchboard:
     Args:
         sources: The project's files.
         settings: Returns what the project's settings files say: for each key the values that it has.
+        known: The switches of files in which they were looked for already, by the files.
     """
 
-    def __init__(self, sources: Sources, settings: Callable[[], Values]) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        settings: Callable[[], Values],
+        known: Mapping[str, dict[str, list[Switch]]] | None = None,
+    ) -> None:
         self.sources = sources
         self._read_settings = settings
         self._settings: Values | None = None
-        self._by_path: dict[str, dict[str, list[Switch]]] = {}
+        self._by_path = dict(known or {})
+        self._noted: dict[str, list[str]] = {}
+        for path, switches in self._by_path.items():
+            for name in switches:
+                self._noted.setdefault(name, []).append(path)
+        self._unread = frozenset(sources.words.paths) - self._by_path.keys()
         self._defining: dict[str, frozenset[str]] = {}
 
     @property
@@ -100,24 +123,17 @@ class Switchboard:
         return self._settings
 
     def defining(self, name: str) -> frozenset[str]:
-        """Return the files that may define the switch of a name, judged by their texts."""
+        """Return the files that define the switch of a name, or may define it, judged by their texts."""
         if name not in self._defining:
-            self._defining[name] = (
-                self.sources.words.declaring(name) if name.isidentifier() else frozenset(self.sources.words.paths)
-            )
+            may = self.sources.words.declaring(name, self._unread) if name.isidentifier() else self._unread
+            self._defining[name] = may.union(self._noted.get(name, ()))
         return self._defining[name]
 
     def of(self, path: str) -> dict[str, list[Switch]]:
         """Return the switches that a file defines, by their names."""
         if path not in self._by_path:
-            text = self.sources.text(path)
-            loaded = self.sources.file(path) if any(word in text for word in _WORDS) else None
-            found: dict[str, list[Switch]] = {}
-            for switch in _switches_of(loaded[0]) if loaded is not None else ():
-                found.setdefault(switch.name, []).append(switch)
-            for name, value in _set_defaults(loaded[0]) if loaded is not None else ():
-                found[name] = [switch._replace(value=value) for switch in found.get(name, ())]
-            self._by_path[path] = found
+            loaded = self.sources.file(path) if may_define(self.sources.text(path)) else None
+            self._by_path[path] = switches_of(loaded[0]) if loaded is not None else {}
         return self._by_path[path]
 
 
@@ -172,8 +188,23 @@ _COMMON = frozenset({"name", "type", "path", "size", "shape", "model", "data", "
 """Keys that settings files use for many things: what one says is nothing about an attribute of that name."""
 
 
-def _switches_of(file: PythonFile) -> Iterator[Switch]:
-    """Yield the switches that a file defines."""
+def may_define(text: str) -> bool:
+    """Whether a file may define a switch, judged by its text."""
+    return any(word in text for word in _WORDS)
+
+
+def switches_of(file: PythonFile) -> dict[str, list[Switch]]:
+    """Return the switches that a file defines, by their names."""
+    found: dict[str, list[Switch]] = {}
+    for switch in _defined_in(file):
+        found.setdefault(switch.name, []).append(switch)
+    for name, value in _set_defaults(file):
+        found[name] = [switch._replace(value=value) for switch in found.get(name, ())]
+    return found
+
+
+def _defined_in(file: PythonFile) -> Iterator[Switch]:
+    """Yield the switches that a file defines, with their first defaults."""
     seen: set[ast.AST] = set()
     for constant in file.strings:
         call = file.parents.get(constant)
@@ -240,6 +271,16 @@ def _literal(node: ast.expr | None) -> Value:
     ):
         return ()
     return UNSAID
+
+
+def _key_before(part: str) -> str:
+    """Return what may be the key at the end of what stands before a colon; a quote and blanks may be behind it."""
+    part = part.rstrip(" \t")
+    words = part[: -1 if part.endswith(("'", '"')) else None].rsplit(None, 1)
+    word = words[-1] if words else ""
+    for sign in ('"', "'", ",", "{"):
+        word = word.rpartition(sign)[2]
+    return word
 
 
 _SETTING = re.compile(r"^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:[ \t]+([^#\r\n]*)", re.MULTILINE)

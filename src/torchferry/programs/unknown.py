@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
@@ -20,6 +21,14 @@ from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
 """Modules of torch that programs of other frameworks use too."""
+
+
+class _Frameworks(NamedTuple):
+    """What a file computes with: another framework than torch, torch, or both; and how many imports say so."""
+
+    other: Unread | None
+    is_torch: bool
+    externals: int
 
 
 class Unknown:
@@ -54,6 +63,7 @@ class Unknown:
         self._examined = examined
         self._largest = largest
         self._faults: dict[str, Message | None] = {}
+        self._frameworks: dict[str, _Frameworks] = {}
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
@@ -78,8 +88,9 @@ class Unknown:
         if broken:
             return broken[0].message
         if path not in self._faults:
+            known = item.findings or (item.parsed and len(self._sources.text(path)) <= LONGEST)
             # What holds a word that a rule asks for was parsed; other files were only searched for such words.
-            self._faults[path] = None if item.findings or self._sources.is_parsed(path) else self._fault(path)
+            self._faults[path] = None if known or self._sources.is_parsed(path) else self._fault(path)
         return self._faults[path]
 
     def _fault(self, path: str) -> Message | None:
@@ -121,20 +132,29 @@ class Unknown:
         It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
         and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
         """
-        found: Unread | None = None
-        with_torch = []
-        for path in running:
-            for external in self._modules.externals.get(path, ()):
-                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
-                    with_torch.append(path)
-                known = self._target.package_of_module(external.module)
-                if found is None and known is not None and known[0].kind == "other" and not external.indented:
-                    place = f"{path}:{external.line}"
-                    found = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
+        imported = [(path, self._imported_frameworks(path)) for path in running]
+        found = next((frameworks.other for _, frameworks in imported if frameworks.other is not None), None)
+        with_torch = [path for path, frameworks in imported if frameworks.is_torch]
         if found is None or not with_torch:
             return found
         is_first = found.place.startswith(f"{running[0]}:") and running[0] not in with_torch
         return found if is_first and not any("nn.Module" in self._sources.text(path) for path in with_torch) else None
+
+    def _imported_frameworks(self, path: str) -> _Frameworks:
+        """Return whether a file imports torch, and the first other framework that it surely imports."""
+        externals = self._modules.externals.get(path, ())
+        if path not in self._frameworks or self._frameworks[path].externals != len(externals):
+            other: Unread | None = None
+            is_torch = False
+            for external in externals:
+                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
+                    is_torch = True
+                known = self._target.package_of_module(external.module) if other is None else None
+                if known is not None and known[0].kind == "other" and not external.indented:
+                    place = f"{path}:{external.line}"
+                    other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
+            self._frameworks[path] = _Frameworks(other, is_torch, len(externals))
+        return self._frameworks[path]
 
     def unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the packages that nobody has verified on the target, with where each is imported first."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 _WORD = re.compile(r"\w+")
 _LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in range(256))
 """What the bytes of a text become so that only its words are left; what is not ASCII is looked at by itself."""
+
+_HEAD = re.compile(r"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\(([^:]*)")
+_ENDS = frozenset("\"'{\\")
 
 _BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
 """A dot behind which `x.name` goes on on the next line."""
@@ -30,43 +33,54 @@ class Words:
     def __init__(self, paths: Sequence[str], text: Callable[[str], str]) -> None:
         self.paths = paths
         self._text = text
-        self._files: dict[str, list[int]] | None = None
-        self._answers: dict[tuple[str, str], frozenset[str]] = {}
+        self._files: dict[bytes, list[int]] | None = None
+        self._texts: dict[str, frozenset[str]] = {}
+        self._calls: dict[str, frozenset[str]] = {}
         self._attributes: dict[str, frozenset[str]] = {}
         self._broken: dict[str, frozenset[str]] = {}
+        self._bases: dict[str, frozenset[str]] = {}
+        self._derived: dict[str, frozenset[str]] = {}
+        self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._containing: dict[str, list[str]] = {}
-        self._all = ""
+        self._all = b""
         self._ends: list[int] = []
-        self._listed: list[str] = []
+        self._listed: list[bytes] = []
 
     def holding(self, word: str) -> list[str]:
         """Return the files that hold an identifier, by itself and not as a part of another."""
-        return [self.paths[number] for number in self._index().get(word, ())]
+        return [self.paths[number] for number in self._index().get(word.encode("utf-8", "surrogatepass"), ())]
+
+    def holding_any(self, words: frozenset[str]) -> frozenset[str]:
+        """Return the files that hold one of some identifiers."""
+        if words not in self._holding_any:
+            self._holding_any[words] = frozenset(path for word in words for path in self.holding(word))
+        return self._holding_any[words]
 
     def containing(self, part: str) -> list[str]:
         """Return the files that hold a text without blanks and signs, be it as a part of a longer word."""
         if part not in self._containing:
             index = self._index()
             if not self._ends:
-                self._all = "\n".join(index)
+                self._all = b"\n".join(index)
                 end = -1
                 for word in index:
                     end += len(word) + 1
                     self._ends.append(end)
                 self._listed = list(index)
             numbers: set[int] = set()
-            at = self._all.find(part)
+            sought = part.encode("utf-8", "surrogatepass")
+            at = self._all.find(sought)
             while at >= 0:
                 place = bisect_right(self._ends, at)
                 numbers.update(index[self._listed[place]])
-                at = self._all.find(part, self._ends[place])
+                at = self._all.find(sought, self._ends[place])
             self._containing[part] = [self.paths[number] for number in sorted(numbers)]
         return self._containing[part]
 
-    def _index(self) -> dict[str, list[int]]:
+    def _index(self) -> dict[bytes, list[int]]:
         """Return the files, by their numbers, in which each word stands."""
         if self._files is None:
-            files: dict[str, list[int]] = {}
+            files: dict[bytes, list[int]] = {}
             for number, path in enumerate(self.paths):
                 for word in words_of(self._text(path)):
                     files.setdefault(word, []).append(number)
@@ -85,11 +99,14 @@ class Words:
         search = re.compile("[-_]".join(map(re.escape, parts))).search
         return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
 
-    def declaring(self, name: str) -> frozenset[str]:
-        """Return the files that may declare an option or a field of a name: `"--name"`, `name: int`."""
+    def declaring(self, name: str, among: Set[str] | None = None) -> frozenset[str]:
+        """Return the files, or those of some, that may declare an option or a field: `"--name"`, `name: int`."""
+        flagged = self.flagged(name) if among is None else self.flagged(name) & among if among else frozenset[str]()
+        if not flagged:
+            return flagged
         said = "[-_]".join(map(re.escape, name.split("_")))
         search = re.compile(rf"{said}(?:(?<=[\"'-]{said})[\"'/\\]|[\s\\)]*:)").search
-        return frozenset(path for path in self.flagged(name) if search(self._text(path)) is not None)
+        return frozenset(path for path in flagged if search(self._text(path)) is not None)
 
     def as_attribute(self, name: str) -> frozenset[str]:
         """Return the files that may hold `x.name`."""
@@ -109,41 +126,69 @@ class Words:
 
     def as_text(self, name: str) -> frozenset[str]:
         """Return the files that may hold a string that is the name, or ends with a dot and the name."""
-        return self._matching(name, rf"{name}(?<=[\"'}}.\\\n]{name})[\"'{{\\]")
+        if name not in self._texts:
+            self._texts[name] = frozenset(path for path in self.holding(name) if _is_text(self._text(path), name))
+        return self._texts[name]
 
     def as_base(self, name: str) -> frozenset[str]:
         """Return the files that may derive a class from one of the name."""
-        return self._matching(name, rf"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\([^:]*\b{name}\b")
+        if name not in self._derived:
+            self._derived[name] = frozenset(path for path in self.holding(name) if name in self._bases_in(path))
+        return self._derived[name]
+
+    def _bases_in(self, path: str) -> frozenset[str]:
+        """Return the words behind the names of the classes of a file, up to the colons that end their heads."""
+        if path not in self._bases:
+            heads = _HEAD.findall(self._text(path))
+            self._bases[path] = frozenset(word for head in heads for word in _WORD.findall(head))
+        return self._bases[path]
 
     def as_call(self, name: str) -> frozenset[str]:
         """Return the files that may call something of the name."""
-        return self._matching(name, rf"{name}(?<!\w{name})(?<!\bdef {name})(?<!\bclass {name})\(")
-
-    def _matching(self, name: str, *patterns: str) -> frozenset[str]:
-        """Return the files in which one of some patterns is found; those that begin with a word are looked up fast."""
-        key = (name, patterns[0])
-        if key not in self._answers:
-            searches = [re.compile(pattern).search for pattern in patterns]
-            self._answers[key] = frozenset(
-                path
-                for path in self.holding(name)
-                for text in [self._text(path)]
-                if any(search(text) is not None for search in searches)
-            )
-        return self._answers[key]
+        if name not in self._calls:
+            self._calls[name] = frozenset(path for path in self.holding(name) if _is_called(self._text(path), name))
+        return self._calls[name]
 
 
-def words_of(text: str) -> set[str]:
-    """Return the words of a text, each once, as `\\w+` finds them."""
-    found = set(text.encode("utf-8", "surrogatepass").translate(_BLANKED).split())
-    words: set[str] = set()
-    if text.isascii():
-        words.update(b" ".join(found).decode("ascii").split(" "))
-    else:
-        for part in found:
-            words.update(_WORD.findall(part.decode("utf-8", "surrogatepass")))
-    words.discard("")
+def words_of(text: str) -> set[bytes]:
+    """Return the words of a text, each once, as `\\w+` finds them, in UTF-8."""
+    words = set(text.encode("utf-8", "surrogatepass").translate(_BLANKED).split())
+    if not text.isascii():
+        for part in [word for word in words if not word.isascii()]:
+            words.remove(part)
+            found = _WORD.findall(part.decode("utf-8", "surrogatepass"))
+            words.update(word.encode("utf-8", "surrogatepass") for word in found)
     return words
+
+
+def _is_text(text: str, name: str) -> bool:
+    """Whether a name stands in a text between two signs that a string, or its last part, stands between."""
+    at = text.find(name, 1)
+    while at >= 0:
+        if text[at - 1] in "\"'}.\\\n" and text[at + len(name) : at + len(name) + 1] in _ENDS:
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _is_called(text: str, name: str) -> bool:
+    """Whether `name(` stands in a text, not as the end of a longer word, and not where something is defined."""
+    said = f"{name}("
+    at = text.find(said)
+    while at >= 0:
+        if not (_is_letter(text[at - 1 : at]) or _defines(text, at, "def ") or _defines(text, at, "class ")):
+            return True
+        at = text.find(said, at + 1)
+    return False
+
+
+def _defines(text: str, at: int, keyword: str) -> bool:
+    before = at - len(keyword)
+    return text.startswith(keyword, before) and not _is_letter(text[before - 1 : before]) if before >= 0 else False
+
+
+def _is_letter(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
 
 
 def _is_attribute(text: str, name: str) -> bool:
@@ -152,8 +197,7 @@ def _is_attribute(text: str, name: str) -> bool:
     at = text.find(said)
     while at >= 0:
         end = at + len(said)
-        behind = text[end : end + 1]
-        if not (behind.isalnum() or behind == "_"):
+        if not _is_letter(text[end : end + 1]):
             return True
         at = text.find(said, end)
     return False

@@ -12,7 +12,7 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined, Failure, Selection
+from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
@@ -85,7 +85,7 @@ class Request(NamedTuple):
         account: Whether words of CUDA that no finding speaks of are accounted for.
         seen: What a run of the program saw, or None.
         redirected: Whether programs begin the redirect and the rest of their code stays (`--style shim`).
-        judged: Whether the programs are judged afterwards, which looks again at files that are parsed for this.
+        afterwards: What looks at the files again when they were examined, as the judging of programs does; or None.
     """
 
     root: Path
@@ -100,7 +100,7 @@ class Request(NamedTuple):
     account: bool = False
     seen: Sightings | None = None
     redirected: bool = False
-    judged: bool = False
+    afterwards: Afterwards | None = None
 
 
 def analyse(
@@ -117,7 +117,7 @@ def analyse(
     """
     python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
     project = Project(request.root, python)
-    if request.judged:
+    if request.afterwards is not None:
         project.keep()
     engine = Engine(
         request.root,
@@ -128,6 +128,7 @@ def analyse(
         project=project,
         account=request.account,
         redirected=request.redirected,
+        afterwards=request.afterwards,
     )
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))

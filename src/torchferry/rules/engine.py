@@ -13,7 +13,7 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
-from torchferry.rules.examined import Examined, Failure, Selection
+from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
@@ -60,6 +60,7 @@ class Engine:
         project: Project | None = None,
         account: bool = False,
         redirected: bool = False,
+        afterwards: Afterwards | None = None,
     ) -> None:
         self.root = root
         self.target = target
@@ -68,6 +69,7 @@ class Engine:
         self.project = project
         self.account = account
         self.redirected = redirected
+        self.afterwards = afterwards
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
         self._words: dict[Kind, Words] = {}
         self._modules: dict[str, list[Rule]] = {}
@@ -130,9 +132,12 @@ class Engine:
         if self.account:
             kept = (word._replace(location=document.placed(word.location)) for word in kept_words(context, found))
             examined = examined._replace(kept=tuple(kept))
+        if self.afterwards is not None:
+            examined = examined._replace(noted=self.afterwards.note(data, document, context))
         if isinstance(context, PythonContext):
             native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
+                parsed=True,
                 uses_device=bool(device_findings(native)),
                 main_uses_device=_main_uses_device(context, device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.rules.base import Context
 from torchferry.rules.kept import Kept
+from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
 
@@ -47,6 +50,19 @@ class Failure(NamedTuple):
     what: str
 
 
+class Afterwards(NamedTuple):
+    """What is done with the files once they were examined, for which they are looked at again.
+
+    Attributes:
+        asks: Whether a file is likely to be looked at again, by its path.
+        note: What to keep of a file, in numbers and texts, while it is at hand: its bytes, the document, and that as
+            rules see it.
+    """
+
+    asks: Callable[[str], bool]
+    note: Callable[[bytes, Document, Context], object]
+
+
 class Examined(NamedTuple):
     """One file after it was examined, and after it was rewritten if that was asked.
 
@@ -59,12 +75,14 @@ class Examined(NamedTuple):
         before: The file's bytes; None when nothing was applied.
         after: Its new bytes; None when nothing was applied.
         failure: A fault of torchferry's own, or None.
+        parsed: Whether it was parsed as Python, for which it had to speak of something that is looked for.
         outline: What a Python file imports; None for other files.
         uses_device: Whether a Python file will use the target's device.
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         kept: Words of CUDA that no finding speaks of, where an account was asked for.
+        noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
     """
 
     path: str
@@ -75,9 +93,11 @@ class Examined(NamedTuple):
     before: bytes | None = None
     after: bytes | None = None
     failure: Failure | None = None
+    parsed: bool = False
     outline: Outline | None = None
     uses_device: bool = False
     main_uses_device: bool = True
     is_script: bool = False
     exports: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
+    noted: object = None

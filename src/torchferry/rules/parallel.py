@@ -1,14 +1,15 @@
 """Examine files, in several processes where that is worth their start.
 
-The processes are forks, so that each begins with everything that is loaded already. They take numbers of files from one
-pipe, which keeps all of them busy to the end whatever the files cost, and hand back what they found when it is empty.
+The processes are forks, so that each begins with everything that is loaded already. They take numbers of files from
+pipes, which keeps all of them busy to the end whatever the files cost, and hand back what they found when these are
+empty.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchferry.rules.engine import Engine
@@ -51,41 +52,62 @@ def examine_all(
     python = sum(entry.kind is Kind.PYTHON for entry in entries)
     if jobs < 2 or python < _WORTH or not hasattr(os, "fork"):
         return [_examine(engine, entry, rewrite, progress) for entry in entries]
-    size = max(1, -(-len(entries) // _ROOM))
-    tasks, queue = os.pipe()
-    for number in range(-(-len(entries) // size)):
-        os.write(queue, number.to_bytes(4, "little"))
-    os.close(queue)
+    shares, again = _shares(engine, entries)
+    own, others = _queue(range(again)), _queue(range(again, len(shares)))
     children: list[_Child] = []
     done: dict[int, list[Examined]] = {}
     try:
         children.extend(
-            _fork(engine, entries, rewrite, tasks, size) for _ in range(min(jobs, python // _WORTH + 1) - 1)
+            _fork(engine, shares, rewrite, (others, own)) for _ in range(min(jobs, python // _WORTH + 1) - 1)
         )
         if meanwhile is not None:
             meanwhile()
-        for number in _numbers(tasks):
-            done[number] = [
-                _examine(engine, entry, rewrite, progress) for entry in entries[number * size : (number + 1) * size]
-            ]
+        for number in _numbers(own, others):
+            done[number] = [_examine(engine, entry, rewrite, progress) for entry in shares[number]]
         while children:
             found = _collect(children.pop())
             done |= found
             if progress is not None:
                 progress(sum(map(len, found.values())))
     finally:
-        os.close(tasks)
+        os.close(own)
+        os.close(others)
         for child in children:
             os.kill(child.pid, signal.SIGKILL)
             os.close(child.results)
             os.waitpid(child.pid, 0)
-    result: list[Examined] = []
-    for number in range(-(-len(entries) // size)):
+    result: dict[str, Examined] = {}
+    for number, share in enumerate(shares):
         # What a child took and did not hand back (it was killed, say) is examined here.
-        result += done.get(number) or [
-            _examine(engine, entry, rewrite, None) for entry in entries[number * size : (number + 1) * size]
-        ]
-    return result
+        items = done.get(number) or [_examine(engine, entry, rewrite, None) for entry in share]
+        result |= {item.path: item for item in items}
+    return [result[entry.path] for entry in entries]
+
+
+def _shares(engine: Engine, entries: Sequence[Entry]) -> tuple[list[Sequence[Entry]], int]:
+    """Return the files as they are handed out together, and how many of these shares come first.
+
+    Those are the files that are looked at again: they stay parsed in this process, which begins with them, while the
+    others begin with the rest.
+    """
+    afterwards = engine.afterwards
+    asked: list[Entry] = []
+    rest: list[Entry] = []
+    for entry in entries:
+        again = afterwards is None or (entry.kind is Kind.PYTHON and afterwards.asks(entry.path))
+        (asked if again else rest).append(entry)
+    size = max(1, -(-len(entries) // _ROOM))
+    first, then = ([files[at : at + size] for at in range(0, len(files), size)] for files in (asked, rest))
+    return [*first, *then], len(first)
+
+
+def _queue(numbers: Iterable[int]) -> int:
+    """Return a pipe that holds some numbers, to be read from."""
+    reading, writing = os.pipe()
+    for number in numbers:
+        os.write(writing, number.to_bytes(4, "little"))
+    os.close(writing)
+    return reading
 
 
 def _examine(engine: Engine, entry: Entry, rewrite: bool, progress: Progress) -> Examined:
@@ -95,13 +117,14 @@ def _examine(engine: Engine, entry: Entry, rewrite: bool, progress: Progress) ->
     return examined
 
 
-def _numbers(tasks: int) -> Iterator[int]:
-    """Yield numbers from the pipe until it is empty; one read takes one number, whoever else reads."""
-    while data := os.read(tasks, 4):
-        yield int.from_bytes(data, "little")
+def _numbers(*queues: int) -> Iterator[int]:
+    """Yield numbers from one pipe after the other until they are empty; one read takes one, whoever else reads."""
+    for queue in queues:
+        while data := os.read(queue, 4):
+            yield int.from_bytes(data, "little")
 
 
-def _fork(engine: Engine, entries: Sequence[Entry], rewrite: bool, tasks: int, size: int) -> _Child:
+def _fork(engine: Engine, shares: Sequence[Sequence[Entry]], rewrite: bool, queues: tuple[int, int]) -> _Child:
     """Start a process that works until there are no numbers left."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -116,8 +139,7 @@ def _fork(engine: Engine, entries: Sequence[Entry], rewrite: bool, tasks: int, s
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         done = {
-            number: [engine.examine(entry, rewrite=rewrite) for entry in entries[number * size : (number + 1) * size]]
-            for number in _numbers(tasks)
+            number: [engine.examine(entry, rewrite=rewrite) for entry in shares[number]] for number in _numbers(*queues)
         }
         import pickle  # imported late, here and below: each process by itself, while the other works
 

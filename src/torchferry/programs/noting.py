@@ -1,0 +1,58 @@
+"""What judging takes down of each file while the scan has it parsed, so that fewer files are parsed a second time.
+
+Files are examined by several processes, and what one has parsed another does not have. What is noted is what judging
+would find in the file itself: without a note it looks there, and comes to the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchferry.programs.commands import READ_FOR_COMMANDS, Written, may_start, written_in
+from torchferry.programs.discovery import ASIDE
+from torchferry.programs.sources import LONGEST
+from torchferry.programs.switches import Switch, may_define, switches_of
+from torchferry.rules.base import Context, PythonContext
+from torchferry.rules.examined import Afterwards
+from torchferry.source.document import Document
+from torchferry.source.kinds import Kind
+from torchferry.source.outline import Outline, outline
+
+
+class Noted(NamedTuple):
+    """What is noted of a file; None where it was not looked for.
+
+    Attributes:
+        switches: The options and fields that a Python file or a notebook defines, by their names.
+        commands: The commands in a file that may start one of the project's.
+        text: The code of a notebook.
+        outline: What a notebook imports.
+    """
+
+    switches: dict[str, list[Switch]] | None = None
+    commands: tuple[Written, ...] | None = None
+    text: str | None = None
+    outline: Outline | None = None
+
+
+def note(data: bytes, document: Document, context: Context) -> Noted:
+    """Return what judging will ask of a file.
+
+    Args:
+        data: The file's bytes.
+        document: The file.
+        context: The same as rules see it.
+    """
+    noted = Noted()
+    if isinstance(context, PythonContext) and len(context.text) <= LONGEST:
+        noted = noted._replace(switches=switches_of(context.file) if may_define(context.text) else {})
+    if document.kind is Kind.NOTEBOOK:
+        read = outline(document.path, context.text.encode("utf-8", "replace"))
+        noted = noted._replace(text=context.text, outline=read)
+    if document.kind in READ_FOR_COMMANDS:
+        noted = noted._replace(commands=written_in(document, context) if may_start(data) else ())
+    return noted
+
+
+JUDGED_AFTERWARDS = Afterwards(asks=lambda path: not ASIDE.search(path), note=note)
+"""For an examination that ends with the judging of the programs."""

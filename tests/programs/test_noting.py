@@ -1,0 +1,122 @@
+"""What is noted of files while they are examined: judging with it says what judging says without."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from torchferry.backends.target import Target
+from torchferry.programs.judging import judgement
+from torchferry.programs.model import Verdict
+from torchferry.programs.noting import JUDGED_AFTERWARDS, Noted
+from torchferry.programs.switches import UNSAID, Switch
+from torchferry.rules import parallel
+from torchferry.rules.analysis import Analysis, Request, analyse
+from torchferry.rules.examined import Afterwards
+from torchferry.rules.registry import rules
+from torchferry.source.tree import list_files
+
+
+def _cell(text: str) -> dict[str, object]:
+    return {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+
+
+NOTEBOOK = {
+    "cells": [_cell("!cd tools && python ../eval.py --fast"), _cell("import torch\nimport model\nmodel.cuda()")]
+}
+
+FILES = {
+    "train.py": "import argparse\nimport torch\nfrom model import Net\nparser = argparse.ArgumentParser()\n"
+    "parser.add_argument('--flash', action='store_true')\nparser.add_argument('--size', type=int)\n"
+    "args = parser.parse_args()\nif args.flash:\n    import cupy\nif args.size:\n    import nvidia.dali\n"
+    "Net().cuda()\n",
+    "eval.py": "import torch\nimport options\nfrom model import Net\nif options.parse().fast:\n    import cupy\n"
+    "Net().cuda()\n",
+    "options.py": "import click\nimport torch\nfrom dataclasses import dataclass\n\n@dataclass\nclass Options:\n"
+    "    fast: bool = False\n    device: str = 'cuda'\n\ndef parse():\n    return Options()\n",
+    "model.py": "import torch\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        import helpers\n"
+    "        return helpers.capability(x.cuda())\n",
+    "helpers.py": "import torch\n\ndef capability(x):\n    return torch.cuda.get_gencode_flags()\n",
+    "tests/test_net.py": "def test_net():\n    import model\n    model.Net().cuda()\n",
+    "tools/plain.py": "def plain():\n    import model\n",
+    "run.sh": "export CUDA_VISIBLE_DEVICES=0\ncd tools\npython ../train.py --flash\n",
+    "README.md": "# CUDA\n\n```bash\npip install cupy\npython train.py --size 3\n```\n",
+    "look.ipynb": json.dumps({**NOTEBOOK, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
+}
+
+
+def _analysed(root: Path, *, noted: bool, jobs: int = 1) -> Analysis:
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    afterwards = JUDGED_AFTERWARDS if noted else None
+    return analyse(
+        Request(root, list_files(root), Target.named("npu"), rules(), account=True, jobs=jobs, afterwards=afterwards)
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_with_notes_judging_says_the_same(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_WORTH", 1)
+    plain, noted = _analysed(tmp_path, noted=False), _analysed(tmp_path, noted=True, jobs=jobs)
+    assert [item._replace(noted=None) for item in noted.examined] == plain.examined
+    expected = judgement(plain, Target.named("npu"))
+    assert judgement(noted, Target.named("npu")) == expected
+    verdicts = {judged.program.path: judged.verdict for judged in expected.programs}
+    assert verdicts.keys() == {"train.py", "eval.py", "look.ipynb"}
+    assert verdicts["train.py"] is Verdict.BLOCKED  # by what the command in the document says
+    assert len([start for judged in expected.programs for start in judged.program.starts]) == 3
+
+
+def test_what_is_noted(tmp_path: Path) -> None:
+    noted = {item.path: item.noted for item in _analysed(tmp_path, noted=True).examined}
+    train, notebook, script = noted["train.py"], noted["look.ipynb"], noted["run.sh"]
+    assert isinstance(train, Noted)
+    assert train.switches is not None
+    assert train.switches["size"] == [Switch("size", None, "--size", "train.py", 6)]
+    assert isinstance(notebook, Noted)
+    assert notebook.text is not None
+    assert "import model" in notebook.text
+    assert notebook.outline is not None
+    assert notebook.outline.packages == {"torch", "model"}
+    assert isinstance(script, Noted)
+    assert script.commands is not None
+    assert [written.place for written in script.commands] == ["run.sh:2", "run.sh:3"]
+
+
+def test_a_program_alone_is_judged_as_among_others(tmp_path: Path) -> None:
+    analysis = _analysed(tmp_path, noted=True)
+    together = judgement(analysis, Target.named("npu")).programs
+    for judged in together:
+        alone = judgement(analysis, Target.named("npu"), only=(judged.program.path,)).programs
+        assert [item for item in alone if item.program.path == judged.program.path] == [judged]
+
+
+def test_a_value_that_nothing_says_is_the_same_in_another_process() -> None:
+    assert pickle.loads(pickle.dumps(Switch("a", UNSAID, "--a", "a.py", 1))).value is UNSAID
+
+
+def test_files_that_are_asked_again_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process begins with them and keeps them parsed; each file is examined once, in the order of the list."""
+    monkeypatch.setattr(parallel, "_WORTH", 1)
+    paths = [f"{letter}.py" for letter in "abcdefgh"]
+    for path in paths:
+        (tmp_path / path).write_text("import torch\ntorch.cuda.synchronize()\n")
+    afterwards = Afterwards(asks=lambda path: path > "d", note=lambda data, document, context: document.path)
+    target = Target.named("npu")
+    request = Request(tmp_path, list_files(tmp_path), target, rules(), jobs=2, afterwards=afterwards)
+    shares: list[list[str]] = []
+    given = parallel._shares
+
+    def handed_out(*arguments: object) -> object:
+        found = given(*arguments)  # type: ignore[arg-type]
+        shares.extend([entry.path for entry in share] for share in found[0])
+        assert found[1] == 5
+        return found
+
+    monkeypatch.setattr(parallel, "_shares", handed_out)
+    assert [item.path for item in analyse(request).examined] == paths
+    assert [path for share in shares for path in share] == [*paths[3:], *paths[:3]]
