@@ -175,6 +175,18 @@ class Modules:
         free, inner = self._elsewhere[module]
         return free or (inner if inner is not None and "sys.path" in self._text(importer) else None)
 
+    def only_file_of(self, module: str) -> str | None:
+        """Return the only file of the tree that a module can be, where its folder on the path would be a package."""
+        if module not in self._elsewhere:
+            self._elsewhere[module] = self._find_elsewhere(module)
+        return self._elsewhere[module][1]
+
+    def defines(self, path: str, names: Iterable[str]) -> bool:
+        """Whether a file defines all of some names, judged by its text."""
+        text = self._text(path)
+        return all(re.search(rf"^(?:def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[=:]", text, re.M)
+                   for name in names)  # fmt: skip
+
     def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
         """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.
 

@@ -13,7 +13,7 @@ from torchferry.core.messages import Message, say
 from torchferry.programs.absent import Absent
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Unread
-from torchferry.programs.modules import Modules
+from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
 from torchferry.rules.examined import Examined
@@ -102,7 +102,7 @@ class Unknown:
 
     def _absent_imports(self, reach: Reach, path: str) -> Iterator[Unread]:
         """Yield the imports of a file that lead to what belongs to the project and was not read."""
-        for external, why in self._absent.imports(path, self._modules):
+        for external, why in (*self._absent.imports(path, self._modules), *self._astray(path)):
             loaded = self._sources.file(path) if not self._is_known(external.module) else None
             statement = import_at(loaded[0], external.line) if loaded is not None else None
             if statement is None:
@@ -110,6 +110,20 @@ class Unknown:
             way = reach.way(path, statement)
             if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
+
+    def _astray(self, path: str) -> Iterator[tuple[External, Message]]:
+        """Yield the imports of a file that no table knows and that may mean what belongs to the project."""
+        for external in self._modules.externals.get(path, ()):
+            why = self._why_astray(external)
+            if why is not None:
+                yield external, why
+
+    def _why_astray(self, external: External) -> Message | None:
+        if external.module.startswith(".") or self._target.package_of_module(external.module) is not None:
+            return None
+        if self._absent.why(external) is not None or self._lacks.installed.is_there(external.module):
+            return None
+        return self._absent.why_astray(external, self._modules, self._sources.text(external.importer))
 
     def _is_known(self, module: str) -> bool:
         """Whether a table of the target or the environment answers for a module."""
@@ -156,7 +170,7 @@ class Unknown:
                 known = self._target.package_of_module(external.module)
                 if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
                     continue
-                if self._absent.why(external) is not None:  # it belongs to the project
+                if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
                     continue
                 if known is None or known[1].status == "unknown":
                     yield known[0].name if known is not None else top, f"{path}:{external.line}"
