@@ -42,6 +42,14 @@ def option(declared: str, test: str) -> str:
         (option("parser.add_argument('--attn', default='plain')", "args.attn in ('cupy', 'fast')"), "OPTION --attn"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn == 'cupy'"), "ALWAYS"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn != 'cupy'"), "OPTION --attn"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "args.fast = True\nif args.fast:\n    import cupy\n", "ALWAYS"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "if args.fast:\n    import cupy\nargs.fast = True\n", "OPTION --fast"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "OPTION --fast"),
+        ("import os\nimport torch\nif int(os.getenv('WORLD_SIZE', '1')) > 1:\n    import cupy\n", "CHOSEN"),
+        ("import os\nimport torch\nif os.getenv('FAST', ''):\n    import cupy\n", "OPTION FAST"),
         (option("parser.add_argument('--weights')", "args.weights"), "OPTION --weights"),
         (option("parser.add_argument('--weights')", "args.weights is not None"), "OPTION --weights"),
         (option("parser.add_argument('--weights', required=True)", "args.weights"), "CHOSEN"),

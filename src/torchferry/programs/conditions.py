@@ -94,6 +94,10 @@ _CLI = re.compile(r"\b(?:fire|click|typer|tyro|jsonargparse|defopt|simple_parsin
 """Libraries that make options of the parameters of a function."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
+_BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
+                          "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
+"""Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
+
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
 
 
@@ -362,6 +366,9 @@ class Conditions:
             ]
             if len(shared) == 1:
                 return self._value(file, names, shared[0], depth + 1)
+        stored = _stored_before(file, node)
+        if stored is not None:
+            return self._value(file, names, stored, depth + 1)
         if node.attr == "value" and isinstance(node.value, ast.Name):  # FAST = flags.DEFINE_bool("fast", False, "...")
             bindings = names.bindings(node.value)
             declared = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
@@ -415,6 +422,8 @@ class Conditions:
                 return _UNKNOWN
             default = self._value(file, names, node.args[1], depth + 1) if len(node.args) > 1 else Known(None)
             if qualified in ("os.environ.get", "os.getenv"):
+                if key in _BY_LAUNCHERS:
+                    return _UNKNOWN
                 return default._replace(option=key)
             of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             item = self._item(file, names, of, key, depth)
@@ -554,6 +563,30 @@ def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
             return True
         parent = file.parents.get(parent)
     return False
+
+
+def _stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
+    """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
+    if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
+        return None
+    stores = [
+        store
+        for store in file.attributes.get(node.attr, ())
+        if isinstance(store.ctx, ast.Store)
+        and isinstance(store.value, ast.Name)
+        and store.value.id == node.value.id
+        and file.scope(store) is file.scope(node)
+    ]
+    statement = file.parents.get(stores[0]) if len(stores) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.lineno >= node.lineno:
+        return None
+    child: ast.AST = node
+    while file.parents.get(child) is not file.parents.get(statement):
+        above = file.parents.get(child)
+        if above is None:
+            return None  # it stands in a block of its own, which may be passed over
+        child = above
+    return statement.value
 
 
 def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
