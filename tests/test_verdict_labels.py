@@ -14,7 +14,7 @@ import pytest
 from benchmarks.verdicts.checkout import AbsentError, materialise
 from benchmarks.verdicts.labels import ROLES, TARGETS, VERDICTS, Need, Program, repositories
 from benchmarks.verdicts.programs import PROGRAMS as REHEARSED
-from benchmarks.verdicts.run import compare, read
+from benchmarks.verdicts.run import compare, first_word, read
 
 REPOSITORIES = tuple(repositories())
 PROGRAMS = [(repository, program) for repository in REPOSITORIES for program in repository.programs]
@@ -48,6 +48,9 @@ def test_a_label_agrees_with_itself(repository: Any, program: Program) -> None:
     assert program.reason
     assert program.started_with in program.command
     assert set(program.arguable) <= set(VERDICTS)
+    if program.corrected:
+        assert re.fullmatch(rf"was ({'|'.join(VERDICTS)}); .{{20,}}", program.corrected)
+        assert all(program.first_verdict(target) != program.verdicts[target] for target in TARGETS)
     for need in program.needs:
         assert need.role in ROLES
         assert set(need.targets) <= set(TARGETS)
@@ -102,6 +105,17 @@ def test_what_a_report_says_is_laid_beside_a_label(
 ) -> None:
     outcome = compare(LABEL, target, read(report).get("train.py"))
     assert (outcome.word, len(outcome.named), len(outcome.chained)) == (word, named, chained)
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "first"),
+    [("fixes", "right", "wrong"), ("blocked", "wrong", "right"), ("decisions", *["arguable"] * 2)],
+)
+def test_a_corrected_label_keeps_its_first_word(said: str, now: str, first: str) -> None:
+    label = replace(LABEL, corrected="was blocked; the kernel is never called, which a run shows")
+    program = read(_report(said))["train.py"]
+    assert (compare(label, "musa", program).word, first_word(label, "musa", program)) == (now, first)
+    assert first_word(LABEL, "musa", program) == compare(LABEL, "musa", program).word
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,22 @@ the command beside it:
 - `without`: it runs without something that has no form for the card: the import or the use is guarded, an option is
   off by default, or nothing on the path calls it.
 - `decisions`: a person must decide something that does not stop the program for good. Another build that is
-  imported under the same name is one; so is code that newer torch refuses whatever the device.
+  imported under the same name is one; so is code that newer torch refuses whatever the device, unless the same can be
+  written so that it takes it and means the same.
 - `blocked`: as it is started it comes to something that the card does not have and that other code must replace.
 - `not_judged`: its code is not all there, or it computes in another framework.
 
 Where two of them hold, the later one in this list is the label. `arguable` names verdicts that another careful reader
-might give; they are counted apart. What a program needs stands under `needs` with its `role`: what `blocks` it, what is
-`optional`, what asks for a `decision`, another `framework`, or what was `unread`; `chain` leads there from the program,
-`guarded` says whether the import or its use is, `option` what changes the verdict, and `targets` where this holds.
+might give; they are counted apart. A label that was found to be wrong after the tool had run keeps its first word:
+`corrected = "was decisions; ..."` with what shows it, so that the figures can be told with both. What a program needs
+stands under `needs` with its `role`: what `blocks` it, what is `optional`, what asks for a `decision`, another
+`framework`, or what was `unread`; `chain` leads there from the program, `guarded` says whether the import or its use is,
+`option` what changes the verdict, and `targets` where this holds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +35,8 @@ LABELS = Path(__file__).parent / "labels"
 VERDICTS = ("ready", "fixes", "without", "decisions", "blocked", "not_judged")
 ROLES = ("blocks", "optional", "decision", "framework", "unread")
 TARGETS = ("npu", "musa")
+
+_FIRST = re.compile(r"was (\w+); ")
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Program:
         arguable: Other verdicts that a careful reader might give.
         needs: What it comes to.
         unknown_packages: Imports of which nobody has said how they do on the card.
+        corrected: Where the label was wrong: `was`, the verdict that it first had, and what shows that it was wrong.
     """
 
     path: str
@@ -77,6 +84,12 @@ class Program:
     arguable: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     unknown_packages: tuple[str, ...] = ()
+    corrected: str = ""
+
+    def first_verdict(self, target: str) -> str:
+        """Return the verdict that the label had before the tool had run."""
+        first = _FIRST.match(self.corrected)
+        return first[1] if first is not None else self.verdicts[target]
 
     def blockers(self, target: str) -> tuple[Need, ...]:
         """What blocks it on a target."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Grade
@@ -58,7 +57,7 @@ class Unknown:
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
-        other = self._other_framework(reach, running)
+        other = self._engine(reach, running) or self._other_framework(running)
         if other is not None:
             yield other
         for path in running:
@@ -130,12 +129,24 @@ class Unknown:
         known = None if module.startswith(".") else self._target.package_of_module(module)
         return (known is not None and known[1].status != "unknown") or self._lacks.installed.is_there(module)
 
-    def _other_framework(self, reach: Reach, running: Sequence[str]) -> Unread | None:
+    def _engine(self, reach: Reach, running: Sequence[str]) -> Unread | None:
+        """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
+        for path in running:
+            for external in self._modules.externals.get(path, ()):
+                known = self._target.package_of_module(external.module)
+                if known is None or known[0].kind != "engine" or external.indented:
+                    continue
+                way = reach.way_to_file(path)
+                if way is not None and way.may_be_taken:
+                    reason = say("computes with {name}, which is not torch", name=known[0].name)
+                    return Unread(f"{path}:{external.line}", reason, way.steps)
+        return None
+
+    def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
 
         It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
-        and no model of torch's is in what it reaches: torch then only loads data, or draws curves. What nobody imports
-        but to compute with it counts wherever the program comes to the import.
+        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
         """
         found: Unread | None = None
         with_torch = []
@@ -144,15 +155,9 @@ class Unknown:
                 if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
                     with_torch.append(path)
                 known = self._target.package_of_module(external.module)
-                if known is None or known[0].kind not in cuda.OTHER_FRAMEWORKS or external.indented:
-                    continue
-                place = f"{path}:{external.line}"
-                unread = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
-                if known[0].kind == "engine":
-                    way = reach.way_to_file(path)
-                    if way is not None and way.may_be_taken:
-                        return unread._replace(chain=way.steps)
-                found = found or unread
+                if found is None and known is not None and known[0].kind == "other" and not external.indented:
+                    place = f"{path}:{external.line}"
+                    found = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
         if found is None or not with_torch:
             return found
         is_first = found.place.startswith(f"{running[0]}:") and running[0] not in with_torch

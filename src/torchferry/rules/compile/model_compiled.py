@@ -61,7 +61,7 @@ class ModelCompiled(Rule):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 yield self.finding(context, span, message, Grade.NOTE)
 
-    def _takes_default(self, call: ast.AST | None, function: ast.expr) -> bool:
+    def _takes_default(self, call: ast.AST | None, function: ast.AST) -> bool:
         """Whether a use takes the backend that torch takes for CUDA: none is named, and nothing turns it off."""
         if not isinstance(call, ast.Call) or call.func is not function:
             return True
