@@ -16,9 +16,9 @@ the command beside it:
 Where two of them hold, the later one in this list is the label. `arguable` names verdicts that another careful reader
 might give; they are counted apart. A label that was found to be wrong after the tool had run keeps its first word:
 `corrected = "was decisions; ..."` with what shows it, so that the figures can be told with both. What a program needs
-stands under `needs` with its `role`: what `blocks` it, what is `optional`, what asks for a `decision`,
-another `framework`, or what was `unread`; `chain` leads there from the program, `guarded` says whether the import or its
-use is, `option` what changes the verdict, and `targets` where this holds.
+stands under `needs` with its `role`: what `blocks` it, what is `optional`, what asks for a `decision`, another
+`framework`, or what was `unread`; `chain` leads there from the program, `guarded` says whether the import or the use
+is, `option` what changes the verdict, and `targets` where this holds.
 """
 
 from __future__ import annotations

@@ -48,6 +48,14 @@ def option(declared: str, test: str) -> str:
          + "if args.fast:\n    import cupy\nargs.fast = True\n", "OPTION --fast"),
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
          + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "OPTION --fast"),
+        ("import torch\nfrom argparse import Namespace\nargs = Namespace(fast=False)\nif args.fast:\n    import cupy\n",
+         "OPTION fast"),
+        ("import torch\nhparams = contrib.HParams(fast=True)\nif hparams.fast:\n    import cupy\n", "ALWAYS"),
+        ("import torch\nhparams = contrib.HParams(fast=f())\nif hparams.fast:\n    import cupy\n", "CHOSEN"),
+        ("import torch\nif 'fast' in globals():\n    import cupy\n", "OPTION 'fast' in globals() (train.py:2)"),
+        ("import torch\nfast = 1\nif 'fast' in globals():\n    import cupy\n", "CHOSEN"),
+        ("import torch\ntry:\n    import fast\nexcept ImportError:\n    pass\n"
+         "if 'fast' in globals():\n    import cupy\n", "GUARDED"),
         ("import os\nimport torch\nif int(os.getenv('WORLD_SIZE', '1')) > 1:\n    import cupy\n", "CHOSEN"),
         ("import os\nimport torch\nif os.getenv('FAST', ''):\n    import cupy\n", "OPTION FAST"),
         (option("parser.add_argument('--weights')", "args.weights"), "OPTION --weights"),

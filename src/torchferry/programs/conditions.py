@@ -192,6 +192,11 @@ class Conditions:
         asked = string_value(test.left)
         if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
+        if _is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
+            bindings = names.module_bindings(asked)
+            if bindings and not all(self._is_guarded(file, binding) for binding in bindings):
+                return OPEN
+            return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, guard=bool(bindings))
         if names.qualified(test.left) == "sys.version_info":
             return self._of_version(file, names, test, depth)
         left = self._value(file, names, test.left, depth)
@@ -563,6 +568,11 @@ def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
             return True
         parent = file.parents.get(parent)
     return False
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    """Whether an expression is the names of the module: `globals()`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
 
 
 def _stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:

@@ -20,7 +20,23 @@ from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
                            "DEFINE_integer", "add_flag"})  # fmt: skip
-_WORDS = ("add_argument", ".option", "DEFINE_", "dataclass", "BaseModel", ": bool", "NamedTuple", ": str", "click")
+_RECORDS = frozenset(
+    {"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"}
+)
+"""What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
+
+_WORDS = (
+    *_RECORDS,
+    "add_argument",
+    ".option",
+    "DEFINE_",
+    "dataclass",
+    "BaseModel",
+    ": bool",
+    "NamedTuple",
+    ": str",
+    "click",
+)
 
 
 class Unsaid:
@@ -102,9 +118,10 @@ class Switchboard:
     def defining(self, name: str) -> frozenset[str]:
         """Return the files that may define the switch of a name, judged by their texts."""
         if name not in self._defining:
-            self._defining[name] = (
-                self.sources.words.declaring(name) if name.isidentifier() else frozenset(self.sources.words.paths)
-            )
+            words = self.sources.words
+            found = words.declaring(name) if name.isidentifier() else frozenset(words.paths)
+            kept = (path for record in _RECORDS for path in words.as_call(record)) if name.isidentifier() else ()
+            self._defining[name] = found | (frozenset(kept) & frozenset(words.holding(name)))
         return self._defining[name]
 
     def of(self, path: str) -> dict[str, list[Switch]]:
@@ -183,6 +200,12 @@ def _switches_of(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
+    for record in sorted(_RECORDS):
+        for callee in (*file.names.get(record, ()), *file.attributes.get(record, ())):
+            call = file.parents.get(callee)
+            for keyword in call.keywords if isinstance(call, ast.Call) and call.func is callee else ():
+                if keyword.arg is not None and _literal(keyword.value) is not UNSAID:
+                    yield Switch(keyword.arg, _literal(keyword.value), keyword.arg, file.path, call.lineno)
     for owner in file.classes:
         for statement in owner.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
