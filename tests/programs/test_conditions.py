@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import Files, judged
+from tests.programs.small import BUILT, Files, judged
 from torchferry.programs.model import Judged
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
@@ -232,3 +232,38 @@ HYDRA = (
 )  # fmt: skip
 def test_what_is_said_elsewhere(files: Files, expected: str, tmp_path: Path) -> None:
     assert need(judged(tmp_path, files)["train.py"])[0] == expected
+
+
+STUB = {
+    "ops.py": "import torch\n{stub}\ntry:\n    import fast_ops\n    def fast(x):\n        return fast_ops.run(x)\n"
+    "except ImportError:\n    pass\n"
+    "run = {first}\nif 'fast' in globals():\n    run = fast\n{other}",
+    "train.py": "import torch\nfrom ops import run\nif __name__ == '__main__':\n    {use}\n",
+}
+RAISES = 'def missing(x):\n    """Nothing."""\n    raise NotImplementedError'
+PLAIN = "def missing(x):\n    return x"
+TRITON = (
+    "try:\n    import triton\n    def tri(x):\n        return x\nexcept ImportError:\n    pass\n"
+    "if 'tri' in globals():\n    run = tri\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("stub", "other", "use", "expected"),
+    [
+        (RAISES, "", "run(1)", "ALWAYS"),
+        (RAISES, TRITON, "run(1)", "ALWAYS"),
+        (RAISES.replace("def missing(x)", "class missing:\n  def forward(x)"), "", "run(1)", "ALWAYS"),
+        (RAISES, "", "pass", "GUARDED"),
+        (RAISES, "if torch.ones(1):\n    run = print\n", "run(1)", "GUARDED"),
+        (PLAIN, "", "run(1)", "GUARDED"),
+    ],
+)
+def test_where_every_alternative_lacks_the_stub_blocks(
+    stub: str, other: str, use: str, expected: str, tmp_path: Path
+) -> None:
+    values = {"stub": stub, "other": other, "use": use, "first": "missing"}
+    files = {name: text.format(**values) for name, text in STUB.items()}
+    program = judged(tmp_path, {**BUILT, **files})["train.py"]
+    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "fast_ops"]
+    assert [way.need.name for way in found] == [expected]

@@ -203,7 +203,9 @@ def _switches_of(file: PythonFile) -> Iterator[Switch]:
     for record in sorted(_RECORDS):
         for callee in (*file.names.get(record, ()), *file.attributes.get(record, ())):
             call = file.parents.get(callee)
-            for keyword in call.keywords if isinstance(call, ast.Call) and call.func is callee else ():
+            if not isinstance(call, ast.Call) or call.func is not callee:
+                continue
+            for keyword in call.keywords:
                 if keyword.arg is not None and _literal(keyword.value) is not UNSAID:
                     yield Switch(keyword.arg, _literal(keyword.value), keyword.arg, file.path, call.lineno)
     for owner in file.classes:

@@ -247,12 +247,12 @@ class Uses:
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
                 elif applied is not None:
-                    yield from self._uses_of_binding(other, applied)
+                    yield from self.of_binding(other, applied)
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
 
-    def _uses_of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
+    def of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
         """Yield where a name that a file binds is used, in any file."""
         for path in self.sources.words.holding(binding.id):
             loaded = self.sources.file(path)
@@ -349,6 +349,8 @@ class Uses:
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
         if other.path == file.path and "globals()" in text:
             for node in other.names.get("globals", ()):
+                if isinstance(other.parents.get(other.parents.get(node, node)), ast.Compare):
+                    continue  # `"name" in globals()` only asks for that name
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
 
 
