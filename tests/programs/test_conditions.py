@@ -23,6 +23,20 @@ def option(declared: str, test: str) -> str:
     return ARGS.format(declared) + f"if {test}:\n    import cupy\n"
 
 
+HANDED = """import torch
+class Base:
+    def __init__(self, kind):
+        if kind in ("a", "b"):
+            self.kind = kind
+        elif kind == "c":
+            self.kind = kind
+    def run(self):
+        if self.kind == "b":
+            import cupy
+class Net(Base):
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -169,6 +183,10 @@ def option(declared: str, test: str) -> str:
         ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.fast = False\n"
          "    def enable(self):\n        self.fast = True\n"
          "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "CHOSEN"),  # noqa: E501
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet('b').run()\n", "ALWAYS"),
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet().run()\n", "OPTION"),
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet(torch.ones(1)).run()\n",
+         "CHOSEN"),
         ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501
@@ -267,3 +285,22 @@ def test_where_every_alternative_lacks_the_stub_blocks(
     program = judged(tmp_path, {**BUILT, **files})["train.py"]
     found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "fast_ops"]
     assert [way.need.name for way in found] == [expected]
+
+
+EITHER = "import torch\nimport torch_scatter\nif torch.ones(1):\n    torch_scatter.scatter_max(1, 2)\nelse:\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ("    with torch.no_grad():\n        torch_scatter.scatter_max(1, 2)\n", "ALWAYS"),
+        ("    if torch.ones(2):\n        torch_scatter.scatter_max(1, 2)\n", "CHOSEN"),
+        ("    torch_scatter.scatter_mean(1, 2)\n", "CHOSEN"),
+    ],
+)
+def test_a_condition_of_which_both_branches_lack_something_is_no_question(
+    beside: str, expected: str, tmp_path: Path
+) -> None:
+    program = judged(tmp_path, {"train.py": EITHER + beside})["train.py"]
+    ways = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "torch-scatter"]
+    assert [way.need.name for way in ways] == [expected]

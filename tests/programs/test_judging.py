@@ -62,6 +62,10 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
                                    "    def forward(self, x):\n        return self.fast(x)", "Net()(1)")}, "ALWAYS"),
         ({"train.py": START.format("class Data(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
                                    "        import fast_ops", "Data()[0]")}, "ALWAYS"),
+        ({"train.py": START.format("class A(object):\n    def sync(self):\n        import fast_ops\n"
+          "class B(object):\n    def sync(self):\n        pass\n", "b = B()\n    b.sync()")}, "NEVER"),
+        ({"train.py": START.format("class A(object):\n    def sync(self):\n        import fast_ops\n"
+          "class B(A):\n    pass\n", "b = B()\n    b.sync()")}, "ALWAYS"),
         ({"train.py": START.format("class Base:\n    def run(self):\n        self.step()\nclass Own(Base):\n"
                                    "    def step(self):\n        import fast_ops", "Own().run()")}, "ALWAYS"),
         ({"train.py": START.format("class Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -358,7 +358,7 @@ class Conditions:
                 and file.enclosing_class(store) is owner
                 for value in [assigned_value(file, store)]
             ]
-            if len(values) == 1 and values[0] is not None:
+            if values and values[0] is not None and (len(values) == 1 or _one_parameter(names, values)):
                 return self._value(file, names, values[0], depth + 1)
             if values:
                 return _UNKNOWN
@@ -525,6 +525,9 @@ class Conditions:
                 if calls > _MOST_CALLS:
                     return _UNKNOWN
                 values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
+        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+            for other, other_names, call in self._from_derived(owner):
+                values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
         if not values:
             if default_node is None:
                 return self._switch(argument.arg)
@@ -534,6 +537,20 @@ class Conditions:
         if all(type(known.value) is type(first.value) and known.value == first.value for known in values):
             return next((known for known in values if known.option), first)
         return _UNKNOWN
+
+    def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
+        deriving = self._sources.words.as_base(owner.name)
+        for path in self._paths:
+            loaded = self._sources.file(path) if path in deriving else None
+            for derived in loaded[0].classes if loaded is not None else ():
+                if loaded is None or owner.name not in {last_name(base) for base in derived.bases}:
+                    continue
+                for callee in loaded[0].attributes.get("__init__", ()):
+                    call, whose = loaded[0].parents.get(callee), callee.value
+                    is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
+                    if is_super and isinstance(call, ast.Call) and loaded[0].enclosing_class(call) is derived:
+                        yield *loaded, call
 
     def _given(
         self, file: PythonFile, names: Names, call: ast.Call, name: str, index: int, default: Known, depth: int
@@ -568,6 +585,12 @@ def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
             return True
         parent = file.parents.get(parent)
     return False
+
+
+def _one_parameter(names: Names, values: list[ast.expr | None]) -> bool:
+    """Whether all of some values are the same parameter of a function."""
+    bound = [names.bindings(value) if isinstance(value, ast.Name) else [] for value in values]
+    return len(bound[0]) == 1 and isinstance(bound[0][0], ast.arg) and all(each == bound[0] for each in bound)
 
 
 def _is_namespace(node: ast.expr) -> bool:

@@ -292,7 +292,10 @@ class Reach:
         for test in tests:
             loaded = self.sources.file(test.path)
             assert loaded is not None
-            answer, asked = conditions.told(*loaded, current(loaded[0], test.expression))
+            expression = current(loaded[0], test.expression)
+            answer, asked = conditions.told(*loaded, expression)
+            if answer.truth is Truth.OPEN and not arrival.steps and self._lacks_either_way(file, expression):
+                continue
             if answer.truth is Truth.OPEN:
                 if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
                     still.append(test)
@@ -310,6 +313,14 @@ class Reach:
             tests=tuple(still),
             given=arrival.given if still else (),
         )
+
+    def _lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
+        """Whether both branches of a condition hold, at their own level, something that the target does not have."""
+        choice = file.parents.get(test)
+        lines = self.lacking(file.path) if isinstance(choice, ast.If) and choice.test is test else ()
+        if not lines or not isinstance(choice, ast.If):
+            return False
+        return all(any(line in lines for line in _own_lines(branch)) for branch in (choice.body, choice.orelse))
 
     @staticmethod
     def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
@@ -506,6 +517,15 @@ class Reach:
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
+
+
+def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
+    """Yield the lines of what a branch runs whatever else holds."""
+    for statement in branch:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            yield from _own_lines(statement.body)
+        elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
+            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
 
 
 def _is_stub(names: Names, value: ast.expr | None) -> bool:

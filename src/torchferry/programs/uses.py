@@ -101,7 +101,7 @@ class Uses:
                 for attribute in other.attributes.get(name, ()):
                     if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, unit):
                         continue
-                    if self._may_be_of(other, other_names, attribute, related):
+                    if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
                         yield Use(Place(path, attribute))
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
@@ -140,21 +140,23 @@ class Uses:
                     related.add(other.name)
         return related
 
-    def _may_be_of(self, file: PythonFile, names: Names, attribute: ast.Attribute, related: set[str]) -> bool:
-        """Whether `x.method` may be a method of one of some classes."""
+    def _may_be_of(
+        self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
+    ) -> bool:
+        """Whether `x.method` may be a method of a class, where the names of those that are related to it are known."""
         value = attribute.value
         if isinstance(value, ast.Call) and last_name(value.func) == "super":
-            owner = file.enclosing_class(attribute)
-            return owner is not None and owner.name in related
+            around_it = file.enclosing_class(attribute)
+            return around_it is not None and around_it.name in related
         if isinstance(value, ast.Name):
             if value.id in ("self", "cls"):
-                owner = file.enclosing_class(attribute)
-                return owner is None or owner.name in related
+                around_it = file.enclosing_class(attribute)
+                return around_it is None or around_it.name in related
             origin = names.origin(value)
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
             made = self._classes_of(file, names, value)
-            if made and not any(related & self._with_bases(name) for name in made):
+            if made and not any(owner in self._with_bases(name) for name in made):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
