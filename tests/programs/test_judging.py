@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.small import BUILT, MAIN, Files, judged, small, target_of
+from tests.programs.small import BUILT, KERNEL, MAIN, Files, judged, small, target_of
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Judged, Verdict
 from torchferry.programs.modules import Modules
@@ -214,3 +214,27 @@ def test_a_fault_on_one_program_is_reported_and_the_others_are_judged(
     assert found == {"broken.py": Verdict.NOT_JUDGED, "fine.py": Verdict.READY}
     assert [failure.path for failure in analysis.failures] == ["broken.py"]
     assert "a fault of the test" in analysis.failures[0].what
+
+
+BUILDER = {
+    "ops.cu": KERNEL,
+    "builder.py": "import importlib\nimport torch\nimport torch.utils.cpp_extension\ndef get_plugin(name, sources):\n"
+    "    torch.utils.cpp_extension.load(name=name, sources=sources)\n    return importlib.import_module(name)\n",
+}
+ASKS = "import torch\nimport builder\n{}if __name__ == '__main__':\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp', 'ops.cu'])"), "ALWAYS"),
+        (ASKS.format("def f():\n    sources = ['ops.cu']\n    try:\n        return builder.get_plugin('fast_ops', "
+                     "sources=sources)\n    except Exception:\n        return None\n", "f()"), "GUARDED"),
+        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp'])"), "NEVER"),
+        (ASKS.format("", "other.get_plugin('fast_ops', sources=['ops.cu'])"), "NEVER"),
+    ],
+)  # fmt: skip
+def test_what_a_function_of_the_project_builds_when_it_runs(text: str, need: str, tmp_path: Path) -> None:
+    program = judged(tmp_path, {**BUILDER, "train.py": text})["train.py"]
+    assert needs(program) == need
+    assert need == "NEVER" or [name for name, _ in program.unverified if name == "fast_ops"] == []

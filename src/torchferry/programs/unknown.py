@@ -172,6 +172,8 @@ class Unknown:
                 if not top or top in seen or top in sys.stdlib_module_names or top in self._lacks.compiled:
                     continue
                 seen.add(top)
+                if top in self._lacks.built:
+                    continue
                 known = self._target.package_of_module(external.module)
                 if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
                     continue
