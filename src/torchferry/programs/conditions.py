@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.around import FunctionNode
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.asked import is_there
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
@@ -115,6 +115,7 @@ class Conditions:
         self._switches = switches
         self._said = said or {}
         self._parameters: dict[Parameter, Known] = {}
+        self._constants: dict[str, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
         self._answers: dict[ast.expr, list[_Told]] = {}
         self._consulted: dict[Parameter, Given | None] = {}
@@ -126,6 +127,7 @@ class Conditions:
         other = Conditions(self._sources, self._paths, self._switches, self._said)
         other._bound = bound
         other._parameters = self._parameters
+        other._constants = self._constants
         other._answers = self._answers
         return other
 
@@ -368,8 +370,42 @@ class Conditions:
             if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
                 return self._switch(string_value(declared.args[0]) or "")
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
-            return self._switch(node.attr)
+            known = self._switch(node.attr)
+            return known if known is not _UNKNOWN else self._stored(node.attr)
         return self._of_module(file, names, node, depth)
+
+    def _stored(self, name: str) -> Known:
+        """Return the constant that objects give an attribute themselves, where all that the program reaches agree.
+
+        Options of programs are often kept so: one class of them says `self.is_train = True`, another one False.
+        """
+        if name not in self._constants:
+            self._constants[name] = self._agreed(name)
+        return self._constants[name]
+
+    def _agreed(self, name: str) -> Known:
+        found: list[object] = []
+        spoken = self._sources.words.as_attribute(name)
+        constant = re.compile(rf"\bself\.{name}\s*=\s*(?:True|False|None|[\d\"'-])")
+        if not any(constant.search(self._sources.text(path)) for path in self._paths if path in spoken):
+            return _UNKNOWN
+        for path in self._paths:
+            loaded = self._sources.file(path) if path in spoken else None
+            for store in loaded[0].attributes.get(name, ()) if loaded is not None else ():
+                if loaded is None or isinstance(store.ctx, ast.Load):
+                    continue
+                file = loaded[0]
+                value = assigned_value(file, store)
+                if isinstance(value, ast.Attribute) and value.attr == name:  # handed on
+                    continue
+                own = isinstance(store.value, ast.Name) and store.value.id == "self"
+                if not own or not isinstance(value, ast.Constant) or around(file, store).tests:
+                    return _UNKNOWN
+                if "setattr(self" in file.source.text:
+                    return _UNKNOWN
+                found.append(value.value)
+        alike = bool(found) and all(type(value) is type(found[0]) and value == found[0] for value in found)
+        return Known(found[0]) if alike else _UNKNOWN
 
     def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         assert isinstance(node.value, ast.Name)

@@ -27,7 +27,7 @@ from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import Unknown
-from torchferry.programs.uses import Uses
+from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.source.kinds import Kind
@@ -214,7 +214,8 @@ class _Judge:
             return Judged(
                 program, verdict, tuple(blockers), tuple(optional), files=len(closure), reached=tuple(closure)
             )
-        builds = tuple(_sorted([*self._builds(reach, closure)]))
+        installs = [*self._builds(reach, closure)]
+        builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
@@ -246,7 +247,10 @@ class _Judge:
         self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
-        alternatives = tuple(self._alternatives(program, with_settings))
+        alternatives = (
+            *(build for build in _sorted(installs) if build.way.need is Need.OPTION),
+            *self._alternatives(program, with_settings),
+        )
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
@@ -335,14 +339,17 @@ class _Judge:
     # --- what a person must decide ---
 
     def _builds(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
-        """Yield the packages of which another build, by the same name, must be installed, with the way to each."""
+        """Yield the packages of which another build, by the same name, must be installed, with the way to each.
+
+        Those that only an option asks for are among them.
+        """
         sure: set[str] = set()  # the nearest files come first, and one way that is surely taken is enough
         for path in closure:
             for finding in self._findings(path):
                 if finding.installs and finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
-                    if build is not None and build.way.may_be_taken:
+                    if build is not None and build.way.need is not Need.GUARDED:
                         yield build
                         if build.way.need is Need.ALWAYS:
                             sure.add(finding.installs)
@@ -369,8 +376,21 @@ class _Judge:
                     yield finding.location
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:
-        node = self._node(finding.location)
-        return node is None or reach.comes_to(finding.location.path, node, supposed(node, finding.when))
+        place = finding.location
+        loaded = self.sources.file(place.path)
+        node = _node_of(loaded[0], place) if loaded is not None else None
+        if loaded is None or node is None:
+            return True
+        derived = derived_class(loaded[0], node)
+        if derived is None:
+            return reach.comes_to(place.path, node, supposed(node, finding.when))
+        # what a base does is done where objects of the class are made, not where the class is defined
+        if reach.program.form is Form.LIBRARY and not derived.name.startswith("_"):
+            return True
+        return any(
+            use.need <= Need.CHOSEN and use.place.node is not None and reach.comes_to(use.place.path, use.place.node)
+            for use in self.uses.of(*loaded, derived)
+        )
 
     # --- what torchferry changes ---
 
