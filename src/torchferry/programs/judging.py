@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
@@ -43,6 +44,13 @@ PLUGIN_IMPORT = "IMP101"
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
+
+
+_MOST_SPARED = 10
+"""Findings of one program that it does not come to as it is started, of which the option is looked for."""
+
+_LONGEST_NAME = 60
+"""Characters of the code that stands for a decision."""
 
 
 class Judgement(NamedTuple):
@@ -217,7 +225,8 @@ class _Judge:
         installs = [*self._builds(reach, closure)]
         builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
-        decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
+        spared: list[Finding] = []
+        decisions = (*self._decisions(reach, closure, spared), *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
         fixes = self._fixes(live, closure)
@@ -247,10 +256,11 @@ class _Judge:
         self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
-        alternatives = (
+        alternatives = [
             *(build for build in _sorted(installs) if build.way.need is Need.OPTION),
+            *self._behind_options(reach, spared),
             *self._alternatives(program, with_settings),
-        )
+        ]
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
@@ -265,7 +275,7 @@ class _Judge:
             program,
             verdict,
             tuple(blockers),
-            (*optional, *alternatives),
+            tuple(optional),
             len(fixes),
             decisions,
             tuple(self.unknown.unverified(running)),
@@ -274,6 +284,7 @@ class _Judge:
             builds,
             tuple(doubts),
             tuple(closure),
+            alternatives=tuple(_sorted(alternatives)),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
@@ -362,7 +373,10 @@ class _Judge:
                 if obstacle is not None and obstacle.way.may_be_taken:
                     yield obstacle
 
-    def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
+    def _decisions(
+        self, reach: Reach, closure: dict[str, Edge | None], spared: list[Finding]
+    ) -> Iterator[Location]:
+        """Yield where a person must decide; `spared` takes what the program does not come to as it is started."""
         looked = 0
         for path in closure:
             item = self.by_path.get(path)
@@ -374,6 +388,19 @@ class _Judge:
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
                     yield finding.location
+                else:
+                    spared.append(finding)
+
+    def _behind_options(self, reach: Reach, spared: Iterable[Finding]) -> Iterator[Obstacle]:
+        """Yield what a person must decide where the program is started with an option that is off."""
+        for finding in islice(spared, _MOST_SPARED):
+            place = finding.location
+            loaded = self.sources.file(place.path)
+            node = _node_of(loaded[0], place) if loaded is not None else None
+            way = reach.way(place.path, node, supposed(node, finding.when)) if node is not None else None
+            if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
+                what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
+                yield Obstacle(what, finding.code, place, finding.message, way)
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:
         place = finding.location
