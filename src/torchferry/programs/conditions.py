@@ -602,3 +602,40 @@ def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bo
         elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
             return True
     return False
+
+
+def held_for_ever(
+    file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]
+) -> bool | None:
+    """Return what a condition on a variable of its module says, where a program never changes that; else None.
+
+    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
+    program does not call.
+
+    Args:
+        file: The file.
+        names: Its names.
+        test: The condition.
+        comes_to: Whether the program comes to a place of the file.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = held_for_ever(file, names, test.operand, comes_to)
+        return None if inner is None else not inner
+    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
+    name = test.left if isinstance(test, ast.Compare) and compared else test
+    if not isinstance(name, ast.Name):
+        return None
+    bindings = names.bindings(name)
+    inner_ones = [binding for binding in bindings if file.enclosing_function(binding) is not None]
+    first = [binding for binding in bindings if file.enclosing_function(binding) is None]
+    value = assigned_value(file, first[0]) if len(first) == 1 and len(bindings) > 1 else None
+    if not isinstance(value, ast.Constant) or any(map(comes_to, inner_ones)):
+        return None
+    if not isinstance(test, ast.Compare):
+        return bool(value.value)
+    compare, other = _COMPARED.get(type(test.ops[0])), test.comparators[0]
+    assert isinstance(other, ast.Constant)
+    try:
+        return bool(compare(value.value, other.value)) if compare is not None else None
+    except TypeError:
+        return None

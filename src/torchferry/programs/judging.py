@@ -14,8 +14,9 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
+from torchferry.programs.around import around
 from torchferry.programs.commands import StartingCommands
-from torchferry.programs.conditions import Conditions
+from torchferry.programs.conditions import Conditions, held_for_ever
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
@@ -41,6 +42,10 @@ MOST_PROGRAMS = 400
 
 PLUGIN_IMPORT = "IMP101"
 """The rule that adds the import of the target's plugin."""
+
+_OF_OTHERS = frozenset({"TCH103", "TCH104"})
+"""Rules of what newer versions of NumPy, SciPy, Pillow and Python refuse. These come with the torch of a plugin: to a
+program without torch nothing happens when it is carried to another card."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -226,10 +231,11 @@ class _Judge:
         builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         spared: list[Finding] = []
-        decisions = (*self._decisions(reach, closure, spared), *(obstacle.place for obstacle in (*builds, *doubts)))
+        beside = frozenset[str]() if self.unknown.may_use_torch(closure) else _OF_OTHERS
+        decisions = (*self._decisions(reach, closure, beside, spared), *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
-        fixes = self._fixes(live, closure)
+        fixes = self._fixes(live, closure, beside)
         unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
             Unread(f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
@@ -291,9 +297,8 @@ class _Judge:
         return self.by_path[path].findings if path in self.by_path else ()
 
     def _node(self, place: Location) -> ast.AST | None:
-        """Return the statement or expression at the place of a finding; None where the file is no Python."""
-        loaded = self.sources.file(place.path)
-        return _node_of(loaded[0], place) if loaded is not None else None
+        """Return the statement or expression at the place of a finding; None in notebooks and what is no Python."""
+        return None if place.cell else self.sources.node(place)
 
     def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
         """Yield what a person must decide in settings that another word of the command would choose."""
@@ -374,9 +379,16 @@ class _Judge:
                     yield obstacle
 
     def _decisions(
-        self, reach: Reach, closure: dict[str, Edge | None], spared: list[Finding]
+        self, reach: Reach, closure: dict[str, Edge | None], beside: Collection[str], spared: list[Finding]
     ) -> Iterator[Location]:
-        """Yield where a person must decide; `spared` takes what the program does not come to as it is started."""
+        """Yield where a person must decide.
+
+        Args:
+            reach: Finds the ways.
+            closure: The files that the program reaches by imports.
+            beside: Rules whose findings are not about this program.
+            spared: Takes what the program does not come to as it is started.
+        """
         looked = 0
         for path in closure:
             item = self.by_path.get(path)
@@ -384,6 +396,8 @@ class _Judge:
                 continue
             for finding in item.findings:
                 if not _asks_a_person(finding) or finding.lacks or self.lacks.is_settled(finding):
+                    continue
+                if finding.code in beside:
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
@@ -395,8 +409,7 @@ class _Judge:
         """Yield what a person must decide where the program is started with an option that is off."""
         for finding in islice(spared, _MOST_SPARED):
             place = finding.location
-            loaded = self.sources.file(place.path)
-            node = _node_of(loaded[0], place) if loaded is not None else None
+            loaded, node = self.sources.file(place.path), self._node(place)
             way = reach.way(place.path, node, supposed(node, finding.when)) if node is not None else None
             if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
                 what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
@@ -404,8 +417,7 @@ class _Judge:
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:
         place = finding.location
-        loaded = self.sources.file(place.path)
-        node = _node_of(loaded[0], place) if loaded is not None else None
+        loaded, node = self.sources.file(place.path), self.sources.node(place)
         if loaded is None or node is None:
             return True
         derived = derived_class(loaded[0], node)
@@ -421,9 +433,10 @@ class _Judge:
 
     # --- what torchferry changes ---
 
-    def _fixes(self, live: Live, closure: Iterable[str]) -> frozenset[tuple[str, Location]]:
+    def _fixes(self, live: Live, closure: Iterable[str], beside: Collection[str]) -> frozenset[tuple[str, Location]]:
         """Return what a migration changes in the code that a program comes to, also behind an option."""
         places = [finding for path in closure for finding in self._findings(path) if _is_fix(finding)]
+        places = [finding for finding in places if finding.code not in beside]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
         reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
         if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
@@ -433,8 +446,20 @@ class _Judge:
     def _is_live(self, live: Live, finding: Finding) -> bool:
         """Whether a program comes to the place of a finding; to what is no Python it does."""
         path = finding.location.path
-        node = self._node(finding.location)
-        return live.runs(path) and (node is None or live.comes_to(path, node))
+        node = self.sources.node(finding.location)
+        return live.runs(path) and (node is None or (live.comes_to(path, node) and not self._is_dead(live, path, node)))
+
+    def _is_dead(self, live: Live, path: str, node: ast.AST) -> bool:
+        """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""
+        loaded = self.sources.file(path)
+        if loaded is None or "global " not in loaded[0].source.text:
+            return False
+        file, names = loaded
+        return any(
+            answer is not None and answer is not wanted
+            for test, wanted in around(file, current(file, node)).tests
+            for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
+        )
 
     def _setting_texts(self) -> Iterator[str]:
         for path in self.settings:
@@ -478,16 +503,3 @@ def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
         if known is None or (obstacle.way.need, len(obstacle.way.steps)) < (known.way.need, len(known.way.steps)):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
-
-
-def _node_of(file: PythonFile, place: Location) -> ast.AST | None:
-    """Return the statement or expression at the place of a finding."""
-    line = place.line
-    if place.cell:
-        return None
-    starts = file.source.starts
-    if not 0 < line <= len(starts):
-        return None
-    start = starts[line - 1] + place.column - 1
-    end = starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
-    return file.node_at(start, max(end, start))
