@@ -35,7 +35,6 @@ from torchferry.rules.examined import Failure
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
@@ -232,7 +231,8 @@ class _Judge:
         doubts = _sorted([*self._package_doubts(reach, closure)])
         spared: list[Finding] = []
         beside = frozenset[str]() if self.unknown.may_use_torch(closure) else _OF_OTHERS
-        decisions = (*self._decisions(reach, closure, beside, spared), *(obstacle.place for obstacle in (*builds, *doubts)))
+        own = self._decisions(reach, closure, beside, spared)
+        decisions = (*own, *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
         fixes = self._fixes(live, closure, beside)

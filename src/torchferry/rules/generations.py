@@ -142,7 +142,8 @@ def _calculation(context: PythonContext, value: ast.expr) -> ast.AST | None:
     elif isinstance(above, ast.Tuple):
         whole = context.file.parents.get(above)
         if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mod) and whole.right is above:
-            above, raises = whole, _is_number(whole.left, above.elts.index(value), len(above.elts))
+            raises = _is_number(whole.left, above.elts.index(value), len(above.elts))
+            above = whole
     elif isinstance(above, ast.FormattedValue):
         raises = above.value is value and above.conversion == -1 and above.format_spec is not None
     elif isinstance(above, ast.Subscript):

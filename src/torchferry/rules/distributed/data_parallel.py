@@ -24,7 +24,7 @@ _PARTS = frozenset(
         "scatter_gather.scatter", "scatter_gather.scatter_kwargs", "scatter_gather.gather",
     )
 )  # fmt: skip
-"""What `data_parallel` is made of, and programs call by themselves: it comes to the copies of `torch.nn.parallel.comm`."""
+"""What `data_parallel` is made of and programs call by themselves: the copies of `torch.nn.parallel.comm`."""
 
 _COPIES = "torch.nn.parallel.comm"
 
