@@ -15,6 +15,7 @@ from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.around import around
+from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions, held_for_ever
 from torchferry.programs.discovery import ASIDE, programs_of
@@ -215,11 +216,11 @@ class _Judge:
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
-        for path in closure:
-            for lack in self.lacks.of(path):
-                obstacle = self._obstacle(reach, lack)
-                if obstacle is not None:
-                    (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        lacking = (lack for path in closure for lack in self.lacks.of(path))
+        for lack in (*lacking, *switched_on(program, closure, self.modules, self.sources, self.target)):
+            obstacle = self._obstacle(reach, lack)
+            if obstacle is not None:
+                (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         if self.blockers_only:
             blockers, optional = _sorted(blockers), _sorted(optional)
             verdict = Verdict.BLOCKED if blockers else Verdict.WITHOUT if optional else Verdict.READY
@@ -290,7 +291,7 @@ class _Judge:
             builds,
             tuple(doubts),
             tuple(closure),
-            alternatives=tuple(_sorted(alternatives)),
+            alternatives=tuple(alternatives),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
