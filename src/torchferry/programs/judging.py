@@ -391,6 +391,7 @@ class _Judge:
             spared: Takes what the program does not come to as it is started.
         """
         looked = 0
+        met: set[str] = set()
         for path in closure:
             item = self.by_path.get(path)
             if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
@@ -402,9 +403,11 @@ class _Judge:
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
+                    met.add(finding.code)
                     yield finding.location
                 else:
                     spared.append(finding)
+        spared[:] = [finding for finding in spared if finding.code not in met]  # what changes the verdict is told
 
     def _behind_options(self, reach: Reach, spared: Iterable[Finding]) -> Iterator[Obstacle]:
         """Yield what a person must decide where the program is started with an option that is off."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -20,6 +21,12 @@ from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
 """Modules of torch that programs of other frameworks use too."""
+
+_MODULE = re.compile(r"nn\.Module")
+_MODEL = re.compile(
+    r"\bnn\b|\.backward\(|\b(?:torch|jit|hub)\.load\(|from_pretrained\(|torchvision\.models|\btimm\b|\.cuda\(|device\("
+)
+"""Where torch has a model of its own, or a card, by its text."""
 
 _OF_PYTHON_2 = frozenset({
     "BaseHTTPServer", "ConfigParser", "Cookie", "HTMLParser", "Queue", "SimpleHTTPServer", "SocketServer", "StringIO",
@@ -125,8 +132,8 @@ class Unknown:
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
 
-        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
-        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
+        It does where nothing that it reaches imports torch, or where its own file imports the other one, and no model
+        of torch's is in what it reaches: torch then only loads data, draws curves, or calculates with the results.
         """
         found: Unread | None = None
         with_torch = []
@@ -140,8 +147,10 @@ class Unknown:
                     found = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
         if found is None or not with_torch:
             return found
-        is_first = found.place.startswith(f"{running[0]}:") and running[0] not in with_torch
-        return found if is_first and not any("nn.Module" in self._sources.text(path) for path in with_torch) else None
+        if not found.place.startswith(f"{running[0]}:"):
+            return None
+        model = _MODEL if running[0] in with_torch else _MODULE  # torch may calculate with what the other one gave
+        return None if any(model.search(self._sources.text(path)) for path in with_torch) else found
 
     def may_use_torch(self, paths: Iterable[str]) -> bool:
         """Whether anything that some files import is torch, or a package that may need it."""
