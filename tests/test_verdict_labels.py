@@ -48,6 +48,8 @@ def test_a_label_agrees_with_itself(repository: Any, program: Program) -> None:
     assert program.reason
     assert program.started_with in program.command
     assert set(program.arguable) <= set(VERDICTS)
+    first = re.match(r"was (\w+)(?: on \w+ too)?; \w", program.corrected)
+    assert not program.corrected or (first is not None and first[1] in set(VERDICTS))
     for need in program.needs:
         assert need.role in ROLES
         assert set(need.targets) <= set(TARGETS)
@@ -109,9 +111,16 @@ def test_what_a_report_says_is_laid_beside_a_label(
     [("--load_8bit", "right"), ("with --load-8bit", "right"), ("--load", "wrong"), ("", "wrong")],
 )
 def test_a_label_with_an_option_asks_for_the_option(option: str, word: str) -> None:
-    label = replace(LABEL, started_with="--load_8bit")
+    needs = (Need("bitsandbytes", "blocks", ("train.py:3",)),)
+    label = replace(LABEL, started_with="--load_8bit", needs=needs)
     said = read(_report("fixes", {"what": "bitsandbytes", "options": [option], "optional": True}))["train.py"]
     assert compare(label, "npu", said).word == word
+
+
+def test_an_option_that_changes_nothing_need_not_be_offered() -> None:
+    label = replace(LABEL, started_with="--fast", verdicts={"npu": "fixes", "musa": "fixes"}, needs=())
+    assert compare(label, "npu", read(_report("fixes"))["train.py"]).word == "right"
+    assert compare(label, "npu", read(_report("blocked"))["train.py"]).word == "wrong"
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -1,6 +1,7 @@
 """The labels: what a person who read a program's code says about it, one file for each kind of repository.
 
-They were written before torchferry ran on these repositories, and hold no code of theirs. A program's verdict is for
+They were written before torchferry ran on these repositories, and hold no code of theirs. Where code or a run showed
+later that one is not true of its program, `corrected` keeps the first word beside the reason. A program's verdict is for
 the command beside it:
 
 - `ready`: nothing has to change.
@@ -67,6 +68,7 @@ class Program:
         arguable: Other verdicts that a careful reader might give.
         needs: What it comes to.
         unknown_packages: Imports of which nobody has said how they do on the card.
+        corrected: What the label was first, and what showed that this is not true of the program; empty for most.
     """
 
     path: str
@@ -77,6 +79,7 @@ class Program:
     arguable: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     unknown_packages: tuple[str, ...] = ()
+    corrected: str = ""
 
     def blockers(self, target: str) -> tuple[Need, ...]:
         """What blocks it on a target."""
@@ -92,20 +95,21 @@ class Repository:
         commit: The commit.
         kind: What it is an example of.
         programs: The programs.
-        unseen: Whether it was labelled apart, and no rule was made with a look at it: how right the tool is on what it
-            has not seen can be told by these alone, until someone mends what they show.
+        second: Whether it is of the second set, which was labelled and measured before any rule was made with a look
+            at it. Rules were made with these repositories since, so that they say no longer how right the tool is on
+            what it has not seen: that is what was measured first, in docs/en/verdict.md.
     """
 
     name: str
     commit: str
     kind: str
     programs: tuple[Program, ...]
-    unseen: bool
+    second: bool
 
 
 def repositories() -> Iterator[Repository]:
-    """Read all labels, kind by kind, those of unseen repositories last."""
-    for folder in (LABELS, LABELS / "unseen"):
+    """Read all labels, kind by kind, those of the second set last."""
+    for folder in (LABELS, LABELS / "second"):
         for path in sorted(folder.glob("*.toml")):
             document = load(path)
             for row in document["repository"]:

@@ -28,6 +28,8 @@ from benchmarks.verdicts.labels import TARGETS, Need, Program, Repository, repos
 COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "named", "with chain")
 ROW = "{:<28}" + " {:>10}" * len(COLUMNS)
 NOT_FOUND = "not found"
+FIRST = "first set: repositories that rules were made with"
+SECOND = "second set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def compare(program: Program, target: str, said: Said | None) -> Outcome:
 def _word(program: Program, target: str, said: Said | None) -> str:
     if said is None:
         return "wrong"
-    if program.started_with:
+    if program.started_with and any(target in need.targets for need in program.needs):  # the option changes something
         offered = (str(option) for reason in said.reasons for option in reason.get("options", ()))
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
     if said.verdict == program.verdicts[target]:
@@ -146,6 +148,7 @@ def judge(repository: Repository, target: str, folder: Path, counts: Counter[str
         outcome = compare(program, target, said)
         counts.update({"programs": 1, outcome.word: 1, "blockers": len(outcome.blockers)})
         counts.update({"named": len(outcome.named), "with chain": len(outcome.chained)})
+        counts["corrected"] += bool(program.corrected)
         title = f"{repository.name} {program.path} {program.started_with}".rstrip()
         if outcome.word != "right":
             told = said.verdict if said is not None else NOT_FOUND
@@ -177,9 +180,9 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for unseen in (False, True):
-        print("repositories that no rule was made with" if unseen else "repositories that rules were made with")
-        compare_all(chosen, [repository for repository in repositories() if repository.unseen is unseen])
+    for second, title in ((False, FIRST), (True, SECOND)):
+        print(title)
+        compare_all(chosen, [repository for repository in repositories() if repository.second is second])
         print()
 
 
@@ -201,6 +204,7 @@ def compare_all(chosen: argparse.Namespace, labelled: Iterable[Repository]) -> N
         print(row(kind, counts))
     print(row("all", total))
     print(f"right {share(['right'], total)}, right or arguable {share(['right', 'arguable'], total)}")
+    print(f"labels that were corrected since: {total['corrected']}")
     print(*lines, *absent, sep="\n")
 
 
