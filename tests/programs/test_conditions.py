@@ -153,6 +153,22 @@ def option(declared: str, test: str) -> str:
         ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.fast = False\n"
          "    def enable(self):\n        self.fast = True\n"
          "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "CHOSEN"),  # noqa: E501
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options())\n", "OPTION"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = True\n        self.opt = print\n"
+         "        self.opt.fast = self.fast\ndef f(opt):\n    if opt.fast:\n        import cupy\nf(Options().opt)\n",
+         "ALWAYS"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    opt.fast = opt.slow is None\n    g(opt)\ndef g(opt):\n    if opt.fast:\n        import cupy\n"
+         "f(Options())\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, x):\n        if x:\n            self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, more):\n        self.fast = False\n"
+         "        for key in more:\n            setattr(self, key, True)\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass A:\n    def __init__(self):\n        self.fast = False\n"
+         "class B:\n    def __init__(self):\n        self.fast = True\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(B())\n", "CHOSEN"),
         ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501

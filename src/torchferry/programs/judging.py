@@ -500,10 +500,19 @@ def _started(program: Program, starts: Mapping[str, Start]) -> Program:
 
 
 def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
-    """Return obstacles, one for each thing, the surest way first, then the shortest."""
+    """Return obstacles, one for each thing, the surest way first, then the shortest.
+
+    Of several places that need the same thing in any case, the one is told at which the program stops first.
+    """
     best: dict[str, Obstacle] = {}
     for obstacle in obstacles:
         known = best.get(obstacle.what)
-        if known is None or (obstacle.way.need, len(obstacle.way.steps)) < (known.way.need, len(known.way.steps)):
+        if known is None or _place_in_line(obstacle.way) < _place_in_line(known.way):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
+
+
+def _place_in_line(way: Way) -> tuple[Need, int, int]:
+    """Return what tells which of two ways is told: the sure one that is left first, or the shorter one."""
+    first = way.steps[0].line if way.need is Need.ALWAYS and way.steps else 0
+    return way.need, first, len(way.steps)
