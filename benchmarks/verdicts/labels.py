@@ -1,8 +1,8 @@
 """The labels: what a person who read a program's code says about it, one file for each kind of repository.
 
 They were written before torchferry ran on these repositories, and hold no code of theirs. Where code or a run showed
-later that one is not true of its program, `corrected` keeps the first word beside the reason. A program's verdict is for
-the command beside it:
+later that one is not true of its program, `corrected` keeps the first word beside the reason. A program's verdict is
+for the command beside it:
 
 - `ready`: nothing has to change.
 - `fixes`: names of CUDA must change, and nobody has to think about any of them.

@@ -159,8 +159,8 @@ def option(declared: str, test: str) -> str:
          "        self.opt.fast = self.fast\ndef f(opt):\n    if opt.fast:\n        import cupy\nf(Options().opt)\n",
          "ALWAYS"),
         ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
-         "def f(opt):\n    opt.fast = opt.slow is None\n    g(opt)\ndef g(opt):\n    if opt.fast:\n        import cupy\n"
-         "f(Options())\n", "CHOSEN"),
+         "def f(opt):\n    opt.fast = opt.slow is None\n    g(opt)\ndef g(opt):\n    if opt.fast:\n"
+         "        import cupy\nf(Options())\n", "CHOSEN"),
         ("import torch\nclass Options:\n    def __init__(self, x):\n        if x:\n            self.fast = False\n"
          "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
         ("import torch\nclass Options:\n    def __init__(self, more):\n        self.fast = False\n"

@@ -66,8 +66,8 @@ JAX = "import jax\nif __name__ == '__main__':\n    jax.jit(print)\n"
         ({"main.py": f"from torch.utils.tensorboard import SummaryWriter\n{JAX}"}, Verdict.NOT_JUDGED),
         ({"main.py": f"import buffers\n{JAX}", "buffers.py": "import torch\n"}, Verdict.NOT_JUDGED),
         ({"main.py": f"import torch\nnet = torch.nn.Linear(1, 1)\n{JAX}"}, Verdict.READY),
-        ({"main.py": f"import torch\nfrom torchvision.ops import nms\nkept = nms(torch.ones(2, 4), torch.ones(2), 0.5)\n"
-          f"{JAX}"}, Verdict.NOT_JUDGED),
+        ({"main.py": "import torch\nfrom torchvision.ops import nms\n"
+          f"kept = nms(torch.ones(2, 4), torch.ones(2), 0.5)\n{JAX}"}, Verdict.NOT_JUDGED),
         ({"main.py": f"import net\n{JAX}", "net.py": "import torch\nclass Net(torch.nn.Module):\n    pass\n"},
          Verdict.READY),
         ({"main.py": f"try:\n    import tensorflow\nexcept ImportError:\n    tensorflow = None\n{MAIN}"},

@@ -604,9 +604,7 @@ def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bo
     return False
 
 
-def held_for_ever(
-    file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]
-) -> bool | None:
+def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
     """Return what a condition on a variable of its module says, where a program never changes that; else None.
 
     `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
