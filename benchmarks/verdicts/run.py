@@ -29,6 +29,8 @@ from benchmarks.verdicts.labels import TARGETS, Need, Program, Repository, repos
 COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "named", "with chain")
 ROW = "{:<28}" + " {:>10}" * len(COLUMNS)
 NOT_FOUND = "not found"
+FIRST = "first set: repositories that rules were made with"
+SECOND = "second set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def first_word(program: Program, target: str, said: Said | None) -> str:
 def _word(program: Program, target: str, said: Said | None, verdict: str) -> str:
     if said is None:
         return "wrong"
-    if program.started_with:
+    if program.started_with and any(target in need.targets for need in program.needs):  # the option changes something
         offered = (str(option) for reason in said.reasons for option in reason.get("options", ()))
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
     if said.verdict == verdict:
@@ -184,9 +186,9 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for unseen in (False, True):
-        print("repositories that no rule was made with" if unseen else "repositories that rules were made with")
-        compare_all(chosen, [repository for repository in repositories() if repository.unseen is unseen])
+    for second, title in ((False, FIRST), (True, SECOND)):
+        print(title)
+        compare_all(chosen, [repository for repository in repositories() if repository.second is second])
         print()
 
 

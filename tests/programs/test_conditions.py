@@ -187,6 +187,22 @@ class Net(Base):
         (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet().run()\n", "OPTION"),
         (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet(torch.ones(1)).run()\n",
          "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options())\n", "OPTION"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = True\n        self.opt = print\n"
+         "        self.opt.fast = self.fast\ndef f(opt):\n    if opt.fast:\n        import cupy\nf(Options().opt)\n",
+         "ALWAYS"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    opt.fast = opt.slow is None\n    g(opt)\ndef g(opt):\n    if opt.fast:\n"
+         "        import cupy\nf(Options())\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, x):\n        if x:\n            self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, more):\n        self.fast = False\n"
+         "        for key in more:\n            setattr(self, key, True)\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass A:\n    def __init__(self):\n        self.fast = False\n"
+         "class B:\n    def __init__(self):\n        self.fast = True\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(B())\n", "CHOSEN"),
         ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.around import FunctionNode
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.asked import is_there
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
@@ -119,6 +119,7 @@ class Conditions:
         self._switches = switches
         self._said = said or {}
         self._parameters: dict[Parameter, Known] = {}
+        self._constants: dict[str, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
         self._answers: dict[ast.expr, list[_Told]] = {}
         self._consulted: dict[Parameter, Given | None] = {}
@@ -130,6 +131,7 @@ class Conditions:
         other = Conditions(self._sources, self._paths, self._switches, self._said)
         other._bound = bound
         other._parameters = self._parameters
+        other._constants = self._constants
         other._answers = self._answers
         return other
 
@@ -380,8 +382,42 @@ class Conditions:
             if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
                 return self._switch(string_value(declared.args[0]) or "")
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
-            return self._switch(node.attr)
+            known = self._switch(node.attr)
+            return known if known is not _UNKNOWN else self._stored(node.attr)
         return self._of_module(file, names, node, depth)
+
+    def _stored(self, name: str) -> Known:
+        """Return the constant that objects give an attribute themselves, where all that the program reaches agree.
+
+        Options of programs are often kept so: one class of them says `self.is_train = True`, another one False.
+        """
+        if name not in self._constants:
+            self._constants[name] = self._agreed(name)
+        return self._constants[name]
+
+    def _agreed(self, name: str) -> Known:
+        found: list[object] = []
+        spoken = self._sources.words.as_attribute(name)
+        constant = re.compile(rf"\bself\.{name}\s*=\s*(?:True|False|None|[\d\"'-])")
+        if not any(constant.search(self._sources.text(path)) for path in self._paths if path in spoken):
+            return _UNKNOWN
+        for path in self._paths:
+            loaded = self._sources.file(path) if path in spoken else None
+            for store in loaded[0].attributes.get(name, ()) if loaded is not None else ():
+                if loaded is None or isinstance(store.ctx, ast.Load):
+                    continue
+                file = loaded[0]
+                value = assigned_value(file, store)
+                if isinstance(value, ast.Attribute) and value.attr == name:  # handed on
+                    continue
+                own = isinstance(store.value, ast.Name) and store.value.id == "self"
+                if not own or not isinstance(value, ast.Constant) or around(file, store).tests:
+                    return _UNKNOWN
+                if "setattr(self" in file.source.text:
+                    return _UNKNOWN
+                found.append(value.value)
+        alike = bool(found) and all(type(value) is type(found[0]) and value == found[0] for value in found)
+        return Known(found[0]) if alike else _UNKNOWN
 
     def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         assert isinstance(node.value, ast.Name)
@@ -632,3 +668,38 @@ def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bo
         elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
             return True
     return False
+
+
+def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
+    """Return what a condition on a variable of its module says, where a program never changes that; else None.
+
+    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
+    program does not call.
+
+    Args:
+        file: The file.
+        names: Its names.
+        test: The condition.
+        comes_to: Whether the program comes to a place of the file.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = held_for_ever(file, names, test.operand, comes_to)
+        return None if inner is None else not inner
+    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
+    name = test.left if isinstance(test, ast.Compare) and compared else test
+    if not isinstance(name, ast.Name):
+        return None
+    bindings = names.bindings(name)
+    inner_ones = [binding for binding in bindings if file.enclosing_function(binding) is not None]
+    first = [binding for binding in bindings if file.enclosing_function(binding) is None]
+    value = assigned_value(file, first[0]) if len(first) == 1 and len(bindings) > 1 else None
+    if not isinstance(value, ast.Constant) or any(map(comes_to, inner_ones)):
+        return None
+    if not isinstance(test, ast.Compare):
+        return bool(value.value)
+    compare, other = _COMPARED.get(type(test.ops[0])), test.comparators[0]
+    assert isinstance(other, ast.Constant)
+    try:
+        return bool(compare(value.value, other.value)) if compare is not None else None
+    except TypeError:
+        return None

@@ -238,11 +238,18 @@ class Modules:
 
     def _loads(self, path: str, line: int, *, indented: bool) -> bool:
         """Remember that a file makes objects of what settings name; say whether they name anything of the project."""
-        edges = [Edge(path, file, line, indented, chosen=True) for file in self.files_named() if file != path]
+        named = [*self.files_named(), *(self._lazy() if "LazyConfig" in self._text(path) else ())]
+        edges = [Edge(path, file, line, indented, chosen=True) for file in dict.fromkeys(named) if file != path]
         for edge in edges:
             self.importers.setdefault(edge.path, []).append(edge)
         self._loaders.setdefault(path, []).extend(edges)
         return bool(edges)
+
+    def _lazy(self) -> Iterator[str]:
+        """Yield the settings of detectron2 that are Python: they import what they name, and a program loads one."""
+        for path in sorted(self.imports):
+            if any("LazyCall" in imported.names for imported in self.imports[path]):
+                yield path
 
     def _builds(self, path: str) -> list[Edge]:
         """Return the files of which a program may build what they register, as its configuration says."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
@@ -20,6 +21,19 @@ from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
 """Modules of torch that programs of other frameworks use too."""
+
+_MODULE = re.compile(r"nn\.Module")
+_MODEL = re.compile(
+    r"\bnn\b|\.backward\(|\b(?:torch|jit|hub)\.load\(|from_pretrained\(|torchvision\.models|\btimm\b|\.cuda\(|device\("
+)
+"""Where torch has a model of its own, or a card, by its text."""
+
+_OF_PYTHON_2 = frozenset({
+    "BaseHTTPServer", "ConfigParser", "Cookie", "HTMLParser", "Queue", "SimpleHTTPServer", "SocketServer", "StringIO",
+    "Tkinter", "__builtin__", "cPickle", "cStringIO", "commands", "cookielib", "copy_reg", "exceptions", "httplib",
+    "md5", "sets", "sha", "thread", "urllib2", "urlparse", "xmlrpclib",
+})  # fmt: skip
+"""Modules that the standard library of Python 2 had."""
 
 
 class Unknown:
@@ -145,8 +159,8 @@ class Unknown:
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
 
-        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
-        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
+        It does where nothing that it reaches imports torch, or where its own file imports the other one, and no model
+        of torch's is in what it reaches: torch then only loads data, draws curves, or calculates with the results.
         """
         found: Unread | None = None
         with_torch = []
@@ -160,8 +174,21 @@ class Unknown:
                     found = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
         if found is None or not with_torch:
             return found
-        is_first = found.place.startswith(f"{running[0]}:") and running[0] not in with_torch
-        return found if is_first and not any("nn.Module" in self._sources.text(path) for path in with_torch) else None
+        if not found.place.startswith(f"{running[0]}:"):
+            return None
+        model = _MODEL if running[0] in with_torch else _MODULE  # torch may calculate with what the other one gave
+        return None if any(model.search(self._sources.text(path)) for path in with_torch) else found
+
+    def may_use_torch(self, paths: Iterable[str]) -> bool:
+        """Whether anything that some files import is torch, or a package that may need it."""
+        for path in paths:
+            for external in self._modules.externals.get(path, ()):
+                top = external.module.partition(".")[0]
+                if top and not _is_pythons(top):
+                    known = self._target.package_of_module(external.module)
+                    if known is None or known[0].kind != "host":
+                        return True
+        return False
 
     def unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the packages that nobody has verified on the target, with where each is imported first."""
@@ -169,7 +196,7 @@ class Unknown:
         for path in running:
             for external in self._modules.externals.get(path, ()):
                 top = external.module.partition(".")[0]
-                if not top or top in seen or top in sys.stdlib_module_names or top in self._lacks.compiled:
+                if not top or top in seen or _is_pythons(top) or top in self._lacks.compiled:
                     continue
                 seen.add(top)
                 if top in self._lacks.built:
@@ -181,3 +208,8 @@ class Unknown:
                     continue
                 if known is None or known[1].status == "unknown":
                     yield known[0].name if known is not None else top, f"{path}:{external.line}"
+
+
+def _is_pythons(top: str) -> bool:
+    """Whether a module is one of the standard library's."""
+    return top in sys.stdlib_module_names or top in _OF_PYTHON_2

@@ -72,12 +72,12 @@ class Uses:
         self._own_classes: dict[str, bool] = {}
         self._bases: dict[str, set[str]] = {}
 
-    def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
-        """Return where a function is spoken of, in any file of the project."""
+    def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
+        """Return where a function or class is spoken of, in any file of the project."""
         key = (file.path, unit.lineno, unit.col_offset)
         if key not in self._mentions:
             owner = file.parents.get(unit)
-            if isinstance(owner, ast.ClassDef):
+            if isinstance(owner, ast.ClassDef) and not isinstance(unit, ast.ClassDef):
                 found = list(self._uses_of_method(file, names, owner, unit))
             else:
                 found = list(self._uses_of_name(file, names, unit, set()))
@@ -241,7 +241,7 @@ class Uses:
             for use in self._name_uses(file, unit, other, other_names):
                 assert use.node is not None
                 key = _key_of(other, use.node)
-                derived = _derived(other, use.node)
+                derived = derived_class(other, use.node)
                 if key is not None:
                     yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
@@ -396,7 +396,7 @@ def _key_of(file: PythonFile, use: ast.AST) -> str | None:
     return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
 
 
-def _derived(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
+def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
     """Return the class that a use of a name is a base of, or None."""
     parent = file.parents.get(use)
     return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None
