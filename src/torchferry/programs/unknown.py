@@ -68,6 +68,7 @@ class Unknown:
         self._examined = examined
         self._largest = largest
         self._faults: dict[str, Message | None] = {}
+        self._reasons: dict[External, Message | None] = {}
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
@@ -132,6 +133,11 @@ class Unknown:
                 yield external, why
 
     def _why_astray(self, external: External) -> Message | None:
+        if external not in self._reasons:
+            self._reasons[external] = self._found_astray(external)
+        return self._reasons[external]
+
+    def _found_astray(self, external: External) -> Message | None:
         if external.module.startswith(".") or self._target.package_of_module(external.module) is not None:
             return None
         if self._absent.why(external) is not None or self._lacks.installed.is_there(external.module):

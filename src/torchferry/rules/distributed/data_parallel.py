@@ -14,6 +14,7 @@ from torchferry.backends.tables import Row
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Reference
 
 _NAMES = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel"})
@@ -43,7 +44,7 @@ class DataParallel(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
         for reference in context.references.get("distributed", ()):
-            if not reference.is_import and reference.name in _NAMES:
+            if not reference.is_import and reference.name in _NAMES and not _registers(context, reference.node):
                 yield from self._report(context, reference, context.target.api(reference.name))
         called: set[ast.AST | None] = set()
         for reference in context.names.references("torch") if "parallel" in context.text else ():
@@ -73,3 +74,10 @@ class DataParallel(Rule):
                 note=row.remark or say("use `DistributedDataParallel` with one process a card"),
             )
         yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)
+
+
+def _registers(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a name is only put in a registry: `WRAPPERS.register_module(module=DataParallel)`."""
+    parent = context.file.parents.get(node)
+    call = context.file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and call.func is not node and last_name(call.func).startswith("register")
