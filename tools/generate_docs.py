@@ -182,7 +182,9 @@ def target_page(name: str, lang: str) -> Iterator[str]:
 def _is_shown(row: Row) -> bool:
     """Whether a package is worth a row of a target's page: not what the list of all targets says already."""
     package = cuda.packages()[row.name]
-    return package.kind not in cuda.OTHER_FRAMEWORKS and not (package.kind == "plain" and row.status == "same" and not row.note)
+    if package.kind in cuda.OTHER_FRAMEWORKS:
+        return False
+    return not (package.kind == "plain" and row.status == "same" and not row.note)
 
 
 def _cards(name: str, lang: str) -> Iterator[str]:
