@@ -14,7 +14,7 @@ import pytest
 from benchmarks.verdicts.checkout import AbsentError, materialise
 from benchmarks.verdicts.labels import ROLES, TARGETS, VERDICTS, Need, Program, repositories
 from benchmarks.verdicts.programs import PROGRAMS as REHEARSED
-from benchmarks.verdicts.run import compare, read
+from benchmarks.verdicts.run import compare, first_word, read
 
 REPOSITORIES = tuple(repositories())
 PROGRAMS = [(repository, program) for repository in REPOSITORIES for program in repository.programs]
@@ -49,6 +49,12 @@ def _check_label(repository: Any, program: Program) -> None:
     assert program.reason
     assert program.started_with in program.command
     assert set(program.arguable) <= set(VERDICTS)
+    if program.corrected:
+        first = re.match(r"was (\w+)(?: on (\w+) too)?; \w", program.corrected)
+        assert first is not None
+        assert first[1] in VERDICTS
+        changed = TARGETS if first[2] is None else (first[2],)
+        assert all(program.first_verdict(target) != program.verdicts[target] for target in changed)
     for need in program.needs:
         assert need.role in ROLES
         assert set(need.targets) <= set(TARGETS)
@@ -106,13 +112,31 @@ def test_what_a_report_says_is_laid_beside_a_label(
 
 
 @pytest.mark.parametrize(
+    ("said", "now", "first"),
+    [("fixes", "right", "wrong"), ("blocked", "wrong", "right"), ("decisions", *["arguable"] * 2)],
+)
+def test_a_corrected_label_keeps_its_first_word(said: str, now: str, first: str) -> None:
+    label = replace(LABEL, corrected="was blocked; the kernel is never called, which a run shows")
+    program = read(_report(said))["train.py"]
+    assert (compare(label, "musa", program).word, first_word(label, "musa", program)) == (now, first)
+    assert first_word(LABEL, "musa", program) == compare(LABEL, "musa", program).word
+
+
+@pytest.mark.parametrize(
     ("option", "word"),
     [("--load_8bit", "right"), ("with --load-8bit", "right"), ("--load", "wrong"), ("", "wrong")],
 )
 def test_a_label_with_an_option_asks_for_the_option(option: str, word: str) -> None:
-    label = replace(LABEL, started_with="--load_8bit")
+    needs = (Need("bitsandbytes", "blocks", ("train.py:3",)),)
+    label = replace(LABEL, started_with="--load_8bit", needs=needs)
     said = read(_report("fixes", {"what": "bitsandbytes", "options": [option], "optional": True}))["train.py"]
     assert compare(label, "npu", said).word == word
+
+
+def test_an_option_that_changes_nothing_need_not_be_offered() -> None:
+    label = replace(LABEL, started_with="--fast", verdicts={"npu": "fixes", "musa": "fixes"}, needs=())
+    assert compare(label, "npu", read(_report("fixes"))["train.py"]).word == "right"
+    assert compare(label, "npu", read(_report("blocked"))["train.py"]).word == "wrong"
 
 
 def _git(folder: Path, *arguments: str) -> str:

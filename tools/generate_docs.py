@@ -81,6 +81,8 @@ HEADS = {
         "plain": "torch code that follows the device that it is given; "
         "where a function of it chooses CUDA, the page of the target says so",
         "other": "frameworks beside torch, whose programs are not judged",
+        "engine": "frameworks beside torch that are imported to compute with them and for nothing else: who comes to "
+        "such an import is not judged",
         "host": "what does not touch a card: the same on every target",
         "made": "This page is written from the code; `make generated` makes it anew.",
     },
@@ -129,6 +131,7 @@ HEADS = {
         "packages": "软件包",
         "plain": "随给定设备运行的 torch 代码；其中会选择 CUDA 的函数见各目标平台的表",
         "other": "torch 之外的框架，不对其程序作出判断",
+        "engine": "torch 之外、导入只为用它计算的框架：触及这种导入的程序不作判断",
         "host": "不接触加速卡的软件包：在所有目标平台上相同",
         "made": "本页由代码生成；`make generated` 可重新生成。",
     },
@@ -238,7 +241,7 @@ def target_index(lang: str) -> Iterator[str]:
         title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
         yield f"- [{name}](targets/{name}.md): {title}, `{backend.PLUGIN}`"
     yield f"\n## {words['packages']}"
-    for kind in ("plain", "other", "host"):
+    for kind in ("plain", "other", "engine", "host"):
         known = (*cuda.packages().values(), *cuda.hosts().values())
         names = sorted(package.name for package in known if package.kind == kind)
         yield f"\n**{kind}** ({len(names)}): {words[kind]}.\n"
@@ -278,7 +281,9 @@ def target_page(name: str, lang: str) -> Iterator[str]:
 def _is_shown(row: Row) -> bool:
     """Whether a package is worth a row of a target's page: not what the list of all targets says already."""
     package = cuda.packages()[row.name]
-    return package.kind != "other" and not (package.kind == "plain" and row.status == "same" and not row.note)
+    if package.kind in cuda.OTHER_FRAMEWORKS:
+        return False
+    return not (package.kind == "plain" and row.status == "same" and not row.note)
 
 
 def _cards(name: str, lang: str) -> Iterator[str]:

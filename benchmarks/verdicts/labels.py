@@ -1,25 +1,30 @@
 """The labels: what a person who read a program's code says about it, one file for each kind of repository.
 
-They were written before torchferry ran on these repositories, and hold no code of theirs. A program's verdict is for
-the command beside it:
+They were written before torchferry ran on these repositories, and hold no code of theirs. Where code or a run showed
+later that one is not true of its program, `corrected` keeps the first word beside the reason. A program's verdict is
+for the command beside it:
 
 - `ready`: nothing has to change.
 - `fixes`: names of CUDA must change, and nobody has to think about any of them.
 - `without`: it runs without something that has no form for the card: the import or the use is guarded, an option is
   off by default, or nothing on the path calls it.
 - `decisions`: a person must decide something that does not stop the program for good. Another build that is
-  imported under the same name is one; so is code that newer torch refuses whatever the device.
+  imported under the same name is one; so is code that newer torch refuses whatever the device, unless the same can be
+  written so that it takes it and means the same.
 - `blocked`: as it is started it comes to something that the card does not have and that other code must replace.
 - `not_judged`: its code is not all there, or it computes in another framework.
 
 Where two of them hold, the later one in this list is the label. `arguable` names verdicts that another careful reader
-might give; they are counted apart. What a program needs stands under `needs` with its `role`: what `blocks` it, what is
-`optional`, what asks for a `decision`, another `framework`, or what was `unread`; `chain` leads there from the program,
-`guarded` says whether the import or its use is, `option` what changes the verdict, and `targets` where this holds.
+might give; they are counted apart. `corrected` begins with the first word, `was decisions; ...`, or
+`was without on npu too; ...` where it changed on one target alone: figures are told with both. What a program needs
+stands under `needs` with its `role`: what `blocks` it, what is `optional`, what asks for a `decision`, another
+`framework`, or what was `unread`; `chain` leads there from the program, `guarded` says whether the import or the use
+is, `option` what changes the verdict, and `targets` where this holds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +36,9 @@ LABELS = Path(__file__).parent / "labels"
 VERDICTS = ("ready", "fixes", "without", "decisions", "blocked", "not_judged")
 ROLES = ("blocks", "optional", "decision", "framework", "unread")
 TARGETS = ("npu", "musa")
+
+_FIRST = re.compile(r"was (\w+)(?: on (\w+) too)?; ")
+"""How a corrected label begins: the verdict that it had first, with the target where it is another one on one alone."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class Program:
         arguable: Other verdicts that a careful reader might give.
         needs: What it comes to.
         unknown_packages: Imports of which nobody has said how they do on the card.
+        corrected: What the label was first, and what showed that this is not true of the program; empty for most.
     """
 
     path: str
@@ -77,6 +86,13 @@ class Program:
     arguable: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     unknown_packages: tuple[str, ...] = ()
+    corrected: str = ""
+
+    def first_verdict(self, target: str) -> str:
+        """Return the verdict that the label had before the tool had run."""
+        first = _FIRST.match(self.corrected)
+        changed = first is not None and first[2] in (None, target)
+        return first[1] if first is not None and changed else self.verdicts[target]
 
     def blockers(self, target: str) -> tuple[Need, ...]:
         """What blocks it on a target."""
@@ -92,20 +108,21 @@ class Repository:
         commit: The commit.
         kind: What it is an example of.
         programs: The programs.
-        unseen: Whether it was labelled apart, and no rule was made with a look at it: how right the tool is on what it
-            has not seen can be told by these alone, until someone mends what they show.
+        second: Whether it is of the second set, which was labelled and measured before any rule was made with a look
+            at it. Rules were made with these repositories since, so that they say no longer how right the tool is on
+            what it has not seen: that is what was measured first, in docs/en/verdict.md.
     """
 
     name: str
     commit: str
     kind: str
     programs: tuple[Program, ...]
-    unseen: bool
+    second: bool
 
 
 def repositories() -> Iterator[Repository]:
-    """Read all labels, kind by kind, those of unseen repositories last."""
-    for folder in (LABELS, LABELS / "unseen"):
+    """Read all labels, kind by kind, those of the second set last."""
+    for folder in (LABELS, LABELS / "second"):
         for path in sorted(folder.glob("*.toml")):
             document = load(path)
             for row in document["repository"]:

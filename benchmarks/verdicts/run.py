@@ -4,7 +4,8 @@
 
 `DIR` holds the repositories of `labels/`, each called `owner+name` or `name`: a clone, a bare git directory, or an
 unpacked archive. What is not there is skipped. Prints for each kind how many programs are right, wrong and not judged,
-and how many blockers are named, with and without the chain that leads to them; then every one that is not right.
+and how many blockers are named, with and without the chain that leads to them; then every one that is not right. Labels
+that were corrected after the tool had run are counted, and the share is told with the labels as first written too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from benchmarks.verdicts.labels import TARGETS, Need, Program, Repository, repos
 COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "named", "with chain")
 ROW = "{:<28}" + " {:>10}" * len(COLUMNS)
 NOT_FOUND = "not found"
+FIRST = "first set: repositories that rules were made with"
+SECOND = "second set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,21 @@ def compare(program: Program, target: str, said: Said | None) -> Outcome:
     reasons = said.reasons if said is not None else ()
     named = tuple(need for need in blockers if any(_means(reason, need) for reason in reasons))
     chained = tuple(need for need in named if any(_leads(reason, need) for reason in reasons))
-    return Outcome(_word(program, target, said), named, chained, blockers)
+    return Outcome(_word(program, target, said, program.verdicts[target]), named, chained, blockers)
 
 
-def _word(program: Program, target: str, said: Said | None) -> str:
+def first_word(program: Program, target: str, said: Said | None) -> str:
+    """Lay what was said beside the label as it was first written."""
+    return _word(program, target, said, program.first_verdict(target))
+
+
+def _word(program: Program, target: str, said: Said | None, verdict: str) -> str:
     if said is None:
         return "wrong"
-    if program.started_with:
+    if program.started_with and any(target in need.targets for need in program.needs):  # the option changes something
         offered = (str(option) for reason in said.reasons for option in reason.get("options", ()))
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
-    if said.verdict == program.verdicts[target]:
+    if said.verdict == verdict:
         return "right"
     if said.verdict in program.arguable:
         return "arguable"
@@ -146,6 +154,7 @@ def judge(repository: Repository, target: str, folder: Path, counts: Counter[str
         outcome = compare(program, target, said)
         counts.update({"programs": 1, outcome.word: 1, "blockers": len(outcome.blockers)})
         counts.update({"named": len(outcome.named), "with chain": len(outcome.chained)})
+        counts.update({"corrected": bool(program.corrected), f"first {first_word(program, target, said)}": 1})
         title = f"{repository.name} {program.path} {program.started_with}".rstrip()
         if outcome.word != "right":
             told = said.verdict if said is not None else NOT_FOUND
@@ -177,9 +186,9 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for unseen in (False, True):
-        print("repositories that no rule was made with" if unseen else "repositories that rules were made with")
-        compare_all(chosen, [repository for repository in repositories() if repository.unseen is unseen])
+    for second, title in ((False, FIRST), (True, SECOND)):
+        print(title)
+        compare_all(chosen, [repository for repository in repositories() if repository.second is second])
         print()
 
 
@@ -201,6 +210,10 @@ def compare_all(chosen: argparse.Namespace, labelled: Iterable[Repository]) -> N
         print(row(kind, counts))
     print(row("all", total))
     print(f"right {share(['right'], total)}, right or arguable {share(['right', 'arguable'], total)}")
+    first = (
+        f"right {share(['first right'], total)}, right or arguable {share(['first right', 'first arguable'], total)}"
+    )
+    print(f"labels corrected after the tool had run: {total['corrected']}; with all as first written: {first}")
     print(*lines, *absent, sep="\n")
 
 

@@ -182,6 +182,46 @@ def test_what_is_no_gap_does_not_count_as_one(tmp_path: Path, files: Files, text
     assert verdicts(report(tmp_path))["train.py"] == "ready"
 
 
+READ = "def read():\n    pass\n"
+ON_PATH = "import sys\nsys.path.append({})\nimport {}\n"
+ASTRAY: dict[str, tuple[Files, str]] = {
+    "a submodule on the path": (
+        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may lie in the submodule net"),
+    "another case": ({"train.py": "from Nets.model import A\n", "nets/__init__.py": ""}, "where nets is"),
+    "a file elsewhere": (
+        {"train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": READ},
+        "the folder of net/voice.py"),
+}  # fmt: skip
+FOREIGN: dict[str, Files] = {
+    "a submodule that is not on the path": {
+        ".gitmodules": SUBMODULE, "train.py": "import sys\nimport voice\nprint('net')\n"},
+    "another submodule on the path": {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'nets'", "voice")},
+    "a package that a table knows": {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net'", "timm")},
+    "a file elsewhere with other names": {
+        "train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": "x = 1\n"},
+    "an adapter called as its package": {
+        "train.py": "import net.voice\n", "net/__init__.py": "",
+        "net/voice.py": "from voice import read\nread = read\n"},
+    "a guard": {
+        "train.py": "try:\n    from Nets.model import A\nexcept ImportError:\n    A = None\n", "nets/__init__.py": ""},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ASTRAY.values(), ids=ASTRAY.keys())
+def test_an_import_that_goes_astray_is_not_a_package_nobody_knows(tmp_path: Path, case: tuple[Files, str]) -> None:
+    files, reason = case
+    write(tmp_path, files | {"train.py": files["train.py"] + MAIN})
+    program = next(each for each in report(tmp_path)["programs"] if each["path"] == "train.py")
+    assert (program["verdict"], program["unverified"]) == ("not judged", [])
+    assert reason in program["unread"][0]["reason"]
+
+
+@pytest.mark.parametrize("files", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_package_that_nobody_knows_is_not_the_projects(tmp_path: Path, files: Files) -> None:
+    write(tmp_path, files | {"train.py": files["train.py"] + MAIN})
+    assert verdicts(report(tmp_path))["train.py"] == "ready"
+
+
 @pytest.mark.parametrize("content", ["right", "another module", "no archive"])
 def test_a_module_in_an_archive(tmp_path: Path, content: str) -> None:
     write(tmp_path, {"app/train.py": "import sys\nsys.path.insert(0, 'lib.zip')\nimport inner\n" + MAIN})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import Files, judged
+from tests.programs.small import BUILT, Files, judged
 from torchferry.programs.model import Judged
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
@@ -21,6 +21,20 @@ def need(program: Judged) -> tuple[str, str]:
 
 def option(declared: str, test: str) -> str:
     return ARGS.format(declared) + f"if {test}:\n    import cupy\n"
+
+
+HANDED = """import torch
+class Base:
+    def __init__(self, kind):
+        if kind in ("a", "b"):
+            self.kind = kind
+        elif kind == "c":
+            self.kind = kind
+    def run(self):
+        if self.kind == "b":
+            import cupy
+class Net(Base):
+"""
 
 
 @pytest.mark.parametrize(
@@ -42,6 +56,22 @@ def option(declared: str, test: str) -> str:
         (option("parser.add_argument('--attn', default='plain')", "args.attn in ('cupy', 'fast')"), "OPTION --attn"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn == 'cupy'"), "ALWAYS"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn != 'cupy'"), "OPTION --attn"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "args.fast = True\nif args.fast:\n    import cupy\n", "ALWAYS"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "if args.fast:\n    import cupy\nargs.fast = True\n", "OPTION --fast"),
+        (ARGS.format("parser.add_argument('--fast', action='store_true')")
+         + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "OPTION --fast"),
+        ("import torch\nfrom argparse import Namespace\nargs = Namespace(fast=False)\nif args.fast:\n    import cupy\n",
+         "OPTION fast"),
+        ("import torch\nhparams = contrib.HParams(fast=True)\nif hparams.fast:\n    import cupy\n", "ALWAYS"),
+        ("import torch\nhparams = contrib.HParams(fast=f())\nif hparams.fast:\n    import cupy\n", "CHOSEN"),
+        ("import torch\nif 'fast' in globals():\n    import cupy\n", "OPTION 'fast' in globals() (train.py:2)"),
+        ("import torch\nfast = 1\nif 'fast' in globals():\n    import cupy\n", "CHOSEN"),
+        ("import torch\ntry:\n    import fast\nexcept ImportError:\n    pass\n"
+         "if 'fast' in globals():\n    import cupy\n", "GUARDED"),
+        ("import os\nimport torch\nif int(os.getenv('WORLD_SIZE', '1')) > 1:\n    import cupy\n", "CHOSEN"),
+        ("import os\nimport torch\nif os.getenv('FAST', ''):\n    import cupy\n", "OPTION FAST"),
         (option("parser.add_argument('--weights')", "args.weights"), "OPTION --weights"),
         (option("parser.add_argument('--weights')", "args.weights is not None"), "OPTION --weights"),
         (option("parser.add_argument('--weights', required=True)", "args.weights"), "CHOSEN"),
@@ -153,6 +183,26 @@ def option(declared: str, test: str) -> str:
         ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.fast = False\n"
          "    def enable(self):\n        self.fast = True\n"
          "    def forward(self, x):\n        if self.fast:\n            import cupy\n        return x\nNet()(1)\n", "CHOSEN"),  # noqa: E501
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet('b').run()\n", "ALWAYS"),
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet().run()\n", "OPTION"),
+        (f"{HANDED}    def __init__(self, kind='a'):\n        super().__init__(kind=kind)\nNet(torch.ones(1)).run()\n",
+         "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options())\n", "OPTION"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = True\n        self.opt = print\n"
+         "        self.opt.fast = self.fast\ndef f(opt):\n    if opt.fast:\n        import cupy\nf(Options().opt)\n",
+         "ALWAYS"),
+        ("import torch\nclass Options:\n    def __init__(self):\n        self.fast = False\n"
+         "def f(opt):\n    opt.fast = opt.slow is None\n    g(opt)\ndef g(opt):\n    if opt.fast:\n"
+         "        import cupy\nf(Options())\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, x):\n        if x:\n            self.fast = False\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass Options:\n    def __init__(self, more):\n        self.fast = False\n"
+         "        for key in more:\n            setattr(self, key, True)\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
+        ("import torch\nclass A:\n    def __init__(self):\n        self.fast = False\n"
+         "class B:\n    def __init__(self):\n        self.fast = True\n"
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(B())\n", "CHOSEN"),
         ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501
@@ -216,3 +266,57 @@ HYDRA = (
 )  # fmt: skip
 def test_what_is_said_elsewhere(files: Files, expected: str, tmp_path: Path) -> None:
     assert need(judged(tmp_path, files)["train.py"])[0] == expected
+
+
+STUB = {
+    "ops.py": "import torch\n{stub}\ntry:\n    import fast_ops\n    def fast(x):\n        return fast_ops.run(x)\n"
+    "except ImportError:\n    pass\n"
+    "run = {first}\nif 'fast' in globals():\n    run = fast\n{other}",
+    "train.py": "import torch\nfrom ops import run\nif __name__ == '__main__':\n    {use}\n",
+}
+RAISES = 'def missing(x):\n    """Nothing."""\n    raise NotImplementedError'
+PLAIN = "def missing(x):\n    return x"
+TRITON = (
+    "try:\n    import triton\n    def tri(x):\n        return x\nexcept ImportError:\n    pass\n"
+    "if 'tri' in globals():\n    run = tri\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("stub", "other", "use", "expected"),
+    [
+        (RAISES, "", "run(1)", "ALWAYS"),
+        (RAISES, TRITON, "run(1)", "ALWAYS"),
+        (RAISES.replace("def missing(x)", "class missing:\n  def forward(x)"), "", "run(1)", "ALWAYS"),
+        (RAISES, "", "pass", "GUARDED"),
+        (RAISES, "if torch.ones(1):\n    run = print\n", "run(1)", "GUARDED"),
+        (PLAIN, "", "run(1)", "GUARDED"),
+    ],
+)
+def test_where_every_alternative_lacks_the_stub_blocks(
+    stub: str, other: str, use: str, expected: str, tmp_path: Path
+) -> None:
+    values = {"stub": stub, "other": other, "use": use, "first": "missing"}
+    files = {name: text.format(**values) for name, text in STUB.items()}
+    program = judged(tmp_path, {**BUILT, **files})["train.py"]
+    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "fast_ops"]
+    assert [way.need.name for way in found] == [expected]
+
+
+EITHER = "import torch\nimport torch_scatter\nif torch.ones(1):\n    torch_scatter.scatter_max(1, 2)\nelse:\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ("    with torch.no_grad():\n        torch_scatter.scatter_max(1, 2)\n", "ALWAYS"),
+        ("    if torch.ones(2):\n        torch_scatter.scatter_max(1, 2)\n", "CHOSEN"),
+        ("    torch_scatter.scatter_mean(1, 2)\n", "CHOSEN"),
+    ],
+)
+def test_a_condition_of_which_both_branches_lack_something_is_no_question(
+    beside: str, expected: str, tmp_path: Path
+) -> None:
+    program = judged(tmp_path, {"train.py": EITHER + beside})["train.py"]
+    ways = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "torch-scatter"]
+    assert [way.need.name for way in ways] == [expected]

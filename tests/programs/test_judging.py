@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.small import BUILT, MAIN, Files, judged, small, target_of
+from tests.programs.small import BUILT, KERNEL, MAIN, Files, judged, small, target_of
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Judged, Verdict
 from torchferry.programs.modules import Modules
@@ -62,6 +62,10 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
                                    "    def forward(self, x):\n        return self.fast(x)", "Net()(1)")}, "ALWAYS"),
         ({"train.py": START.format("class Data(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
                                    "        import fast_ops", "Data()[0]")}, "ALWAYS"),
+        ({"train.py": START.format("class A(object):\n    def sync(self):\n        import fast_ops\n"
+          "class B(object):\n    def sync(self):\n        pass\n", "b = B()\n    b.sync()")}, "NEVER"),
+        ({"train.py": START.format("class A(object):\n    def sync(self):\n        import fast_ops\n"
+          "class B(A):\n    pass\n", "b = B()\n    b.sync()")}, "ALWAYS"),
         ({"train.py": START.format("class Base:\n    def run(self):\n        self.step()\nclass Own(Base):\n"
                                    "    def step(self):\n        import fast_ops", "Own().run()")}, "ALWAYS"),
         ({"train.py": START.format("class Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
@@ -180,15 +184,122 @@ def test_programs_are_judged_one_by_one(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_notebook_needs_blocks_it(tmp_path: Path) -> None:
-    cells = ["import torch", "import tensorrt", "try:\n    import cupy\nexcept ImportError:\n    cupy = None"]
+def notebook(*cells: str) -> str:
     document = {
         "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [cell]} for cell in cells],
         "metadata": {},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    (program,) = judged(tmp_path, {"a.ipynb": json.dumps(document)}).values()
+    return json.dumps(document)
+
+
+INSTALLS = "    !pip install torch --extra-index-url https://download.pytorch.org/whl/cu117"
+
+
+@pytest.mark.parametrize(
+    ("cells", "verdict"),
+    [
+        (["import torch", f"INSTALL = False\nif INSTALL:\n{INSTALLS}"], Verdict.READY),
+        (["import torch", f"INSTALL = True\nif INSTALL:\n{INSTALLS}"], Verdict.DECISIONS),
+        (["import torch", INSTALLS.strip()], Verdict.DECISIONS),
+        (["import torch", f"INSTALL = False\nif INSTALL:\n    print(1)\nelse:\n{INSTALLS}"], Verdict.DECISIONS),
+        (["import torch\ndef f(x):\n    return x.cuda()", "print(1)"], Verdict.READY),
+        (["import torch\ndef f(x):\n    return x.cuda()", "# é\nf(torch.ones(1))"], Verdict.FIXES),
+    ],
+)
+def test_the_places_of_a_notebook_are_asked_too(cells: list[str], verdict: Verdict, tmp_path: Path) -> None:
+    (program,) = judged(tmp_path, {"a.ipynb": notebook(*cells)}).values()
+    assert program.verdict is verdict
+
+
+DERIVED = "import torch\nclass {}(torch.nn.DataParallel):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "decisions"),
+    [
+        ({"train.py": START.format("from nets import copied", "copied(1)"),
+          "nets.py": DERIVED.format("Spread") + "def copied(x):\n    return x\n"}, 0),
+        ({"train.py": START.format("from nets import Spread", "Spread(1)"), "nets.py": DERIVED.format("Spread")}, 1),
+        ({"train.py": START.format("from nets import Wide", "Wide(1)"),
+          "nets.py": DERIVED.format("Spread") + "class Wide(Spread):\n    pass\n"}, 1),
+        ({"nets/__init__.py": DERIVED.format("Spread")}, 1),
+        ({"nets/__init__.py": DERIVED.format("_Spread")}, 0),
+    ],
+)  # fmt: skip
+def test_what_a_base_does_is_done_where_objects_are_made(files: Files, decisions: int, tmp_path: Path) -> None:
+    (program,) = judged(tmp_path, files).values()
+    assert len(program.decisions) == decisions
+
+
+ASKS = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--fast', action='store_true')\nargs = parser.parse_args()\n"  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("if args.fast:\n    import apex", [("Ascend/apex", "--fast")]),
+        ("import apex", []),
+        ("if args.fast:\n    torch.nn.DataParallel(print)", [("torch.nn.DataParallel", "--fast")]),
+        ("torch.nn.DataParallel(print)\nif args.fast:\n    torch.nn.DataParallel(print)", []),
+        ("def f():\n    torch.nn.DataParallel(print)", []),
+    ],
+)
+def test_what_only_an_option_asks_for_is_told_with_the_option(
+    body: str, told: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    program = judged(tmp_path, {"train.py": f"import torch\n{ASKS}{body}\n"})["train.py"]
+    assert [(item.what, item.way.options[0]) for item in program.alternatives] == told
+    assert program.optional == ()
+    assert (program.verdict is Verdict.DECISIONS) == (not told and "def" not in body)
+
+
+def test_of_places_that_need_the_same_the_first_is_told(tmp_path: Path) -> None:
+    files = {"train.py": START.format("import ops\nimport fast_ops", "pass"), "ops.py": OPS, **BUILT}
+    assert chain(judged(tmp_path, files)["train.py"]) == "train.py:2 -> ops.py:1"
+
+
+TRAINS = "import torch\nfrom transformers import TrainingArguments\nif __name__ == '__main__':\n    print(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "blocked"),
+    [
+        ("torchrun train.py --deepspeed zero2.json", TRAINS, "train.py:2"),
+        ("torchrun train.py --deepspeed=zero2.json --fp16", TRAINS, "train.py:2"),
+        ("torchrun train.py --fp16", TRAINS, ""),
+        ("torchrun train.py --deepspeed none", TRAINS, ""),
+        ("torchrun train.py --deepspeed zero2.json", MAIN, ""),
+        ("torchrun train.py --deepspeed zero2.json", TRAINS.replace("TrainingArguments", "AutoModel"), ""),
+        ("deepspeed train.py --fp16", MAIN, "train.py:1"),
+        ("accelerate launch --use_deepspeed train.py", MAIN, "train.py:1"),
+        ("accelerate launch train.py", MAIN, ""),
+    ],
+)
+def test_a_package_that_the_command_switches_on(command: str, text: str, blocked: str, tmp_path: Path) -> None:
+    files = {"train.py": text, "README.md": f"```bash\n{command}\n```\n"}
+    program = judged(tmp_path, files, "musa")["train.py"]
+    assert program.verdict is (Verdict.BLOCKED if blocked else Verdict.READY)
+    assert needs(program, "deepspeed") == ("ALWAYS" if blocked else "NEVER")
+    assert not blocked or chain(program, "deepspeed") == blocked
+    assert judged(tmp_path, files)["train.py"].verdict is Verdict.READY
+
+
+def test_the_python_settings_of_detectron2_are_reached(tmp_path: Path) -> None:
+    files = {
+        "train.py": "from detectron2.config import LazyConfig, instantiate\n"
+        "if __name__ == '__main__':\n    instantiate(LazyConfig.load('configs/a.py').model)\n",
+        "configs/a.py": "from detectron2.config import LazyCall as L\nfrom nets import Net\nmodel = L(Net)()\n",
+        "nets.py": "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.cuda()\n",
+        "other.py": "import torch\n",
+    }
+    assert set(judged(tmp_path, files)["train.py"].reached) == {"train.py", "configs/a.py", "nets.py"}
+
+
+def test_what_a_notebook_needs_blocks_it(tmp_path: Path) -> None:
+    cells = ["import torch", "import tensorrt", "try:\n    import cupy\nexcept ImportError:\n    cupy = None"]
+    (program,) = judged(tmp_path, {"a.ipynb": notebook(*cells)}).values()
     assert program.verdict is Verdict.BLOCKED
     assert [blocker.what for blocker in program.blockers] == ["tensorrt"]
     assert [item.what for item in program.optional] == ["cupy"]
@@ -210,3 +321,27 @@ def test_a_fault_on_one_program_is_reported_and_the_others_are_judged(
     assert found == {"broken.py": Verdict.NOT_JUDGED, "fine.py": Verdict.READY}
     assert [failure.path for failure in analysis.failures] == ["broken.py"]
     assert "a fault of the test" in analysis.failures[0].what
+
+
+BUILDER = {
+    "ops.cu": KERNEL,
+    "builder.py": "import importlib\nimport torch\nimport torch.utils.cpp_extension\ndef get_plugin(name, sources):\n"
+    "    torch.utils.cpp_extension.load(name=name, sources=sources)\n    return importlib.import_module(name)\n",
+}
+ASKS = "import torch\nimport builder\n{}if __name__ == '__main__':\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp', 'ops.cu'])"), "ALWAYS"),
+        (ASKS.format("def f():\n    sources = ['ops.cu']\n    try:\n        return builder.get_plugin('fast_ops', "
+                     "sources=sources)\n    except Exception:\n        return None\n", "f()"), "GUARDED"),
+        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp'])"), "NEVER"),
+        (ASKS.format("", "other.get_plugin('fast_ops', sources=['ops.cu'])"), "NEVER"),
+    ],
+)  # fmt: skip
+def test_what_a_function_of_the_project_builds_when_it_runs(text: str, need: str, tmp_path: Path) -> None:
+    program = judged(tmp_path, {**BUILDER, "train.py": text})["train.py"]
+    assert needs(program) == need
+    assert need == "NEVER" or [name for name, _ in program.unverified if name == "fast_ops"] == []

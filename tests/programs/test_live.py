@@ -10,6 +10,10 @@ from tests.programs.small import MAIN, Files, judged
 from torchferry.programs.model import Verdict
 
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
+RANKS = (
+    "import torch\nworld = 1\ndef init(count):\n    global world\n    world = count\n"
+    "def mean(x):\n    if world == 1:\n        return x\n    return x.cuda()\n"
+)
 MOVES = "def f(x):\n    return x.cuda()\n"
 
 
@@ -39,6 +43,11 @@ MOVES = "def f(x):\n    return x.cuda()\n"
         ({"train.py": START.format(f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', "
                                    f"action='store_true')\nargs = p.parse_args()\n{MOVES}",
                                    "x = f(1) if args.gpu else 1")}, 1),
+        ({"train.py": START.format("import ranks", "ranks.mean(1)"), "ranks.py": RANKS}, 0),
+        ({"train.py": START.format("import ranks", "ranks.init(2)\n    ranks.mean(1)"), "ranks.py": RANKS}, 1),
+        ({"train.py": START.format("import ranks", "ranks.mean(1)"), "ranks.py": RANKS.replace("= 1", "= 2", 1)}, 1),
+        ({"train.py": START.format("import ranks", "ranks.mean(1)"),
+          "ranks.py": RANKS.replace("if world == 1", "if not world")}, 1),
     ],
 )  # fmt: skip
 def test_fixes_are_counted_where_a_program_comes_to_them(files: Files, fixes: int, tmp_path: Path) -> None:
@@ -56,7 +65,16 @@ JAX = "import jax\nif __name__ == '__main__':\n    jax.jit(print)\n"
         ({"main.py": JAX}, Verdict.NOT_JUDGED),
         ({"main.py": f"from torch.utils.tensorboard import SummaryWriter\n{JAX}"}, Verdict.NOT_JUDGED),
         ({"main.py": f"import buffers\n{JAX}", "buffers.py": "import torch\n"}, Verdict.NOT_JUDGED),
-        ({"main.py": f"import torch\n{JAX}"}, Verdict.READY),
+        ({"main.py": f"import caffe2.python.onnx.backend\n{MAIN}"}, Verdict.NOT_JUDGED),
+        ({"main.py": f"import export\n{MAIN}", "export.py": "import caffe2\n"}, Verdict.NOT_JUDGED),
+        ({"main.py": f"import sys\nif 'caffe2' in sys.argv:\n    import export\n{MAIN}",
+          "export.py": "import caffe2\n"}, Verdict.NOT_JUDGED),
+        ({"main.py": f"try:\n    import caffe2\nexcept ImportError:\n    caffe2 = None\n{MAIN}"}, Verdict.READY),
+        ({"main.py": f"try:\n    import export\nexcept ImportError:\n    export = None\n{MAIN}",
+          "export.py": "import caffe2\n"}, Verdict.READY),
+        ({"main.py": f"import torch\nnet = torch.nn.Linear(1, 1)\n{JAX}"}, Verdict.READY),
+        ({"main.py": "import torch\nfrom torchvision.ops import nms\n"
+          f"kept = nms(torch.ones(2, 4), torch.ones(2), 0.5)\n{JAX}"}, Verdict.NOT_JUDGED),
         ({"main.py": f"import net\n{JAX}", "net.py": "import torch\nclass Net(torch.nn.Module):\n    pass\n"},
          Verdict.READY),
         ({"main.py": f"try:\n    import tensorflow\nexcept ImportError:\n    tensorflow = None\n{MAIN}"},
@@ -86,3 +104,25 @@ def test_a_library_that_imports_nothing_by_itself_is_all_of_its_public_modules(
     files: Files, fixes: int, tmp_path: Path
 ) -> None:
     assert judged(tmp_path, files)["nets"].fixes == fixes
+
+
+@pytest.mark.parametrize(
+    ("imports", "fixes"),
+    [
+        ("import numpy as np\nimport cv2\nimport Queue\n", 0),
+        ("import numpy as np\nimport torch\n", 1),
+        ("import numpy as np\nimport timm\n", 1),
+        ("import numpy as np\nimport a_package_that_no_table_has\n", 1),
+    ],
+)
+def test_what_newer_numpy_refuses_is_no_matter_of_a_program_without_torch(
+    imports: str, fixes: int, tmp_path: Path
+) -> None:
+    text = f"{imports}if __name__ == '__main__':\n    print(np.zeros(2).astype(np.bool))\n"
+    program = judged(tmp_path, {"show.py": text})["show.py"]
+    assert (program.fixes, program.verdict) == (fixes, Verdict.FIXES if fixes else Verdict.READY)
+
+
+def test_modules_of_python_2_are_no_packages(tmp_path: Path) -> None:
+    text = f"try:\n    import cPickle as pickle\nexcept ImportError:\n    import pickle\n{MAIN}"
+    assert judged(tmp_path, {"show.py": text})["show.py"].unverified == ()

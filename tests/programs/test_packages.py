@@ -59,6 +59,9 @@ FOUR = "AutoModel.from_pretrained('x', load_in_4bit=args.bits == 4, load_in_8bit
         (program("return Config", "from mmcv import Config"), "npu", Verdict.READY, []),
         (program("EmbeddingBagCollection()", "from torchrec import EmbeddingBagCollection"), "npu", Verdict.DECISIONS, []),  # noqa: E501
         (program("EmbeddingBagCollection()", "from torchrec import EmbeddingBagCollection"), "musa", Verdict.BLOCKED, ["torchrec"]),  # noqa: E501
+        (program("torch.ops.fbgemm.dense_to_jagged(x, y)", "import fbgemm_gpu"), "musa", Verdict.BLOCKED, ["fbgemm-gpu"]),  # noqa: E501
+        (program("torch.ops.fbgemm.dense_to_jagged(x, y)", "import fbgemm_gpu"), "npu", Verdict.DECISIONS, []),
+        (program("return 1", "import fbgemm_gpu"), "musa", Verdict.READY, []),
         (program("return days", "from torchrec.datasets.criteo import days"), "musa", Verdict.READY, []),
         (program("return", "import vllm"), "npu", Verdict.DECISIONS, []),
     ],

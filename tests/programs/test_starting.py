@@ -63,3 +63,13 @@ def test_changes_of_a_program_that_is_started_twice_count_once(tmp_path: Path) -
     once = START.format("", "os.system('python train.py')")
     programs = judged(tmp_path, {**files, "once.py": once, "all.py": f"{once}    os.system('python train.py -b 2')\n"})
     assert programs["all.py"].fixes == programs["once.py"].fixes == programs["train.py"].fixes
+
+
+@pytest.mark.parametrize(("script", "verdict"), [("setup.py", Verdict.READY), ("make.py", Verdict.DECISIONS)])
+def test_a_program_that_installs_the_project_does_not_need_what_that_lists(
+    script: str, verdict: Verdict, tmp_path: Path
+) -> None:
+    files = {"all.py": START.format("", f"os.system('python {script} develop')"),
+             script: "import torch\nfrom setuptools import setup\nsetup(install_requires=['torch'])\n"
+             "torch.compile(torch.nn.Linear(2, 2), mode='reduce-overhead')\n"}  # fmt: skip
+    assert judged(tmp_path, files)["all.py"].verdict is verdict

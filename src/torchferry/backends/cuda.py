@@ -45,6 +45,7 @@ PACKAGE_KINDS = (
     "framework",
     "plain",
     "other",
+    "engine",
     "host",
 )
 """Why a distribution matters.
@@ -53,8 +54,9 @@ torch: torch and its companions; kernels: CUDA kernels and what calls them; libr
 a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit;
 runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation:
 simulates on the card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code
-that follows the device that it is given; other: another framework, whose programs are not judged; host: does not touch
-a card.
+that follows the device that it is given; other: another framework, whose programs are not judged, and which programs of
+torch import as well, to read data or to draw curves; engine: another framework, which is imported to compute with it
+and for nothing else; host: does not touch a card.
 """
 
 COMPILED_KINDS = frozenset({"kernels", "library", "compiler"})
@@ -63,7 +65,10 @@ COMPILED_KINDS = frozenset({"kernels", "library", "compiler"})
 NEEDING_KINDS = COMPILED_KINDS | {"array", "runtime", "data", "simulation"}
 """The kinds without which a program does not run, where a target has nothing in their place."""
 
-QUIET_KINDS = frozenset({"torch", "plain", "other", "host"})
+OTHER_FRAMEWORKS = frozenset({"other", "engine"})
+"""The kinds of what computes beside torch, whose programs are not judged."""
+
+QUIET_KINDS = frozenset({"torch", "plain", "host"}) | OTHER_FRAMEWORKS
 """The kinds whose import is no finding: nothing has to change, or torchferry does not judge it."""
 
 PLAIN_PATHS = ("torch", "cpu", "none")

@@ -14,7 +14,8 @@ from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
 
 _KEYS = frozenset({"names", "package", "since", "until", "write", "import", "dtype", "note", "note_zh", "source"})
-_OF_TORCH = ("torch", "torchvision")
+OF_TORCH = ("torch", "torchvision", "torchtext")
+"""Packages of which every version belongs to one torch."""
 
 
 class Removed(NamedTuple):
@@ -23,7 +24,7 @@ class Removed(NamedTuple):
     Attributes:
         name: The canonical name.
         package: Whose version decides.
-        since: The first version that refuses it; of `torchvision` the torch that it belongs to.
+        since: The first version that refuses it; of `torchvision` and `torchtext` the torch that they belong to.
         until: The first version that has it again; empty for none.
         write: An expression that means the same; `{root}` is the module as the file spells it, `{last}` the name's end.
         statements: What binds the imported name `{name}` to the same thing.
@@ -136,6 +137,6 @@ def _numbers(version: str) -> tuple[str, ...]:
 def is_refused(target: Target, removed: Removed) -> bool:
     """Whether what a target's plugin needs, or what comes with it when nothing is pinned, refuses a name."""
     torch, since = torch_of(target), Version(removed.since)
-    if removed.package in _OF_TORCH:
+    if removed.package in OF_TORCH:
         return torch >= since
     return any(row.package == removed.package and row.version >= since and torch >= row.torch for row in _beside())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -151,6 +152,48 @@ class Absent:
             return None
         return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
 
+    def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
+        """Return why a package of which nobody knows may be the project's, though no file is found by its name.
+
+        Args:
+            external: The import.
+            modules: The imports of the project.
+            text: The text of the file that imports it.
+        """
+        module, importer = external.module, external.importer
+        top = module.partition(".")[0]
+        if not top or top in sys.stdlib_module_names or top in self.compiled:
+            return None
+        submodule = next((sub for sub in self.submodules if "sys.path" in text and _is_quoted(sub.path, text)), None)
+        if submodule is not None:
+            return say(
+                "`{module}` may lie in the submodule {path}, which this file puts on Python's path and which is not "
+                "checked out; `git submodule update --init`",
+                module=module,
+                path=submodule.path,
+            )
+        elsewhere = modules.only_file_of(module) if external.names else None
+        if elsewhere is not None and elsewhere != importer and modules.defines(elsewhere, external.names):
+            return say(
+                "`{module}` is found only with the folder of {path} on Python's path, where nothing puts it",
+                module=module,
+                path=elsewhere,
+            )
+        folder = importer.rpartition("/")[0]
+        for name in sorted({*self._listing(folder), *self._listing("")}):
+            if name != top and name.lower().removesuffix(".py") == top.lower() and self._is_module(folder, name):
+                return say(
+                    "`{module}` is not in the tree, where {name} is: Python tells capital letters from small ones",
+                    module=module,
+                    name=name,
+                )
+        return None
+
+    def _is_module(self, folder: str, name: str) -> bool:
+        """Whether a name of a folder, or of the root, is a module or a package that was read."""
+        places = [name, f"{name}/__init__.py"]
+        return any(place in self.read or (folder and f"{folder}/{place}" in self.read) for place in places)
+
     def _starts_in_own(self, module: str, importer: str) -> bool:
         """Whether the package of a dotted module is a folder of the project whose `__init__` was read."""
         package = module.rpartition(".")[0].replace(".", "/")
@@ -252,6 +295,11 @@ class Absent:
 def _below(folder: str, inner: str) -> str:
     """Return a path in a folder; the root has no name, and neither has the folder itself."""
     return f"{folder}/{inner}" if folder and inner else folder or inner
+
+
+def _is_quoted(path: str, text: str) -> bool:
+    """Whether a text holds a path in quotes, as Python writes it, or a notebook."""
+    return re.search(rf"[\"'](?:\./)?{re.escape(path)}/?\\?[\"']", text) is not None
 
 
 def _modules_in(archive: Path) -> frozenset[str]:

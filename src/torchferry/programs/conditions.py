@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.around import FunctionNode
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.asked import is_there
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
@@ -93,6 +94,10 @@ _CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "s
 """Libraries that make options of the parameters of a function."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
+_BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
+                          "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
+"""Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
+
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
 
 
@@ -114,6 +119,7 @@ class Conditions:
         self._switches = switches
         self._said = said or {}
         self._parameters: dict[Parameter, Known] = {}
+        self._constants: dict[str, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
         self._answers: dict[ast.expr, list[_Told]] = {}
         self._consulted: dict[Parameter, Given | None] = {}
@@ -125,6 +131,7 @@ class Conditions:
         other = Conditions(self._sources, self._paths, self._switches, self._said)
         other._bound = bound
         other._parameters = self._parameters
+        other._constants = self._constants
         other._answers = self._answers
         return other
 
@@ -187,6 +194,11 @@ class Conditions:
         asked = string_value(test.left)
         if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
+        if _is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
+            bindings = names.module_bindings(asked)
+            if bindings and not all(self._is_guarded(file, binding) for binding in bindings):
+                return OPEN
+            return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, guard=bool(bindings))
         if names.qualified(test.left) == "sys.version_info":
             return self._of_version(file, names, test, depth)
         left = self._value(file, names, test.left, depth)
@@ -348,7 +360,7 @@ class Conditions:
                 and file.enclosing_class(store) is owner
                 for value in [assigned_value(file, store)]
             ]
-            if len(values) == 1 and values[0] is not None:
+            if values and values[0] is not None and (len(values) == 1 or _one_parameter(names, values)):
                 return self._value(file, names, values[0], depth + 1)
             if values:
                 return _UNKNOWN
@@ -361,14 +373,51 @@ class Conditions:
             ]
             if len(shared) == 1:
                 return self._value(file, names, shared[0], depth + 1)
+        stored = _stored_before(file, node)
+        if stored is not None:
+            return self._value(file, names, stored, depth + 1)
         if node.attr == "value" and isinstance(node.value, ast.Name):  # FAST = flags.DEFINE_bool("fast", False, "...")
             bindings = names.bindings(node.value)
             declared = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
             if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
                 return self._switch(string_value(declared.args[0]) or "")
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
-            return self._switch(node.attr)
+            known = self._switch(node.attr)
+            return known if known is not _UNKNOWN else self._stored(node.attr)
         return self._of_module(file, names, node, depth)
+
+    def _stored(self, name: str) -> Known:
+        """Return the constant that objects give an attribute themselves, where all that the program reaches agree.
+
+        Options of programs are often kept so: one class of them says `self.is_train = True`, another one False.
+        """
+        if name not in self._constants:
+            self._constants[name] = self._agreed(name)
+        return self._constants[name]
+
+    def _agreed(self, name: str) -> Known:
+        found: list[object] = []
+        spoken = self._sources.words.as_attribute(name)
+        constant = re.compile(rf"\bself\.{name}\s*=\s*(?:True|False|None|[\d\"'-])")
+        if not any(constant.search(self._sources.text(path)) for path in self._paths if path in spoken):
+            return _UNKNOWN
+        for path in self._paths:
+            loaded = self._sources.file(path) if path in spoken else None
+            for store in loaded[0].attributes.get(name, ()) if loaded is not None else ():
+                if loaded is None or isinstance(store.ctx, ast.Load):
+                    continue
+                file = loaded[0]
+                value = assigned_value(file, store)
+                if isinstance(value, ast.Attribute) and value.attr == name:  # handed on
+                    continue
+                own = isinstance(store.value, ast.Name) and store.value.id == "self"
+                if not own or not isinstance(value, ast.Constant) or around(file, store).tests:
+                    return _UNKNOWN
+                if "setattr(self" in file.source.text:
+                    return _UNKNOWN
+                found.append(value.value)
+        alike = bool(found) and all(type(value) is type(found[0]) and value == found[0] for value in found)
+        return Known(found[0]) if alike else _UNKNOWN
 
     def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         assert isinstance(node.value, ast.Name)
@@ -414,6 +463,8 @@ class Conditions:
                 return _UNKNOWN
             default = self._value(file, names, node.args[1], depth + 1) if len(node.args) > 1 else Known(None)
             if qualified in ("os.environ.get", "os.getenv"):
+                if key in _BY_LAUNCHERS:
+                    return _UNKNOWN
                 return default._replace(option=key)
             of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             item = self._item(file, names, of, key, depth)
@@ -510,6 +561,9 @@ class Conditions:
                 if calls > _MOST_CALLS:
                     return _UNKNOWN
                 values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
+        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+            for other, other_names, call in self._from_derived(owner):
+                values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
         if not values:
             if default_node is None:
                 return self._switch(argument.arg)
@@ -521,6 +575,20 @@ class Conditions:
         if all(type(known.value) is type(first.value) and known.value == first.value for known in values):
             return next((known for known in values if known.option), first)
         return _UNKNOWN
+
+    def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
+        deriving = self._sources.words.as_base(owner.name)
+        for path in self._paths:
+            loaded = self._sources.file(path) if path in deriving else None
+            for derived in loaded[0].classes if loaded is not None else ():
+                if loaded is None or owner.name not in {last_name(base) for base in derived.bases}:
+                    continue
+                for callee in loaded[0].attributes.get("__init__", ()):
+                    call, whose = loaded[0].parents.get(callee), callee.value
+                    is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
+                    if is_super and isinstance(call, ast.Call) and loaded[0].enclosing_class(call) is derived:
+                        yield *loaded, call
 
     def _given(
         self, file: PythonFile, names: Names, call: ast.Call, name: str, index: int, default: Known, depth: int
@@ -557,6 +625,41 @@ def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
     return False
 
 
+def _one_parameter(names: Names, values: list[ast.expr | None]) -> bool:
+    """Whether all of some values are the same parameter of a function."""
+    bound = [names.bindings(value) if isinstance(value, ast.Name) else [] for value in values]
+    return len(bound[0]) == 1 and isinstance(bound[0][0], ast.arg) and all(each == bound[0] for each in bound)
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    """Whether an expression is the names of the module: `globals()`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
+
+
+def _stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
+    """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
+    if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
+        return None
+    stores = [
+        store
+        for store in file.attributes.get(node.attr, ())
+        if isinstance(store.ctx, ast.Store)
+        and isinstance(store.value, ast.Name)
+        and store.value.id == node.value.id
+        and file.scope(store) is file.scope(node)
+    ]
+    statement = file.parents.get(stores[0]) if len(stores) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.lineno >= node.lineno:
+        return None
+    child: ast.AST = node
+    while file.parents.get(child) is not file.parents.get(statement):
+        above = file.parents.get(child)
+        if above is None:
+            return None  # it stands in a block of its own, which may be passed over
+        child = above
+    return statement.value
+
+
 def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
     """Whether an item of a table may be set after the table was made."""
     for use in names.uses(table.id, file.scope(names.bindings(table)[0])):
@@ -567,3 +670,38 @@ def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bo
         elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
             return True
     return False
+
+
+def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
+    """Return what a condition on a variable of its module says, where a program never changes that; else None.
+
+    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
+    program does not call.
+
+    Args:
+        file: The file.
+        names: Its names.
+        test: The condition.
+        comes_to: Whether the program comes to a place of the file.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = held_for_ever(file, names, test.operand, comes_to)
+        return None if inner is None else not inner
+    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
+    name = test.left if isinstance(test, ast.Compare) and compared else test
+    if not isinstance(name, ast.Name):
+        return None
+    bindings = names.bindings(name)
+    inner_ones = [binding for binding in bindings if file.enclosing_function(binding) is not None]
+    first = [binding for binding in bindings if file.enclosing_function(binding) is None]
+    value = assigned_value(file, first[0]) if len(first) == 1 and len(bindings) > 1 else None
+    if not isinstance(value, ast.Constant) or any(map(comes_to, inner_ones)):
+        return None
+    if not isinstance(test, ast.Compare):
+        return bool(value.value)
+    compare, other = _COMPARED.get(type(test.ops[0])), test.comparators[0]
+    assert isinstance(other, ast.Constant)
+    try:
+        return bool(compare(value.value, other.value)) if compare is not None else None
+    except TypeError:
+        return None

@@ -23,7 +23,7 @@ ASIDE = re.compile(
 )
 """Files that are no programs of the project's users: tests, measurements, documentation, build scripts."""
 
-_BUILDS = re.compile(r"(?:conftest|setup|versioneer)\.py\Z")
+_BUILDS = re.compile(r"(?:^|/)(?:conftest|setup|versioneer)\.py\Z")
 _TESTS = re.compile(r"^\s*(?:async )?def test_|^\s*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
 
 _PREPARING = ("sys.path.", "sys.setrecursionlimit", "warnings.", "logging.", "matplotlib.", "os.environ.", "site.",
@@ -100,8 +100,7 @@ class _Finder:
         """
         if not ASIDE.search(path):
             return False
-        name = path.rpartition("/")[2]
-        if _BUILDS.match(name) or _TESTS.search(self.sources.text(path)):
+        if is_build_script(path) or _TESTS.search(self.sources.text(path)):
             return True
         if any(not ASIDE.search(started.start.place.partition(":")[0]) for started in starts):
             return False
@@ -176,6 +175,11 @@ class _Finder:
             alone = [path for path in files if not self.modules.importers.get(path) and not self._is_ours(path)]
             for path in alone or files:
                 yield Program(path, Form.LIBRARY, path)
+
+
+def is_build_script(path: str) -> bool:
+    """Whether a file builds, installs or tests the project, by its name."""
+    return _BUILDS.search(path) is not None
 
 
 def _first(found: list[Started]) -> tuple[Start, ...]:

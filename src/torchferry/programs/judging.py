@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
@@ -13,8 +14,10 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
+from torchferry.programs.around import around
+from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
-from torchferry.programs.conditions import Conditions
+from torchferry.programs.conditions import Conditions, held_for_ever
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
@@ -28,13 +31,12 @@ from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import Unknown
-from torchferry.programs.uses import Uses
+from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Failure
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
@@ -42,8 +44,19 @@ MOST_PROGRAMS = 400
 PLUGIN_IMPORT = "IMP101"
 """The rule that adds the import of the target's plugin."""
 
+_OF_OTHERS = frozenset({"TCH103", "TCH104"})
+"""Rules of what newer versions of NumPy, SciPy, Pillow and Python refuse. These come with the torch of a plugin: to a
+program without torch nothing happens when it is carried to another card."""
+
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
+
+
+_MOST_SPARED = 10
+"""Findings of one program that it does not come to as it is started, of which the option is looked for."""
+
+_LONGEST_NAME = 60
+"""Characters of the code that stands for a decision."""
 
 
 class Judgement(NamedTuple):
@@ -220,23 +233,27 @@ class _Judge:
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
-        for path in closure:
-            for lack in self.lacks.of(path):
-                obstacle = self._obstacle(reach, lack)
-                if obstacle is not None:
-                    (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        lacking = (lack for path in closure for lack in self.lacks.of(path))
+        for lack in (*lacking, *switched_on(program, closure, self.modules, self.sources, self.target)):
+            obstacle = self._obstacle(reach, lack)
+            if obstacle is not None:
+                (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         if self.blockers_only:
             blockers, optional = _sorted(blockers), _sorted(optional)
             verdict = Verdict.BLOCKED if blockers else Verdict.WITHOUT if optional else Verdict.READY
             return Judged(
                 program, verdict, tuple(blockers), tuple(optional), files=len(closure), reached=tuple(closure)
             )
-        builds = tuple(_sorted([*self._builds(reach, closure)]))
+        installs = [*self._builds(reach, closure)]
+        builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
-        decisions = (*self._decisions(reach, closure), *(obstacle.place for obstacle in (*builds, *doubts)))
+        spared: list[Finding] = []
+        beside = frozenset[str]() if self.unknown.may_use_torch(closure) else _OF_OTHERS
+        own = self._decisions(reach, closure, beside, spared)
+        decisions = (*own, *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
-        fixes = self._fixes(live, closure)
+        fixes = self._fixes(live, closure, beside)
         unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
             Unread(f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
@@ -263,7 +280,11 @@ class _Judge:
         self._fixed[program] = fixes
         blockers, optional = _sorted(blockers), _sorted(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
-        alternatives = tuple(self._alternatives(program, with_settings))
+        alternatives = [
+            *(build for build in _sorted(installs) if build.way.need is Need.OPTION),
+            *self._behind_options(reach, spared),
+            *self._alternatives(program, with_settings),
+        ]
         if blockers:
             verdict = Verdict.BLOCKED
         elif unread:
@@ -278,7 +299,7 @@ class _Judge:
             program,
             verdict,
             tuple(blockers),
-            (*optional, *alternatives),
+            tuple(optional),
             len(fixes),
             decisions,
             tuple(self.unknown.unverified(running)),
@@ -287,15 +308,15 @@ class _Judge:
             builds,
             tuple(doubts),
             tuple(closure),
+            alternatives=tuple(alternatives),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
         return self.by_path[path].findings if path in self.by_path else ()
 
     def _node(self, place: Location) -> ast.AST | None:
-        """Return the statement or expression at the place of a finding; None where the file is no Python."""
-        loaded = self.sources.file(place.path)
-        return _node_of(loaded[0], place) if loaded is not None else None
+        """Return the statement or expression at the place of a finding; None in notebooks and what is no Python."""
+        return None if place.cell else self.sources.node(place)
 
     def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
         """Yield what a person must decide in settings that another word of the command would choose."""
@@ -352,14 +373,17 @@ class _Judge:
     # --- what a person must decide ---
 
     def _builds(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Obstacle]:
-        """Yield the packages of which another build, by the same name, must be installed, with the way to each."""
+        """Yield the packages of which another build, by the same name, must be installed, with the way to each.
+
+        Those that only an option asks for are among them.
+        """
         sure: set[str] = set()  # the nearest files come first, and one way that is surely taken is enough
         for path in closure:
             for finding in self._findings(path):
                 if finding.installs and finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
-                    if build is not None and build.way.may_be_taken:
+                    if build is not None and build.way.need is not Need.GUARDED:
                         yield build
                         if build.way.need is Need.ALWAYS:
                             sure.add(finding.installs)
@@ -372,8 +396,19 @@ class _Judge:
                 if obstacle is not None and obstacle.way.may_be_taken:
                     yield obstacle
 
-    def _decisions(self, reach: Reach, closure: dict[str, Edge | None]) -> Iterator[Location]:
+    def _decisions(
+        self, reach: Reach, closure: dict[str, Edge | None], beside: Collection[str], spared: list[Finding]
+    ) -> Iterator[Location]:
+        """Yield where a person must decide.
+
+        Args:
+            reach: Finds the ways.
+            closure: The files that the program reaches by imports.
+            beside: Rules whose findings are not about this program.
+            spared: Takes what the program does not come to as it is started.
+        """
         looked = 0
+        met: set[str] = set()
         for path in closure:
             item = self.by_path.get(path)
             if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
@@ -381,19 +416,48 @@ class _Judge:
             for finding in item.findings:
                 if not _asks_a_person(finding) or finding.lacks or self.lacks.is_settled(finding):
                     continue
+                if finding.code in beside:
+                    continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
+                    met.add(finding.code)
                     yield finding.location
+                else:
+                    spared.append(finding)
+        spared[:] = [finding for finding in spared if finding.code not in met]  # what changes the verdict is told
+
+    def _behind_options(self, reach: Reach, spared: Iterable[Finding]) -> Iterator[Obstacle]:
+        """Yield what a person must decide where the program is started with an option that is off."""
+        for finding in islice(spared, _MOST_SPARED):
+            place = finding.location
+            loaded, node = self.sources.file(place.path), self._node(place)
+            way = reach.way(place.path, node, supposed(node, finding.when)) if node is not None else None
+            if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
+                what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
+                yield Obstacle(what, finding.code, place, finding.message, way)
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:
-        node = self._node(finding.location)
-        return node is None or reach.comes_to(finding.location.path, node, supposed(node, finding.when))
+        place = finding.location
+        loaded, node = self.sources.file(place.path), self.sources.node(place)
+        if loaded is None or node is None:
+            return True
+        derived = derived_class(loaded[0], node)
+        if derived is None:
+            return reach.comes_to(place.path, node, supposed(node, finding.when))
+        # what a base does is done where objects of the class are made, not where the class is defined
+        if reach.program.form is Form.LIBRARY and not derived.name.startswith("_"):
+            return True
+        return any(
+            use.need <= Need.CHOSEN and use.place.node is not None and reach.comes_to(use.place.path, use.place.node)
+            for use in self.uses.of(*loaded, derived)
+        )
 
     # --- what torchferry changes ---
 
-    def _fixes(self, live: Live, closure: Iterable[str]) -> frozenset[tuple[str, Location]]:
+    def _fixes(self, live: Live, closure: Iterable[str], beside: Collection[str]) -> frozenset[tuple[str, Location]]:
         """Return what a migration changes in the code that a program comes to, also behind an option."""
         places = [finding for path in closure for finding in self._findings(path) if _is_fix(finding)]
+        places = [finding for finding in places if finding.code not in beside]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
         reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
         if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
@@ -403,8 +467,20 @@ class _Judge:
     def _is_live(self, live: Live, finding: Finding) -> bool:
         """Whether a program comes to the place of a finding; to what is no Python it does."""
         path = finding.location.path
-        node = self._node(finding.location)
-        return live.runs(path) and (node is None or live.comes_to(path, node))
+        node = self.sources.node(finding.location)
+        return live.runs(path) and (node is None or (live.comes_to(path, node) and not self._is_dead(live, path, node)))
+
+    def _is_dead(self, live: Live, path: str, node: ast.AST) -> bool:
+        """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""
+        loaded = self.sources.file(path)
+        if loaded is None or "global " not in loaded[0].source.text:
+            return False
+        file, names = loaded
+        return any(
+            answer is not None and answer is not wanted
+            for test, wanted in around(file, current(file, node)).tests
+            for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
+        )
 
     def _setting_texts(self) -> Iterator[str]:
         for path in self.settings:
@@ -441,23 +517,19 @@ def _started(program: Program, starts: Mapping[str, Start]) -> Program:
 
 
 def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
-    """Return obstacles, one for each thing, the surest way first, then the shortest."""
+    """Return obstacles, one for each thing, the surest way first, then the shortest.
+
+    Of several places that need the same thing in any case, the one is told at which the program stops first.
+    """
     best: dict[str, Obstacle] = {}
     for obstacle in obstacles:
         known = best.get(obstacle.what)
-        if known is None or (obstacle.way.need, len(obstacle.way.steps)) < (known.way.need, len(known.way.steps)):
+        if known is None or _place_in_line(obstacle.way) < _place_in_line(known.way):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
 
 
-def _node_of(file: PythonFile, place: Location) -> ast.AST | None:
-    """Return the statement or expression at the place of a finding."""
-    line = place.line
-    if place.cell:
-        return None
-    starts = file.source.starts
-    if not 0 < line <= len(starts):
-        return None
-    start = starts[line - 1] + place.column - 1
-    end = starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
-    return file.node_at(start, max(end, start))
+def _place_in_line(way: Way) -> tuple[Need, int, int]:
+    """Return what tells which of two ways is told: the sure one that is left first, or the shorter one."""
+    first = way.steps[0].line if way.need is Need.ALWAYS and way.steps else 0
+    return way.need, first, len(way.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from torchferry.source.python import PythonFile
 _BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension")
 _SOURCES = (".cu'", '.cu"')
 _CUDA_BUILD = ("CUDAExtension", *_SOURCES, "nvcc", "create_extension")
+_LOADS = re.compile(r"\bcpp_extension\.load\(|\bcpp_extension import (?:\w+, )*load\b")
 _LIBRARY_LOADERS = ("CDLL", "LoadLibrary", "load_library", "RawModule")
 """What loads a compiled library by its path."""
 
@@ -72,6 +74,8 @@ class Lacks:
         self.kernels = {_stem(path): path for path in kernels}
         self._findings = findings
         self.compiled = self._compiled_modules()
+        self.built: set[str] = set()
+        """Modules that are compiled from CUDA when a program runs, as far as files were asked for what they need."""
         self._found: dict[str, list[Lack]] = {}
         self._doubts: dict[str, list[Lack]] = {}
 
@@ -92,6 +96,7 @@ class Lacks:
             ]
             found += self._compiled_imports(path)
             found += self._loaded_libraries(path)
+            found += self._built_when_run(path)
             found += self._of_packages(path, surely=True)
             self._found[path] = found
         return self._found[path]
@@ -203,6 +208,38 @@ class Lacks:
                     )
                     place = file.location(*file.span(call))
                     yield Lack(_stem(source), "EXT101", place, message, source=Source.CODE)
+
+    def _built_when_run(self, path: str) -> Iterator[Lack]:
+        """Yield the calls by which a file has CUDA compiled that a function of the project builds and loads."""
+        text = self.sources.text(path)
+        loaded = self.sources.file(path) if self.kernels and any(source in text for source in _SOURCES) else None
+        for keyword in loaded[0].keywords.get("sources", ()) if loaded is not None else ():
+            call = loaded[0].parents.get(keyword) if loaded is not None else None
+            if loaded is None or not isinstance(call, ast.Call):
+                continue
+            named = [*call.args[:1], *(other.value for other in call.keywords if other.arg in ("name", "module_name"))]
+            name = next((value for value in map(string_value, named) if value), None)
+            builder = self._builder(*loaded, call) if name is not None else None
+            if name is not None and builder is not None:
+                message = say(
+                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
+                    "what computes the same in torch",
+                    name=name,
+                    script=builder,
+                    target=self.target.title,
+                )
+                self.built.add(name)
+                place = loaded[0].location(*loaded[0].span(call))
+                yield Lack(name, "EXT101", place, message, source=Source.CODE)
+
+    def _builder(self, file: PythonFile, names: Names, call: ast.Call) -> str | None:
+        """Return the file of the function of the project that a call has compile something; None where it is none."""
+        qualified = names.qualified(call.func)
+        if qualified is None or qualified.startswith("torch."):
+            return None
+        defined = self.project.definition(qualified, file.path)
+        own = defined[0] if defined is not None else None
+        return own.path if own is not None and _LOADS.search(own.source.text) is not None else None
 
     def _is_written(self, imported: Import, name: str, path: str) -> bool:
         """Whether a name that is imported is a file of Python all the same, or is torch's."""

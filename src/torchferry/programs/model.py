@@ -278,6 +278,7 @@ class Judged(NamedTuple):
         doubts: What packages of the environment need, where a person must look: their places are among `decisions`.
         reached: The files of the project that it reaches.
         settled: The run that the verdict is from, or that settled nothing; None where it was not run.
+        alternatives: What only another word of the command asks for: what a person decides then, and other builds.
     """
 
     program: Program
@@ -293,3 +294,4 @@ class Judged(NamedTuple):
     doubts: tuple[Obstacle, ...] = ()
     reached: tuple[str, ...] = ()
     settled: Settled | None = None
+    alternatives: tuple[Obstacle, ...] = ()

@@ -175,6 +175,18 @@ class Modules:
         free, inner = self._elsewhere[module]
         return free or (inner if inner is not None and "sys.path" in self._text(importer) else None)
 
+    def only_file_of(self, module: str) -> str | None:
+        """Return the only file of the tree that a module can be, where its folder on the path would be a package."""
+        if module not in self._elsewhere:
+            self._elsewhere[module] = self._find_elsewhere(module)
+        return self._elsewhere[module][1]
+
+    def defines(self, path: str, names: Iterable[str]) -> bool:
+        """Whether a file defines all of some names, judged by its text."""
+        text = self._text(path)
+        return all(re.search(rf"^(?:def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[=:]", text, re.M)
+                   for name in names)  # fmt: skip
+
     def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
         """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.
 
@@ -226,11 +238,18 @@ class Modules:
 
     def _loads(self, path: str, line: int, *, indented: bool) -> bool:
         """Remember that a file makes objects of what settings name; say whether they name anything of the project."""
-        edges = [Edge(path, file, line, indented, chosen=True) for file in self.files_named() if file != path]
+        named = [*self.files_named(), *(self._lazy() if "LazyConfig" in self._text(path) else ())]
+        edges = [Edge(path, file, line, indented, chosen=True) for file in dict.fromkeys(named) if file != path]
         for edge in edges:
             self.importers.setdefault(edge.path, []).append(edge)
         self._loaders.setdefault(path, []).extend(edges)
         return bool(edges)
+
+    def _lazy(self) -> Iterator[str]:
+        """Yield the settings of detectron2 that are Python: they import what they name, and a program loads one."""
+        for path in sorted(self.imports):
+            if any("LazyCall" in imported.names for imported in self.imports[path]):
+                yield path
 
     def _builds(self, path: str) -> list[Edge]:
         """Return the files of which a program may build what they register, as its configuration says."""

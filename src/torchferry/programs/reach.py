@@ -23,7 +23,7 @@ from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names, bound_name
+from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
 _MOST_TESTS = 6
@@ -216,6 +216,8 @@ class Reach:
         here = self._settled(arrival, file, names, node, stands)
         if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._uses_of_attempt(arrival, file, names, node)
+        if stands.tests and stands.unit is None:
+            yield from self._uses_of_stub(arrival, file, names, node)
         if comes is not None and here.need > Need.CHOSEN:
             return
         if stands.unit is not None:
@@ -241,6 +243,35 @@ class Reach:
                 if not _asks(file, use) and not around(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 
+    def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
+        """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
+
+        `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and so for Triton: where neither is
+        there, who uses the name comes to a function that does nothing but raise.
+        """
+        statement = file.parents.get(node)
+        if not isinstance(statement, ast.Assign) or statement.value is not node or len(statement.targets) != 1:
+            return
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name):
+            return
+        bindings = names.module_bindings(target.id)
+        plain = [binding for binding in bindings if not self._is_out_of_reach(file, names, binding)]
+        if len(plain) != 1 or not _is_stub(names, assigned_value(file, plain[0])):
+            return
+        steps = (self._step(arrival.place), *arrival.steps)
+        for use in self.uses.of_binding(file, target):
+            if use.place.path in self.closure:
+                yield arrival._replace(place=use.place, steps=steps)
+
+    def _is_out_of_reach(self, file: PythonFile, names: Names, binding: ast.AST) -> bool:
+        """Whether a binding stands under a condition that asks for something that the target does not have."""
+        for test, wanted in self._around(file, binding).tests:
+            answer, _ = self.conditions.told(file, names, test)
+            if answer.guard and answer.truth is not Truth.OPEN and (answer.truth is Truth.YES) != wanted:
+                return True
+        return False
+
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         need, options, choices = arrival.need, arrival.options, arrival.choices
@@ -261,7 +292,10 @@ class Reach:
         for test in tests:
             loaded = self.sources.file(test.path)
             assert loaded is not None
-            answer, asked = conditions.told(*loaded, current(loaded[0], test.expression))
+            expression = current(loaded[0], test.expression)
+            answer, asked = conditions.told(*loaded, expression)
+            if answer.truth is Truth.OPEN and not arrival.steps and self._lacks_either_way(file, expression):
+                continue
             if answer.truth is Truth.OPEN:
                 if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
                     still.append(test)
@@ -279,6 +313,14 @@ class Reach:
             tests=tuple(still),
             given=arrival.given if still else (),
         )
+
+    def _lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
+        """Whether both branches of a condition hold, at their own level, something that the target does not have."""
+        choice = file.parents.get(test)
+        lines = self.lacking(file.path) if isinstance(choice, ast.If) and choice.test is test else ()
+        if not lines or not isinstance(choice, ast.If):
+            return False
+        return all(any(line in lines for line in _own_lines(branch)) for branch in (choice.body, choice.orelse))
 
     @staticmethod
     def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
@@ -475,6 +517,31 @@ class Reach:
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
+
+
+def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
+    """Yield the lines of what a branch runs whatever else holds."""
+    for statement in branch:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            yield from _own_lines(statement.body)
+        elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
+            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
+
+
+def _is_stub(names: Names, value: ast.expr | None) -> bool:
+    """Whether a value is a function, or a class with methods, that does nothing but raise."""
+    bindings = names.bindings(value) if isinstance(value, ast.Name) else []
+    if len(bindings) != 1 or not isinstance(bindings[0], (ast.FunctionDef, ast.ClassDef)):
+        return False
+    defined = bindings[0]
+    methods = [defined] if isinstance(defined, ast.FunctionDef) else [
+        part for part in defined.body if isinstance(part, ast.FunctionDef)
+    ]  # fmt: skip
+    bodies = [
+        [part for part in method.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+        for method in methods
+    ]
+    return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)
 
 
 def _asks(file: PythonFile, use: ast.Name) -> bool:

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from torchferry.core.files import read_regular
+from torchferry.core.finding import Location
 from torchferry.programs.words import Words
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names
+from torchferry.source.notebook import Cell
 from torchferry.source.project import KEPT, Project
 from torchferry.source.python import PythonFile, UnparsableError
-from torchferry.source.text import UndecodableError
+from torchferry.source.text import SourceText, UndecodableError
 
 _ROOM = KEPT
 """Characters of the parsed files that are kept: the ways of all programs go through the same ones."""
@@ -45,6 +47,7 @@ class Sources:
         self.words = Words(sorted(project.paths | self.notebooks), self.text)
         project.keep(_ROOM)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
+        self._cells: dict[str, dict[int, Cell]] = {}
         self._texts = dict(known or {})
         self._lines: dict[str, list[str]] = {}
 
@@ -68,9 +71,35 @@ class Sources:
         try:
             document = Document.read(path, Kind.NOTEBOOK, read_regular(self.project.root / path))
             file = PythonFile(path, document.source)
+            assert document.notebook is not None
+            self._cells[path] = {cell.number: cell for cell in document.notebook.cells}
         except (OSError, UndecodableError, NotJsonError, UnparsableError):
             return None
         return file, Names(file, self.project)
+
+    def node(self, place: Location) -> ast.AST | None:
+        """Return the statement or expression at a place; None where there is none, or the file is no Python.
+
+        What a notebook tells the shell is the statement that stands for it.
+        """
+        loaded = self.file(place.path)
+        if loaded is None:
+            return None
+        file, _ = loaded
+        cell = self._cells[place.path].get(place.cell) if place.cell and place.path in self._cells else None
+        if place.cell and cell is None:
+            return None
+        starts = file.source.starts if cell is None else SourceText(cell.text).starts
+        base = 0 if cell is None else cell.start
+        if not 0 < place.line <= len(starts):
+            return None
+        start = base + starts[place.line - 1] + place.column - 1
+        end = base + starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
+        text = file.source.text
+        if cell is not None and text[start:end].isspace():  # a command, which is blank but for its first character
+            start = max(len(text[:start].rstrip()) - 1, 0)
+            end = start + 1
+        return file.node_at(start, max(end, start))
 
     def statement(self, path: str, line: int) -> ast.AST | None:
         """Return the syntax of an import on a line of a file, or None where its text is no import."""

@@ -6,6 +6,7 @@ import ast
 from typing import NamedTuple
 
 from torchferry.programs.commands import StartingCommands
+from torchferry.programs.discovery import is_build_script
 from torchferry.programs.model import Program, Start
 from torchferry.programs.sources import Sources
 from torchferry.source.python_commands import STARTERS, started_commands
@@ -54,6 +55,8 @@ class StartedPrograms:
             for command in started.commands:
                 file = self._commands.file_of(command, path)
                 if file is None or file[0] == path:  # a program that starts itself again is judged already
+                    continue
+                if is_build_script(file[0]):  # it installs what the program imports, and that is judged by the import
                     continue
                 text = " ".join(word.value for word in command.words)[:160]
                 start = Start(text, f"{path}:{started.call.lineno}", file[1])

@@ -20,7 +20,23 @@ from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
                            "DEFINE_integer", "add_flag"})  # fmt: skip
-_WORDS = ("add_argument", ".option", "DEFINE_", "dataclass", "BaseModel", ": bool", "NamedTuple", ": str", "click")
+_RECORDS = frozenset(
+    {"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"}
+)
+"""What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
+
+_WORDS = (
+    *_RECORDS,
+    "add_argument",
+    ".option",
+    "DEFINE_",
+    "dataclass",
+    "BaseModel",
+    ": bool",
+    "NamedTuple",
+    ": str",
+    "click",
+)
 
 
 class Unsaid:
@@ -125,8 +141,11 @@ class Switchboard:
     def defining(self, name: str) -> frozenset[str]:
         """Return the files that define the switch of a name, or may define it, judged by their texts."""
         if name not in self._defining:
-            may = self.sources.words.declaring(name, self._unread) if name.isidentifier() else self._unread
-            self._defining[name] = may.union(self._noted.get(name, ()))
+            words = self.sources.words
+            may = words.declaring(name, self._unread) if name.isidentifier() else self._unread
+            kept = (path for record in _RECORDS for path in words.as_call(record)) if name.isidentifier() else ()
+            holding = frozenset(kept) & frozenset(words.holding(name))
+            self._defining[name] = may.union(self._noted.get(name, ()), holding)
         return self._defining[name]
 
     def of(self, path: str) -> dict[str, list[Switch]]:
@@ -214,6 +233,14 @@ def _defined_in(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
+    for record in sorted(_RECORDS):
+        for callee in (*file.names.get(record, ()), *file.attributes.get(record, ())):
+            call = file.parents.get(callee)
+            if not isinstance(call, ast.Call) or call.func is not callee:
+                continue
+            for keyword in call.keywords:
+                if keyword.arg is not None and _literal(keyword.value) is not UNSAID:
+                    yield Switch(keyword.arg, _literal(keyword.value), keyword.arg, file.path, call.lineno)
     for owner in file.classes:
         for statement in owner.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
@@ -13,7 +14,7 @@ from torchferry.core.messages import Message, say
 from torchferry.programs.absent import Absent
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Unread
-from torchferry.programs.modules import Modules
+from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
 from torchferry.rules.examined import Examined
@@ -21,6 +22,19 @@ from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
 """Modules of torch that programs of other frameworks use too."""
+
+_MODULE = re.compile(r"nn\.Module")
+_MODEL = re.compile(
+    r"\bnn\b|\.backward\(|\b(?:torch|jit|hub)\.load\(|from_pretrained\(|torchvision\.models|\btimm\b|\.cuda\(|device\("
+)
+"""Where torch has a model of its own, or a card, by its text."""
+
+_OF_PYTHON_2 = frozenset({
+    "BaseHTTPServer", "ConfigParser", "Cookie", "HTMLParser", "Queue", "SimpleHTTPServer", "SocketServer", "StringIO",
+    "Tkinter", "__builtin__", "cPickle", "cStringIO", "commands", "cookielib", "copy_reg", "exceptions", "httplib",
+    "md5", "sets", "sha", "thread", "urllib2", "urlparse", "xmlrpclib",
+})  # fmt: skip
+"""Modules that the standard library of Python 2 had."""
 
 
 class _Frameworks(NamedTuple):
@@ -64,10 +78,11 @@ class Unknown:
         self._largest = largest
         self._faults: dict[str, Message | None] = {}
         self._frameworks: dict[str, _Frameworks] = {}
+        self._reasons: dict[External, Message | None] = {}
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
-        other = self._other_framework(running)
+        other = self._engine(reach, running) or self._other_framework(running)
         if other is not None:
             yield other
         for path in running:
@@ -112,7 +127,7 @@ class Unknown:
 
     def _absent_imports(self, reach: Reach, path: str) -> Iterator[Unread]:
         """Yield the imports of a file that lead to what belongs to the project and was not read."""
-        for external, why in self._absent.imports(path, self._modules):
+        for external, why in (*self._absent.imports(path, self._modules), *self._astray(path)):
             loaded = self._sources.file(path) if not self._is_known(external.module) else None
             statement = import_at(loaded[0], external.line) if loaded is not None else None
             if statement is None:
@@ -121,24 +136,69 @@ class Unknown:
             if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
 
+    def _astray(self, path: str) -> Iterator[tuple[External, Message]]:
+        """Yield the imports of a file that no table knows and that may mean what belongs to the project."""
+        for external in self._modules.externals.get(path, ()):
+            why = self._why_astray(external)
+            if why is not None:
+                yield external, why
+
+    def _why_astray(self, external: External) -> Message | None:
+        if external not in self._reasons:
+            self._reasons[external] = self._found_astray(external)
+        return self._reasons[external]
+
+    def _found_astray(self, external: External) -> Message | None:
+        if external.module.startswith(".") or self._target.package_of_module(external.module) is not None:
+            return None
+        if self._absent.why(external) is not None or self._lacks.installed.is_there(external.module):
+            return None
+        return self._absent.why_astray(external, self._modules, self._sources.text(external.importer))
+
     def _is_known(self, module: str) -> bool:
         """Whether a table of the target or the environment answers for a module."""
         known = None if module.startswith(".") else self._target.package_of_module(module)
         return (known is not None and known[1].status != "unknown") or self._lacks.installed.is_there(module)
 
+    def _engine(self, reach: Reach, running: Sequence[str]) -> Unread | None:
+        """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
+        for path in running:
+            for external in self._modules.externals.get(path, ()):
+                known = self._target.package_of_module(external.module)
+                if known is None or known[0].kind != "engine" or external.indented:
+                    continue
+                way = reach.way_to_file(path)
+                if way is not None and way.may_be_taken:
+                    reason = say("computes with {name}, which is not torch", name=known[0].name)
+                    return Unread(f"{path}:{external.line}", reason, way.steps)
+        return None
+
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
 
-        It does where nothing that it reaches imports torch, or where its own file imports the other one and not torch,
-        and no model of torch's is in what it reaches: torch then only loads data, or draws curves.
+        It does where nothing that it reaches imports torch, or where its own file imports the other one, and no model
+        of torch's is in what it reaches: torch then only loads data, draws curves, or calculates with the results.
         """
         imported = [(path, self._imported_frameworks(path)) for path in running]
         found = next((frameworks.other for _, frameworks in imported if frameworks.other is not None), None)
         with_torch = [path for path, frameworks in imported if frameworks.is_torch]
         if found is None or not with_torch:
             return found
-        is_first = found.place.startswith(f"{running[0]}:") and running[0] not in with_torch
-        return found if is_first and not any("nn.Module" in self._sources.text(path) for path in with_torch) else None
+        if not found.place.startswith(f"{running[0]}:"):
+            return None
+        model = _MODEL if running[0] in with_torch else _MODULE  # torch may calculate with what the other one gave
+        return None if any(model.search(self._sources.text(path)) for path in with_torch) else found
+
+    def may_use_torch(self, paths: Iterable[str]) -> bool:
+        """Whether anything that some files import is torch, or a package that may need it."""
+        for path in paths:
+            for external in self._modules.externals.get(path, ()):
+                top = external.module.partition(".")[0]
+                if top and not _is_pythons(top):
+                    known = self._target.package_of_module(external.module)
+                    if known is None or known[0].kind != "host":
+                        return True
+        return False
 
     def _imported_frameworks(self, path: str) -> _Frameworks:
         """Return whether a file imports torch, and the first other framework that it surely imports."""
@@ -162,13 +222,20 @@ class Unknown:
         for path in running:
             for external in self._modules.externals.get(path, ()):
                 top = external.module.partition(".")[0]
-                if not top or top in seen or top in sys.stdlib_module_names or top in self._lacks.compiled:
+                if not top or top in seen or _is_pythons(top) or top in self._lacks.compiled:
                     continue
                 seen.add(top)
+                if top in self._lacks.built:
+                    continue
                 known = self._target.package_of_module(external.module)
                 if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
                     continue
-                if self._absent.why(external) is not None:  # it belongs to the project
+                if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
                     continue
                 if known is None or known[1].status == "unknown":
                     yield known[0].name if known is not None else top, f"{path}:{external.line}"
+
+
+def _is_pythons(top: str) -> bool:
+    """Whether a module is one of the standard library's."""
+    return top in sys.stdlib_module_names or top in _OF_PYTHON_2

@@ -72,12 +72,12 @@ class Uses:
         self._own_classes: dict[str, bool] = {}
         self._bases: dict[str, set[str]] = {}
 
-    def of(self, file: PythonFile, names: Names, unit: FunctionNode) -> list[Use]:
-        """Return where a function is spoken of, in any file of the project."""
+    def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
+        """Return where a function or class is spoken of, in any file of the project."""
         key = (file.path, unit.lineno, unit.col_offset)
         if key not in self._mentions:
             owner = file.parents.get(unit)
-            if isinstance(owner, ast.ClassDef):
+            if isinstance(owner, ast.ClassDef) and not isinstance(unit, ast.ClassDef):
                 found = list(self._uses_of_method(file, names, owner, unit))
             else:
                 found = list(self._uses_of_name(file, names, unit, set()))
@@ -101,7 +101,7 @@ class Uses:
                 for attribute in other.attributes.get(name, ()):
                     if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, unit):
                         continue
-                    if self._may_be_of(other, other_names, attribute, related):
+                    if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
                         yield Use(Place(path, attribute))
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
@@ -140,21 +140,23 @@ class Uses:
                     related.add(other.name)
         return related
 
-    def _may_be_of(self, file: PythonFile, names: Names, attribute: ast.Attribute, related: set[str]) -> bool:
-        """Whether `x.method` may be a method of one of some classes."""
+    def _may_be_of(
+        self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
+    ) -> bool:
+        """Whether `x.method` may be a method of a class, where the names of those that are related to it are known."""
         value = attribute.value
         if isinstance(value, ast.Call) and last_name(value.func) == "super":
-            owner = file.enclosing_class(attribute)
-            return owner is not None and owner.name in related
+            around_it = file.enclosing_class(attribute)
+            return around_it is not None and around_it.name in related
         if isinstance(value, ast.Name):
             if value.id in ("self", "cls"):
-                owner = file.enclosing_class(attribute)
-                return owner is None or owner.name in related
+                around_it = file.enclosing_class(attribute)
+                return around_it is None or around_it.name in related
             origin = names.origin(value)
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
             made = self._classes_of(file, names, value)
-            if made and not any(related & self._with_bases(name) for name in made):
+            if made and not any(owner in self._with_bases(name) for name in made):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
@@ -239,7 +241,7 @@ class Uses:
             for use in self._name_uses(file, unit, other, other_names):
                 assert use.node is not None
                 key = _key_of(other, use.node)
-                derived = _derived(other, use.node)
+                derived = derived_class(other, use.node)
                 if key is not None:
                     yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
@@ -247,12 +249,12 @@ class Uses:
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
                 elif applied is not None:
-                    yield from self._uses_of_binding(other, applied)
+                    yield from self.of_binding(other, applied)
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
 
-    def _uses_of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
+    def of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
         """Yield where a name that a file binds is used, in any file."""
         for path in self.sources.words.holding(binding.id):
             loaded = self.sources.file(path)
@@ -349,6 +351,8 @@ class Uses:
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
         if other.path == file.path and "globals()" in text:
             for node in other.names.get("globals", ()):
+                if isinstance(other.parents.get(other.parents.get(node, node)), ast.Compare):
+                    continue  # `"name" in globals()` only asks for that name
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
 
 
@@ -392,7 +396,7 @@ def _key_of(file: PythonFile, use: ast.AST) -> str | None:
     return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
 
 
-def _derived(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
+def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
     """Return the class that a use of a name is a base of, or None."""
     parent = file.parents.get(use)
     return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None

@@ -79,7 +79,10 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "fixes": judged.fixes,
         "decisions": [str(place) for place in judged.decisions],
         "reasons": [
-            *(_reason_object(obstacle, lang) for obstacle in (*judged.blockers, *judged.optional)),
+            *(
+                _reason_object(obstacle, lang)
+                for obstacle in (*judged.blockers, *judged.optional, *judged.alternatives)
+            ),
             *(_reason_object(doubt, lang, decision=True) for doubt in judged.doubts),
         ],
         "builds": [_reason_object(build, lang) for build in judged.builds],

@@ -116,7 +116,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
     for doubt in judged.doubts:
         yield say("look at {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
-    for obstacle in judged.optional:
+    for obstacle in (*judged.optional, *judged.alternatives):
         yield say(
             "{what}, {circumstance}: {chain}",
             what=obstacle.what,

@@ -65,7 +65,10 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "name": judged.program.title,
                     "verdict": judged.verdict.value,
                     "summary": shown(verdict_of(judged).render(lang)),
-                    "chains": [chain_of(item) for item in (*judged.blockers, *judged.optional, *judged.doubts)],
+                    "chains": [
+                        chain_of(item)
+                        for item in (*judged.blockers, *judged.optional, *judged.alternatives, *judged.doubts)
+                    ],
                     "notRead": [unread_chain(unread) for unread in judged.unread],
                     "settled": judged.settled is not None and judged.settled.decides,
                 }

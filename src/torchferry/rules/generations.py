@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torchferry.backends import cuda
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
 CAPABILITY = f"{cuda.NAMESPACE}.get_device_capability"
@@ -26,6 +27,10 @@ _STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple, ast.Form
 _NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
 _CONVERSIONS = _NUMBERS | {"str", "parse", "parse_version", "Version", "LooseVersion", "StrictVersion"}
 """Functions whose result says the same as their argument: `version.parse(f"{major}.{minor}")`."""
+_CONVERSION = re.compile(r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])")
+_OF_NUMBERS = frozenset("diouxXeEfFgGc")
+"""Conversions of `%` that refuse None."""
+
 _DEPTH = 3
 """How many names are followed from one to the next."""
 
@@ -133,7 +138,14 @@ def _calculation(context: PythonContext, value: ast.expr) -> ast.AST | None:
         raises = any(not isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)) for operator in above.ops)
     elif isinstance(above, ast.BinOp):
         formatted = isinstance(above.op, ast.Mod) and above.right is value
-        raises = not formatted
+        raises = not formatted or _is_number(above.left, 0, 1)
+    elif isinstance(above, ast.Tuple):
+        whole = context.file.parents.get(above)
+        if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mod) and whole.right is above:
+            raises = _is_number(whole.left, above.elts.index(value), len(above.elts))
+            above = whole
+    elif isinstance(above, ast.FormattedValue):
+        raises = above.value is value and above.conversion == -1 and above.format_spec is not None
     elif isinstance(above, ast.Subscript):
         raises = above.value is value
     elif isinstance(above, ast.Assign):
@@ -145,3 +157,12 @@ def _calculation(context: PythonContext, value: ast.expr) -> ast.AST | None:
             isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not)
         )
     return above if raises else None
+
+
+def _is_number(form: ast.expr, index: int, count: int) -> bool:
+    """Whether `form % values` writes one of so many values as a number."""
+    text = string_value(form)
+    conversions = [found for found in _CONVERSION.finditer(text or "") if found["kind"] != "%"]
+    if len(conversions) != count or any(found["key"] or "*" in found[0] for found in conversions):
+        return False
+    return conversions[index]["kind"] in _OF_NUMBERS

@@ -1,8 +1,8 @@
 """A model compiled by `torch.compile`, or with a backend that captures CUDA graphs.
 
-What `torch.compile` generates for the card is Triton code on CUDA. A plugin brings its own backend, or none: then the
-call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
-graphs.
+What `torch.compile` generates for the card is Triton code on CUDA. A plugin brings its own backend, which must be
+named, or none: then the call falls back or raises when the model first runs. `mode="reduce-overhead"` and
+`backend="cudagraphs"` capture CUDA graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ModelCompiled(Rule):
     CODE = "CMP101"
     CHINESE = """用 `torch.compile` 编译的模型，或会捕获 CUDA 图的后端。
 
-`torch.compile` 在 CUDA 上生成 Triton 代码。插件自带后端，或者没有：那样模型首次运行时会回退或报错。
+`torch.compile` 在 CUDA 上生成 Triton 代码。插件自带后端，或者没有：那样模型首次运行时会回退或报错，请写明插件的后端。
 `mode="reduce-overhead"` 与 `backend="cudagraphs"` 会捕获 CUDA 图。
 """
     WORDS = ("torch.compile", "import compile")
@@ -52,13 +52,26 @@ class ModelCompiled(Rule):
                 yield self.finding(context, span, message, Grade.MANUAL)
             elif row.status in ("missing", "partial"):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                yield self.finding(context, span, message, Grade.MANUAL if row.status == "missing" else Grade.NOTE)
+                asks = row.status == "missing" or self._takes_default(call, reference.node)
+                yield self.finding(context, span, message, Grade.MANUAL if asks else Grade.NOTE)
             elif row.status == "unknown":
                 message = say("whether `torch.compile` serves {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 yield self.finding(context, span, message, Grade.NOTE)
+
+    def _takes_default(self, call: ast.AST | None, function: ast.AST) -> bool:
+        """Whether a use takes the backend that torch takes for CUDA: none is named, and nothing turns it off."""
+        if not isinstance(call, ast.Call) or call.func is not function:
+            return True
+        if any(keyword.arg is None for keyword in call.keywords):
+            return False
+        disabled = keyword_of(call, "disable")
+        if disabled is not None and not (isinstance(disabled.value, ast.Constant) and not disabled.value.value):
+            return False
+        backend = keyword_of(call, "backend")
+        return backend is None or string_value(backend.value) == "inductor"
 
     def _cuda_graphs(self, call: ast.Call) -> str | None:
         for name in ("backend", "mode"):

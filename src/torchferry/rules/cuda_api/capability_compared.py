@@ -36,10 +36,14 @@ class CapabilityCompared(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use."""
         compared: set[tuple[ast.AST, str]] = set()
+        raising: set[ast.AST] = set()
         for reading in readings(context):
             if reason_to_keep(context, reading.reference.node) is not None:
                 continue
             if reading.calculation is not None and _is_none(context, reading):
+                if reading.calculation in raising:
+                    continue
+                raising.add(reading.calculation)
                 message = say(
                     "`{found}` is None on {target}: this line raises TypeError; decide by what is needed instead",
                     found=reading.field or reading.reference.name,

@@ -26,7 +26,7 @@ from torchferry.source.requirements import Requirement
 _BUILD = frozenset({"pytorch-cuda", "cudatoolkit", "cudnn"})
 """Distributions of conda that only a CUDA build of torch needs."""
 
-_UNJUDGED = frozenset({"plain", "other"})
+_UNJUDGED = frozenset({"plain"}) | cuda.OTHER_FRAMEWORKS
 """The kinds of package of which there is nothing to do in a list of requirements."""
 
 _INSTALLABLE = lazy_regex(r"[a-z0-9][a-z0-9_-]*\Z")

@@ -2,7 +2,8 @@
 
 Every device needs kernels of its own for each sparse layout. Where the plugin registers none, such a tensor raises, and
 there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
-So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to.
+So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to, or
+`torch.matmul` and `@` of a sparse matrix.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
+from torchferry.rules.conditions import stored_uses
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.source.flow.syntax import last_name, string_value
 
@@ -66,7 +68,7 @@ class SparseTensor(Rule):
 
 每种设备都需要为各种稀疏布局提供自己的核函数。插件没有注册时，这类张量会报错，且没有回退。
 请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
-有稀疏张量、但没有 `torch.sparse.mm` 等最终调用的算子时，同样如此。
+有稀疏张量、但没有 `torch.sparse.mm` 等最终调用的算子，或没有稀疏矩阵的 `torch.matmul`、`@` 所用算子时，同样如此。
 """
     WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
@@ -79,7 +81,7 @@ class SparseTensor(Rule):
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
 
         table = load_operators(context.target.backend)
-        yield from self._operators(context, table, using)
+        yield from self._operators(context, table, using, making)
         for call, name, layout in making:
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
@@ -101,18 +103,23 @@ class SparseTensor(Rule):
             yield self.finding(context, span, message, Grade.MANUAL)
 
     def _operators(
-        self, context: PythonContext, table: OperatorTable, using: list[tuple[ast.Call, str]]
+        self,
+        context: PythonContext,
+        table: OperatorTable,
+        using: list[tuple[ast.Call, str]],
+        making: list[tuple[ast.Call, str, str]],
     ) -> Iterator[Finding]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
         layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
         registered = table.layouts[layout]
-        for call, full_name in using:
-            operator = _OPERATORS[full_name]
+        named = ((_OPERATORS[full_name], full_name, call) for call, full_name in using)
+        products = _products(context, making) if not isinstance(registered, Unknown) and registered else ()
+        for operator, full_name, call in (*named, *products):
             if not isinstance(registered, Unknown) and operator in registered:
                 continue
             if reason_to_keep(context, call) is not None:
                 continue
-            span = context.file.span(call.func)
+            span = context.file.span(call.func if isinstance(call, ast.Call) else call)
             if isinstance(registered, Unknown):
                 message = say(
                     "whether {target} has sparse tensors (`{name}`) is UNKNOWN",
@@ -131,6 +138,27 @@ class SparseTensor(Rule):
             if operator == "addmm" and "mm" in registered:
                 message = say("{message}; `torch.mm` of a sparse matrix it has", message=message)
             yield self.finding(context, span, message, Grade.MANUAL)
+
+
+def _products(context: PythonContext, making: list[tuple[ast.Call, str, str]]) -> Iterator[tuple[str, str, ast.expr]]:
+    """Yield the matrix products of sparse tensors that are made beside them, with the operator each comes to.
+
+    A product of two matrices is `mm`, also by the name of `matmul` (aten/src/ATen/native/LinearAlgebra.cpp).
+    """
+    for call, _, layout in making:
+        if layout != "sparse" or last_name(call.func) not in _LAYOUTS:
+            continue
+        for held in (call, *stored_uses(context, call)):
+            parent = context.file.parents.get(held)
+            above = context.file.parents.get(parent) if parent is not None else None
+            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult) and parent.left is held:
+                yield "mm", "@", parent
+            elif isinstance(parent, ast.Call) and held in parent.args[:1]:
+                if context.names.qualified(parent.func) in ("torch.matmul", "torch.mm"):
+                    yield "mm", f"torch.{last_name(parent.func)}", parent
+            elif isinstance(parent, ast.Attribute) and parent.attr in ("matmul", "mm"):
+                if isinstance(above, ast.Call) and above.func is parent:
+                    yield "mm", parent.attr, above
 
 
 def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:

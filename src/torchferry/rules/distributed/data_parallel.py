@@ -1,4 +1,4 @@
-"""One process that drives several cards: `nn.DataParallel`.
+"""One process that drives several cards: `nn.DataParallel`, or `replicate`, `scatter` and `gather` of its own.
 
 It copies the model to every card and gathers the results, through functions that not every plugin has, and it is the
 slowest way even on CUDA. `DistributedDataParallel` with one process a card works everywhere. The wrapper also gives
@@ -7,46 +7,77 @@ the checkpoint's keys their `module.` prefix, so it cannot simply be dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 
+from torchferry.backends.tables import Row
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import Reference
 
 _NAMES = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel"})
+_PARTS = frozenset(
+    f"torch.nn.parallel.{name}"
+    for name in (
+        "replicate", "replicate.replicate", "scatter", "scatter_kwargs", "gather",
+        "scatter_gather.scatter", "scatter_gather.scatter_kwargs", "scatter_gather.gather",
+    )
+)  # fmt: skip
+"""What `data_parallel` is made of and programs call by themselves: the copies of `torch.nn.parallel.comm`."""
+
+_COPIES = "torch.nn.parallel.comm"
 
 
 class DataParallel(Rule):
-    """Finds `nn.DataParallel`."""
+    """Finds `nn.DataParallel` and what it is made of."""
 
     CODE = "DST105"
-    CHINESE = """一个进程驱动多张卡：`nn.DataParallel`。
+    CHINESE = """一个进程驱动多张卡：`nn.DataParallel`，或自行调用 `replicate`、`scatter`、`gather`。
 
 它把模型复制到每张卡再收集结果，所用函数并非每个插件都有，在 CUDA 上也是最慢的方式。每卡一个进程的
 `DistributedDataParallel` 处处可用。该包装还会给检查点的键加上 `module.` 前缀，所以不能简单去掉。
 """
-    WORDS = ("DataParallel", "data_parallel")
+    WORDS = ("DataParallel", "data_parallel", "nn.parallel", "from torch.nn import parallel")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
         for reference in context.references.get("distributed", ()):
-            if reference.is_import or reference.name not in _NAMES:
+            if not reference.is_import and reference.name in _NAMES and not _registers(context, reference.node):
+                yield from self._report(context, reference, context.target.api(reference.name))
+        called: set[ast.AST | None] = set()
+        for reference in context.names.references("torch") if "parallel" in context.text else ():
+            if reference.is_import or reference.name not in _PARTS:
                 continue
-            row = context.target.api(reference.name)
-            if row.status == "same":
-                continue
-            span = context.file.span(reference.node)
-            if row.status == "unknown":
-                message = say(
-                    "whether `{found}` works on {target} is UNKNOWN; `DistributedDataParallel` does",
-                    found=reference.name,
-                    target=context.target.title,
-                )
-            else:
-                message = say(
-                    "`{found}` on {target}: {note}",
-                    found=reference.name,
-                    target=context.target.title,
-                    note=row.remark or say("use `DistributedDataParallel` with one process a card"),
-                )
-            yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)
+            unit = context.file.enclosing_function(reference.node)
+            if unit not in called:  # the copies of one function are one decision
+                called.add(unit)
+                yield from self._report(context, reference, context.target.api(_COPIES))
+
+    def _report(self, context: PythonContext, reference: Reference, row: Row) -> Iterator[Finding]:
+        """Yield what the target's table says of a use."""
+        if row.status == "same":
+            return
+        span = context.file.span(reference.node)
+        if row.status == "unknown":
+            message = say(
+                "whether `{found}` works on {target} is UNKNOWN; `DistributedDataParallel` does",
+                found=reference.name,
+                target=context.target.title,
+            )
+        else:
+            message = say(
+                "`{found}` on {target}: {note}",
+                found=reference.name,
+                target=context.target.title,
+                note=row.remark or say("use `DistributedDataParallel` with one process a card"),
+            )
+        yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)
+
+
+def _registers(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a name is only put in a registry: `WRAPPERS.register_module(module=DataParallel)`."""
+    parent = context.file.parents.get(node)
+    call = context.file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and call.func is not node and last_name(call.func).startswith("register")

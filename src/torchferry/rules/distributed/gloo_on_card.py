@@ -72,8 +72,8 @@ class GlooOnCard(Rule):
                     yield self._report(context, start, _where(context, used), Grade.MANUAL)
                 elif "cuda" in context.text:
                     yield self._report(context, start, None, Grade.NOTE)
-            elif used is not None:
-                yield self._report(context, start, _where(context, used), Grade.NOTE)
+            elif used is not None:  # as the program is started when nothing is said
+                yield self._report(context, start, _where(context, used), Grade.MANUAL)
 
     def _report(self, context: PythonContext, call: ast.Call, used: Message | None, grade: Grade) -> Finding:
         target, module = context.target, context.target.module
@@ -135,7 +135,7 @@ def _backends_of_value(context: PythonContext, value: ast.expr) -> list[tuple[st
 
 
 def _defaults(context: PythonContext, name: str) -> Iterator[ast.expr]:
-    """Yield the defaults of options and parameters of a name in this file."""
+    """Yield the defaults of options, parameters and fields of a name in this file."""
     for keyword in context.file.keywords.get("default", ()):
         call = context.file.parents.get(keyword)
         texts = [node.value for node in getattr(call, "args", ()) if isinstance(node, ast.Constant)]
@@ -148,6 +148,10 @@ def _defaults(context: PythonContext, name: str) -> Iterator[ast.expr]:
             pairs = [*zip(reversed(ordered), reversed(arguments.defaults), strict=False)]
             pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)  # type: ignore[arg-type]
             yield from (default for parameter, default in pairs if parameter is argument and default is not None)
+    for owner in context.file.classes:
+        for field in owner.body:
+            if isinstance(field, ast.AnnAssign) and last_name(field.target) == name and field.value is not None:
+                yield field.value
 
 
 def _over_gloo(context: PythonContext, call: ast.Call) -> bool:

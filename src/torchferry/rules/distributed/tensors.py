@@ -45,6 +45,15 @@ def values(context: PythonContext, expression: ast.expr) -> list[ast.expr]:
     return [value for value in assigned if value is not None] if assigned and None not in assigned else [expression]
 
 
+_JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})
+"""Functions of torch that make one tensor of several, which are all in one place."""
+
+_SAME_PLACE = frozenset({"grad", "data", "T", "mT"})
+"""Attributes of a tensor that are a tensor in the same place."""
+
+_OF_MODULE = frozenset({"parameters", "buffers"})
+
+
 def dtype_of(context: PythonContext, tensor: ast.expr) -> str:
     """Return the dtype that a tensor evidently has; empty where it is not evident."""
     return _agreed(context, tensor, lambda value, ask: _dtype_of_value(context, value, ask)) or ""
@@ -101,8 +110,14 @@ def _dtype_of_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.
 
 
 def _place_of_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.expr], _Answer]) -> _Answer:
+    if isinstance(value, ast.Attribute) and value.attr in _SAME_PLACE:
+        return ask(value.value)
+    if isinstance(value, ast.Name):
+        return _same(ask(module) for module in _modules_of_parameter(context, value))
     if not isinstance(value, ast.Call):
         return ""
+    if context.names.qualified(value.func) in _JOINS and value.args:
+        return _same(map(ask, _parts(context, value.args[0])))
     device = keyword_of(value, "device")
     if isinstance(value.func, ast.Attribute) and not _is_of_torch(context, value.func):
         method = value.func.attr
@@ -120,6 +135,44 @@ def _place_of_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.
         return place_of_device(context, device.value)
     made_by_torch = (context.names.qualified(value.func) or "").removeprefix("torch.") in _FACTORIES
     return HOST if made_by_torch else ""
+
+
+def _same(answers: Iterable[_Answer]) -> _Answer:
+    found = set(answers)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _modules_of_parameter(context: PythonContext, name: ast.Name) -> list[ast.expr]:
+    """Return the modules of which loops give a parameter this name; none where anything else may bind it."""
+    modules: list[ast.expr] = []
+    for binding in context.names.reaching_bindings(name):
+        loop = context.file.parents.get(binding)
+        every = loop.iter if isinstance(loop, (ast.For, ast.comprehension)) else None
+        if not (
+            isinstance(every, ast.Call) and isinstance(every.func, ast.Attribute) and every.func.attr in _OF_MODULE
+        ):
+            return []
+        modules.append(every.func.value)
+    return modules
+
+
+def _parts(context: PythonContext, sequence: ast.expr) -> list[ast.expr]:
+    """Return the tensors of a list: those that it is written with, and those that are appended to it by its name."""
+    found: list[ast.expr] = []
+    for value in values(context, sequence):
+        if isinstance(value, (ast.List, ast.Tuple)):
+            found += value.elts
+        elif isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+            found.append(value.elt)
+    if not isinstance(sequence, ast.Name):
+        return found
+    scope = context.names.variable_scope(sequence.id, context.file.scope(sequence))
+    for use in context.names.uses(sequence.id, scope) if scope is not None else ():
+        attribute = context.file.parents.get(use)
+        call = context.file.parents.get(attribute) if isinstance(attribute, ast.Attribute) else None
+        if isinstance(call, ast.Call) and last_name(call.func) == "append":
+            found += call.args[:1]
+    return found
 
 
 def _place_of_device_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.expr], _Answer]) -> _Answer:

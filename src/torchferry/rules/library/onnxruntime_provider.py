@@ -1,12 +1,13 @@
 """An execution provider of ONNX Runtime that runs on CUDA.
 
 `CUDAExecutionProvider` and `TensorrtExecutionProvider` exist in onnxruntime-gpu only. A maker may offer a provider of
-its own in a build of its own. The name is never rewritten by itself, because the package must change with it; listed
-with `CPUExecutionProvider` behind it, ONNX Runtime otherwise takes the CPU and only warns.
+its own in a build of its own. The name is never rewritten by itself, because the package must change with it. With
+`CPUExecutionProvider` listed behind it, ONNX Runtime takes the CPU and only warns: nobody has to decide anything.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
@@ -16,7 +17,9 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.keeping import reason_to_keep
 from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import string_value
 
+_CPU = "CPUExecutionProvider"
 _PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 
 
@@ -26,7 +29,8 @@ class OnnxruntimeProvider(Rule):
     CODE = "LIB102"
     CHINESE = """ONNX Runtime 的 CUDA 执行提供程序。
 
-没有 CUDA 时 ONNX Runtime 会警告并改用 CPU。目标平台有自己的提供程序时请使用它，否则请明确写 CPU。
+没有 CUDA 时 ONNX Runtime 会警告并改用 CPU；若其后已列出 `CPUExecutionProvider`，则无需决定。目标平台有自己的提供程序时
+请使用它，否则请明确写 CPU。
 """
     WORDS = _PROVIDERS
 
@@ -53,4 +57,19 @@ class OnnxruntimeProvider(Rule):
                     target=context.target.title,
                     note=row.remark or say("whether there is a provider is UNKNOWN"),
                 )
-            yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)
+            grade = Grade.NOTE if _goes_on(context, node) else Grade.MANUAL
+            yield self.finding(context, literal_span(context, node), message, grade)
+
+
+def _goes_on(context: PythonContext, node: ast.expr) -> bool:
+    """Whether the CPU's provider is listed behind a provider, alone or with its options."""
+    listed: ast.AST | None = node
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.Tuple) and parent.elts[:1] == [node] and len(parent.elts) == 2:
+        above = context.file.parents.get(parent)
+        if isinstance(above, (ast.List, ast.Tuple)):
+            listed, parent = parent, above
+    if not isinstance(parent, (ast.List, ast.Tuple)):
+        return False
+    behind = parent.elts[[id(item) for item in parent.elts].index(id(listed)) + 1 :]
+    return any(string_value(part) == _CPU for item in behind for part in (item, *getattr(item, "elts", ())))

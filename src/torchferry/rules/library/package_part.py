@@ -18,7 +18,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import kept
 from torchferry.source.flow.syntax import last_name, string_value
@@ -27,6 +27,7 @@ from torchferry.source.names import Reference
 _ON_THE_HOST = lazy_regex(r"(?:Dataset|Transform|DataModule|DataLoader|Sampler|Collater|Collator)\Z")
 """Classes that prepare data, which they do on the CPU."""
 
+_TORCH = "torch"
 _QUESTIONS = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "type"})
 
 
@@ -53,7 +54,19 @@ class PackagePart(Rule):
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages with parts that do not simply work on the target."""
         return tuple(
-            top for top, parts in parts_by_top().items() if any(row_of(part, target).status != "same" for part in parts)
+            top
+            for top, parts in parts_by_top().items()
+            if top != _TORCH and any(row_of(part, target).status != "same" for part in parts)
+        )
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The names of parts that are registered as operators of torch, which nearly every file imports."""
+        return tuple(
+            name.removeprefix(f"{_TORCH}.")
+            for part in parts_by_top().get(_TORCH, ())
+            if row_of(part, target).status != "same"
+            for name in part.names
+            if name.startswith(f"{_TORCH}.")
         )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -62,6 +75,8 @@ class PackagePart(Rule):
         for top in sorted(context.names.imported_packages() & by_top.keys()):
             if context.project is not None and context.project.module_path(top, context.path) is not None:
                 continue  # a module of the project that has the same name
+            if top == _TORCH and not any(word in context.text for word in self.words(context.target, Options())):
+                continue
             seen: set[tuple[str, ast.AST]] = set()
             for use in self._uses(context, top, by_top[top]):
                 row = row_of(use.part, context.target)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from torchferry.backends.removed import Removed, is_refused, oldest_beside, removed_names, torch_of
+from torchferry.backends.removed import OF_TORCH, Removed, is_refused, oldest_beside, removed_names, torch_of
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say
@@ -19,7 +19,7 @@ _METHODS = "torch.Tensor."
 _AS_ITSELF = re.compile(r"\b(\w+) as \1\Z")
 _SAYS_VERSION = re.compile(r"version|hasattr|\bpy[23]|PY[23]", re.IGNORECASE)
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException", "NameError"})
-_TITLES = {"torch": "torch", "torchvision": "torchvision", "numpy": "NumPy", "scipy": "SciPy", "pillow": "Pillow"}
+_TITLES = {"numpy": "NumPy", "scipy": "SciPy", "pillow": "Pillow"}
 
 
 @lru_cache(maxsize=8)
@@ -79,7 +79,7 @@ class RemovedNamesRule(Rule):
         if not is_refused(context.target, removed):
             return False
         root = context.project.root if context.project is not None else None
-        if root is None or removed.package in ("torch", "torchvision"):
+        if root is None or removed.package in OF_TORCH:
             return True
         kept = keeps_below(root, removed.package, removed.since)
         oldest = oldest_beside(context.target, removed.package)
@@ -141,7 +141,7 @@ class RemovedNamesRule(Rule):
 
     def _message(self, context: PythonContext, removed: Removed, advice: Message | Bilingual | None) -> Message:
         name = removed.name if not removed.name.startswith(_METHODS) else f".{removed.last}()"
-        if removed.package in ("torch", "torchvision"):
+        if removed.package in OF_TORCH:
             return say(
                 "`{name}` is gone from torch {torch}, which {target} runs on: {advice}",
                 name=name,
