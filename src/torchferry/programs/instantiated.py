@@ -40,6 +40,9 @@ _BUILDS = re.compile(
 )
 """How programs of mmengine build what a configuration names."""
 
+_LOADS = "LazyConfig.load("
+"""How programs of detectron2 load settings that are Python."""
+
 REGISTERS = ".register_module("
 """What registers a class by its name with mmengine."""
 
@@ -186,3 +189,9 @@ def built_in(text: str) -> int:
     """Return the line on which a program of mmengine builds what a configuration names, or 0."""
     found = _BUILDS.search(text) if "mmengine" in text or "mmcv" in text else None
     return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+
+
+def loaded_in(text: str) -> int:
+    """Return the line on which a program of detectron2 loads settings that are Python, or 0."""
+    at = text.find(_LOADS)
+    return text.count("\n", 0, at) + 1 if at >= 0 else 0

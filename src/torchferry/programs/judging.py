@@ -519,17 +519,23 @@ def _started(program: Program, starts: Mapping[str, Start]) -> Program:
 def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
     """Return obstacles, one for each thing, the surest way first, then the shortest.
 
-    Of several places that need the same thing in any case, the one is told at which the program stops first.
+    Of several imports that are run in any case, the one is told at which the program stops first.
     """
     best: dict[str, Obstacle] = {}
     for obstacle in obstacles:
         known = best.get(obstacle.what)
-        if known is None or _place_in_line(obstacle.way) < _place_in_line(known.way):
+        if known is None or _is_told_first(obstacle.way, known.way):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
 
 
-def _place_in_line(way: Way) -> tuple[Need, int, int]:
-    """Return what tells which of two ways is told: the sure one that is left first, or the shorter one."""
-    first = way.steps[0].line if way.need is Need.ALWAYS and way.steps else 0
-    return way.need, first, len(way.steps)
+def _is_told_first(way: Way, other: Way) -> bool:
+    """Whether a way is told rather than another one: as the surer, the import that is run first, or the shorter one."""
+    if way.need is other.need is Need.ALWAYS and way.steps and other.steps and _imports(way) and _imports(other):
+        return (way.steps[0].line, len(way.steps)) < (other.steps[0].line, len(other.steps))
+    return (way.need, len(way.steps)) < (other.need, len(other.steps))
+
+
+def _imports(way: Way) -> bool:
+    """Whether a way leads through imports alone, which are run in the order in which they stand."""
+    return all(step.text.startswith(("import ", "from ")) for step in way.steps)

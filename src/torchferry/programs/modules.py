@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
-from torchferry.programs.instantiated import LIBRARIES, REGISTERS, SettingsFiles, built_in, made_in
+from torchferry.programs.instantiated import LIBRARIES, REGISTERS, SettingsFiles, built_in, loaded_in, made_in
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
@@ -238,8 +238,7 @@ class Modules:
 
     def _loads(self, path: str, line: int, *, indented: bool) -> bool:
         """Remember that a file makes objects of what settings name; say whether they name anything of the project."""
-        named = [*self.files_named(), *(self._lazy() if "LazyConfig" in self._text(path) else ())]
-        edges = [Edge(path, file, line, indented, chosen=True) for file in dict.fromkeys(named) if file != path]
+        edges = [Edge(path, file, line, indented, chosen=True) for file in self.files_named() if file != path]
         for edge in edges:
             self.importers.setdefault(edge.path, []).append(edge)
         self._loaders.setdefault(path, []).extend(edges)
@@ -254,8 +253,9 @@ class Modules:
     def _builds(self, path: str) -> list[Edge]:
         """Return the files of which a program may build what they register, as its configuration says."""
         if path not in self._builders:
-            line = built_in(self._text(path))
+            line, lazy = built_in(self._text(path)), loaded_in(self._text(path))
             edges = [Edge(path, file, line, chosen=True) for file in self.registering() if line and file != path]
+            edges += [Edge(path, file, lazy, chosen=True) for file in (self._lazy() if lazy else ()) if file != path]
             for edge in edges:
                 self.importers.setdefault(edge.path, []).append(edge)
             self._builders[path] = edges
