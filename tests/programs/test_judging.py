@@ -328,17 +328,17 @@ BUILDER = {
     "builder.py": "import importlib\nimport torch\nimport torch.utils.cpp_extension\ndef get_plugin(name, sources):\n"
     "    torch.utils.cpp_extension.load(name=name, sources=sources)\n    return importlib.import_module(name)\n",
 }
-ASKS = "import torch\nimport builder\n{}if __name__ == '__main__':\n    {}\n"
+BUILDS = "import torch\nimport builder\n{}if __name__ == '__main__':\n    {}\n"
 
 
 @pytest.mark.parametrize(
     ("text", "need"),
     [
-        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp', 'ops.cu'])"), "ALWAYS"),
-        (ASKS.format("def f():\n    sources = ['ops.cu']\n    try:\n        return builder.get_plugin('fast_ops', "
+        (BUILDS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp', 'ops.cu'])"), "ALWAYS"),
+        (BUILDS.format("def f():\n    sources = ['ops.cu']\n    try:\n        return builder.get_plugin('fast_ops', "
                      "sources=sources)\n    except Exception:\n        return None\n", "f()"), "GUARDED"),
-        (ASKS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp'])"), "NEVER"),
-        (ASKS.format("", "other.get_plugin('fast_ops', sources=['ops.cu'])"), "NEVER"),
+        (BUILDS.format("", "builder.get_plugin('fast_ops', sources=['ops.cpp'])"), "NEVER"),
+        (BUILDS.format("", "other.get_plugin('fast_ops', sources=['ops.cu'])"), "NEVER"),
     ],
 )  # fmt: skip
 def test_what_a_function_of_the_project_builds_when_it_runs(text: str, need: str, tmp_path: Path) -> None:
