@@ -282,8 +282,10 @@ class _View:
     """A text of the length and the lines of a file in which only what was put there stands."""
 
     def __init__(self, text: str) -> None:
-        blank = "\n".join([" " * length for length in map(len, text.split("\n"))])
-        self._blank = _LINE.sub(lambda line: " " * len(line[0]), text) if "\r" in text else blank
+        if "\r" in text:
+            self._blank = _LINE.sub(lambda line: " " * len(line[0]), text)
+        else:
+            self._blank = "\n".join([" " * len(line) for line in text.split("\n")])
         self._put: dict[int, str] = {}
 
     def put(self, start: int, text: str) -> None:
