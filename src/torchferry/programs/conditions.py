@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.asked import is_there
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
+from torchferry.programs.stored import (
+    COMPARED,
+    calls_of_base,
+    in_handler,
+    in_handler_of,
+    is_changed,
+    is_namespace,
+    one_parameter,
+    stored_before,
+)
 from torchferry.programs.switches import UNSAID, Switches, Value, said_value
 from torchferry.rules.guarded import asks_availability, copes
 from torchferry.source.flow.syntax import last_name, string_value
@@ -74,19 +83,6 @@ class Known(NamedTuple):
 
 
 _UNKNOWN = Known(UNSAID)
-
-_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-}
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 _PYTHONS = ((3, 8), (3, 99))
@@ -194,7 +190,7 @@ class Conditions:
         asked = string_value(test.left)
         if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
-        if _is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
+        if is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             bindings = names.module_bindings(asked)
             if bindings and not all(self._is_guarded(file, binding) for binding in bindings):
                 return OPEN
@@ -206,7 +202,7 @@ class Conditions:
         known = left if left.option or left.guard else right
         if left.value is UNSAID or right.value is UNSAID:
             return OPEN
-        compare = _COMPARED.get(type(test.ops[0]))
+        compare = COMPARED.get(type(test.ops[0]))
         if compare is None:
             return OPEN
         try:
@@ -225,7 +221,7 @@ class Conditions:
     def _of_version(self, file: PythonFile, names: Names, test: ast.Compare, depth: int) -> Answer:
         """Return what a comparison with Python's version says where all versions that people use agree."""
         right = self._value(file, names, test.comparators[0], depth).value
-        compare = _COMPARED.get(type(test.ops[0]))
+        compare = COMPARED.get(type(test.ops[0]))
         if not isinstance(right, tuple) or compare is None:
             return OPEN
         try:
@@ -272,7 +268,7 @@ class Conditions:
         bindings = names.reaching_bindings(node)
         if any(self._is_guarded(file, binding) for binding in bindings):
             absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
-            handled = [value for binding in absent for value in [_in_handler(file, binding)] if value is not None]
+            handled = [value for binding in absent for value in [in_handler(file, binding)] if value is not None]
             if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
                 return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
             before = [value for binding in absent if not self._is_guarded(file, binding)
@@ -323,7 +319,7 @@ class Conditions:
         other, other_names = loaded
         bindings = other_names.module_bindings(member)
         if any(self._is_guarded(other, binding) for binding in bindings):
-            handled = [value for binding in bindings for value in [_in_handler(other, binding)] if value is not None]
+            handled = [value for binding in bindings for value in [in_handler(other, binding)] if value is not None]
             return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
         if len(bindings) != 1:
             return _UNKNOWN
@@ -360,7 +356,7 @@ class Conditions:
                 and file.enclosing_class(store) is owner
                 for value in [assigned_value(file, store)]
             ]
-            if values and values[0] is not None and (len(values) == 1 or _one_parameter(names, values)):
+            if values and values[0] is not None and (len(values) == 1 or one_parameter(names, values)):
                 return self._value(file, names, values[0], depth + 1)
             if values:
                 return _UNKNOWN
@@ -373,7 +369,7 @@ class Conditions:
             ]
             if len(shared) == 1:
                 return self._value(file, names, shared[0], depth + 1)
-        stored = _stored_before(file, node)
+        stored = stored_before(file, node)
         if stored is not None:
             return self._value(file, names, stored, depth + 1)
         if node.attr == "value" and isinstance(node.value, ast.Name):  # FAST = flags.DEFINE_bool("fast", False, "...")
@@ -447,7 +443,7 @@ class Conditions:
             items = {text: value for part, value in pairs for text in [string_value(part)] if text is not None}
         elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", "Namespace", "SimpleNamespace"):
             items = {keyword.arg: keyword.value for keyword in table.keywords if keyword.arg is not None}
-        if key in items and isinstance(of, ast.Name) and not _is_changed(file, names, of, key):
+        if key in items and isinstance(of, ast.Name) and not is_changed(file, names, of, key):
             known = self._value(file, names, items[key], depth + 1)
             return known if known.value is UNSAID or known.option else known._replace(option=key)
         return self._switch(key)
@@ -504,7 +500,7 @@ class Conditions:
         returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
         guarded = [part for part in returns if self._is_guarded(other, part)]
         if guarded:
-            handled = next((part.value for part in guarded if _in_handler_of(other, part)), None)
+            handled = next((part.value for part in guarded if in_handler_of(other, part)), None)
             return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
         value = returns[0].value if len(returns) == 1 else None
         return self._value(other, other_names, value, depth + 1) if value is not None else _UNKNOWN
@@ -581,14 +577,8 @@ class Conditions:
         deriving = self._sources.words.as_base(owner.name)
         for path in self._paths:
             loaded = self._sources.file(path) if path in deriving else None
-            for derived in loaded[0].classes if loaded is not None else ():
-                if loaded is None or owner.name not in {last_name(base) for base in derived.bases}:
-                    continue
-                for callee in loaded[0].attributes.get("__init__", ()):
-                    call, whose = loaded[0].parents.get(callee), callee.value
-                    is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
-                    if is_super and isinstance(call, ast.Call) and loaded[0].enclosing_class(call) is derived:
-                        yield *loaded, call
+            if loaded is not None:
+                yield from ((*loaded, call) for call in calls_of_base(loaded[0], owner.name))
 
     def _given(
         self, file: PythonFile, names: Names, call: ast.Call, name: str, index: int, default: Known, depth: int
@@ -604,104 +594,3 @@ class Conditions:
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
         return default
-
-
-def _in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
-    """Return the value that a binding gives where it stands in an exception handler, or None."""
-    parent = file.parents.get(binding)
-    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        if isinstance(parent, ast.ExceptHandler):
-            return assigned_value(file, binding)
-        parent = file.parents.get(parent)
-    return None
-
-
-def _in_handler_of(file: PythonFile, node: ast.AST) -> bool:
-    parent = file.parents.get(node)
-    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        if isinstance(parent, ast.ExceptHandler):
-            return True
-        parent = file.parents.get(parent)
-    return False
-
-
-def _one_parameter(names: Names, values: list[ast.expr | None]) -> bool:
-    """Whether all of some values are the same parameter of a function."""
-    bound = [names.bindings(value) if isinstance(value, ast.Name) else [] for value in values]
-    return len(bound[0]) == 1 and isinstance(bound[0][0], ast.arg) and all(each == bound[0] for each in bound)
-
-
-def _is_namespace(node: ast.expr) -> bool:
-    """Whether an expression is the names of the module: `globals()`."""
-    return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
-
-
-def _stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
-    """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
-    if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
-        return None
-    stores = [
-        store
-        for store in file.attributes.get(node.attr, ())
-        if isinstance(store.ctx, ast.Store)
-        and isinstance(store.value, ast.Name)
-        and store.value.id == node.value.id
-        and file.scope(store) is file.scope(node)
-    ]
-    statement = file.parents.get(stores[0]) if len(stores) == 1 else None
-    if not isinstance(statement, ast.Assign) or statement.lineno >= node.lineno:
-        return None
-    child: ast.AST = node
-    while file.parents.get(child) is not file.parents.get(statement):
-        above = file.parents.get(child)
-        if above is None:
-            return None  # it stands in a block of its own, which may be passed over
-        child = above
-    return statement.value
-
-
-def _is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
-    """Whether an item of a table may be set after the table was made."""
-    for use in names.uses(table.id, file.scope(names.bindings(table)[0])):
-        parent = file.parents.get(use)
-        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-            if string_value(parent.slice) in (None, key):
-                return True
-        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
-            return True
-    return False
-
-
-def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
-    """Return what a condition on a variable of its module says, where a program never changes that; else None.
-
-    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
-    program does not call.
-
-    Args:
-        file: The file.
-        names: Its names.
-        test: The condition.
-        comes_to: Whether the program comes to a place of the file.
-    """
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = held_for_ever(file, names, test.operand, comes_to)
-        return None if inner is None else not inner
-    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
-    name = test.left if isinstance(test, ast.Compare) and compared else test
-    if not isinstance(name, ast.Name):
-        return None
-    bindings = names.bindings(name)
-    inner_ones = [binding for binding in bindings if file.enclosing_function(binding) is not None]
-    first = [binding for binding in bindings if file.enclosing_function(binding) is None]
-    value = assigned_value(file, first[0]) if len(first) == 1 and len(bindings) > 1 else None
-    if not isinstance(value, ast.Constant) or any(map(comes_to, inner_ones)):
-        return None
-    if not isinstance(test, ast.Compare):
-        return bool(value.value)
-    compare, other = _COMPARED.get(type(test.ops[0])), test.comparators[0]
-    assert isinstance(other, ast.Constant)
-    try:
-        return bool(compare(value.value, other.value)) if compare is not None else None
-    except TypeError:
-        return None

@@ -17,7 +17,7 @@ from torchferry.programs.absent import Absent
 from torchferry.programs.around import around
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
-from torchferry.programs.conditions import Conditions, held_for_ever
+from torchferry.programs.conditions import Conditions
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
@@ -29,6 +29,7 @@ from torchferry.programs.noting import Noted
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
+from torchferry.programs.stored import held_for_ever
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import Unknown
 from torchferry.programs.uses import Uses, derived_class

@@ -181,7 +181,7 @@ class Switches:
         values[name] = value
 
 
-_OWN_FOLDER = str(Path(__file__).parent)
+_OWN_FOLDER = str(Path(__file__).parent.parent)
 _PLUGIN_LOADER = "_import_device_backends"
 """The function of torch that loads plugins."""
 
@@ -191,11 +191,13 @@ def _watch_import(package: str, used: Callable[[], object]) -> None:
     if not _is_loaded_by_torch():
         return
     imported = False
+    # the simulated package imports its own modules, wherever its vendor's folder lies
+    own_code = (_OWN_FOLDER, *map(str, sys.modules[package].__path__), "<frozen")
 
     def note(name: object) -> None:
         nonlocal imported
         caller = sys._getframe(2).f_code.co_filename
-        if str(name).partition(".")[0] == package and not caller.startswith((_OWN_FOLDER, "<frozen")):
+        if str(name).partition(".")[0] == package and not caller.startswith(own_code):
             imported = True
 
     builtins.__import__ = _noting(builtins.__import__, note)

@@ -1,0 +1,139 @@
+"""What a condition is made of, as its file says it: what handlers bind, what is stored before, what never changes."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
+
+COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+
+
+def in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
+    """Return the value that a binding gives where it stands in an exception handler, or None."""
+    parent = file.parents.get(binding)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(parent, ast.ExceptHandler):
+            return assigned_value(file, binding)
+        parent = file.parents.get(parent)
+    return None
+
+
+def in_handler_of(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a node stands in an exception handler."""
+    parent = file.parents.get(node)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(parent, ast.ExceptHandler):
+            return True
+        parent = file.parents.get(parent)
+    return False
+
+
+def one_parameter(names: Names, values: list[ast.expr | None]) -> bool:
+    """Whether all of some values are the same parameter of a function."""
+    bound = [names.bindings(value) if isinstance(value, ast.Name) else [] for value in values]
+    return len(bound[0]) == 1 and isinstance(bound[0][0], ast.arg) and all(each == bound[0] for each in bound)
+
+
+def is_namespace(node: ast.expr) -> bool:
+    """Whether an expression is the names of the module: `globals()`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
+
+
+def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
+    """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
+    if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
+        return None
+    stores = [
+        store
+        for store in file.attributes.get(node.attr, ())
+        if isinstance(store.ctx, ast.Store)
+        and isinstance(store.value, ast.Name)
+        and store.value.id == node.value.id
+        and file.scope(store) is file.scope(node)
+    ]
+    statement = file.parents.get(stores[0]) if len(stores) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.lineno >= node.lineno:
+        return None
+    child: ast.AST = node
+    while file.parents.get(child) is not file.parents.get(statement):
+        above = file.parents.get(child)
+        if above is None:
+            return None  # it stands in a block of its own, which may be passed over
+        child = above
+    return statement.value
+
+
+def is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
+    """Whether an item of a table may be set after the table was made."""
+    for use in names.uses(table.id, file.scope(names.bindings(table)[0])):
+        parent = file.parents.get(use)
+        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            if string_value(parent.slice) in (None, key):
+                return True
+        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
+            return True
+    return False
+
+
+def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
+    """Return what a condition on a variable of its module says, where a program never changes that; else None.
+
+    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
+    program does not call.
+
+    Args:
+        file: The file.
+        names: Its names.
+        test: The condition.
+        comes_to: Whether the program comes to a place of the file.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = held_for_ever(file, names, test.operand, comes_to)
+        return None if inner is None else not inner
+    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
+    name = test.left if isinstance(test, ast.Compare) and compared else test
+    if not isinstance(name, ast.Name):
+        return None
+    bindings = names.bindings(name)
+    inner_ones = [binding for binding in bindings if file.enclosing_function(binding) is not None]
+    first = [binding for binding in bindings if file.enclosing_function(binding) is None]
+    value = assigned_value(file, first[0]) if len(first) == 1 and len(bindings) > 1 else None
+    if not isinstance(value, ast.Constant) or any(map(comes_to, inner_ones)):
+        return None
+    if not isinstance(test, ast.Compare):
+        return bool(value.value)
+    compare, other = COMPARED.get(type(test.ops[0])), test.comparators[0]
+    assert isinstance(other, ast.Constant)
+    try:
+        return bool(compare(value.value, other.value)) if compare is not None else None
+    except TypeError:
+        return None
+
+
+def calls_of_base(file: PythonFile, base: str) -> Iterator[ast.Call]:
+    """Yield the calls `super().__init__(...)` in classes of a file that are derived from one of this name."""
+    for derived in file.classes:
+        if base not in {last_name(of_class) for of_class in derived.bases}:
+            continue
+        for callee in file.attributes.get("__init__", ()):
+            call, whose = file.parents.get(callee), callee.value
+            is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
+            if is_super and isinstance(call, ast.Call) and file.enclosing_class(call) is derived:
+                yield call
