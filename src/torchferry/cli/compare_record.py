@@ -12,7 +12,7 @@ import click
 from torchferry.cli import agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.differences import layout
 from torchferry.numerics.launched import Outcome, Settings, require_examined, run
 from torchferry.rehearsal.config import note_verdict
@@ -123,32 +123,42 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
     recorded = [one for one in outcome.results if one.get("steps")]
     for one in recorded:
         lines.append(
-            say(
-                "rank {rank}: {steps} steps, {size} MiB in {folder}",
+            say_plural(
+                "rank {rank}: {count} step, {size} MiB in {folder}",
+                "rank {rank}: {count} steps, {size} MiB in {folder}",
                 rank=one["rank"],
-                steps=one["recorded"],
+                count=one["recorded"],
                 size=f"{one['bytes'] / 2**20:.1f}",
                 folder=folder / f"{layout.RANK}{one['rank']}",
             )
         )
         if one["recorded"] < one["steps"]:
             lines.append(
-                say(
-                    "NOT COMPLETE: the run made {made} steps, and {steps} are recorded: {why}",
-                    made=one["steps"],
+                say_plural(
+                    "NOT COMPLETE: the run made {count} step, and {steps} are recorded: {why}",
+                    "NOT COMPLETE: the run made {count} steps, and {steps} are recorded: {why}",
+                    count=one["steps"],
                     steps=one["recorded"],
                     why=one["ended"] or say("some could not be read"),
                 )
             )
         for error, count in one["failures"].items():
-            lines.append(say("not recorded, {count} times: {error}", count=count, error=error))
+            lines.append(
+                say_plural(
+                    "not recorded, {count} time: {error}",
+                    "not recorded, {count} times: {error}",
+                    count=count,
+                    error=error,
+                )
+            )
         if "unwritten" in one["notes"]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in one["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
         if one.get("captured"):
             lines.append(
-                say(
+                say_plural(
+                    "captured graph: not recorded ({count} call went into it; its runs are not seen)",
                     "captured graph: not recorded ({count} calls went into it; its runs are not seen)",
                     count=one["captured"],
                 )

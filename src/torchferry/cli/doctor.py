@@ -16,7 +16,7 @@ from torchferry.cli.completion import complete_target
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.machine import Machine
 from torchferry.doctor.patient import Patient
@@ -159,7 +159,9 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
         click.echo(say("Different at any two moments:").render(choices.lang))
         for item in differences[len(lasting) :]:
             _tell(item)
-    click.echo(say("{count} lasting differences", count=len(lasting)).render(choices.lang))
+    click.echo(
+        say_plural("{count} lasting difference", "{count} lasting differences", count=len(lasting)).render(choices.lang)
+    )
     click.echo(
         say(
             "The times at which the snapshots were taken do not compare the clocks: ask `system.clock` on each host."

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Message, say_in
 from torchferry.doctor import checks
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result
 
 SIDES = {
-    "host": Bilingual("Host", "主机"),
-    "container": Bilingual("Container", "容器"),
-    "python": Bilingual("Python", "Python"),
-    "probe": Bilingual("Live probe", "实机探测"),
+    "host": say_in("side", "Host"),
+    "container": say_in("side", "Container"),
+    "python": say_in("side", "Python"),
+    "probe": say_in("side", "Live probe"),
 }
 """Where a check looks, in the order of the report."""
 
@@ -53,7 +53,7 @@ class Check:
     code: str
     rank: int
     side: str
-    title: Bilingual
+    title: Message
     card: bool
     about: str
     run: Callable[[Patient], Iterator[Result]]

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural, translatable
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 
-GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
+GRADE_TITLES = {
+    Grade.SAFE: translatable("safe fix"),
+    Grade.UNSAFE: translatable("unsafe fix"),
+    Grade.MANUAL: translatable("by hand"),
+    Grade.NOTE: translatable("note"),
+}
 """What the grades are called."""
 
 _MOST_BLOCKERS = 10
@@ -34,10 +39,11 @@ def lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str
     """Yield the lines of the report; `paint` colours a text by its kind (`verdict`, `path`, or a grade)."""
     paint = paint or _plain
     yield paint(report.verdict_message.render(lang), "verdict")
-    yield say(
-        "{root}: {files} files examined for {target}",
+    yield say_plural(
+        "{root}: {count} file examined for {target}",
+        "{root}: {count} files examined for {target}",
         root=printable(report.root),
-        files=report.files,
+        count=report.files,
         target=report.target,
     ).render(lang)
     for remark in report.remarks:

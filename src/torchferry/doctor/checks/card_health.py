@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
 CODE = "card.health"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("health of the cards", "卡的健康状态")
+TITLE = say_in("check", "health of the cards")
 CARD = True
 
 
@@ -54,7 +54,8 @@ def check(patient: Patient) -> Iterator[Result]:
         yield unverified(say("what the tool shows of a sick card"))
     elif not sick:
         yield passed(
-            say(
+            say_plural(
+                "{tool} says {health} of {count}",
                 "{tool} says {health} of all {count}",
                 tool=name,
                 health=patient.cards[0].health,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.doctor.machine import Opener
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
@@ -15,7 +15,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "card.memory"
 RANK = 4
 SIDE = "host"
-TITLE = Bilingual("memory of the cards", "显存占用")
+TITLE = say_in("check", "memory of the cards")
 CARD = True
 
 _BUSY = 0.5

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from torchferry.backends.smi import Card
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified, warned
 
 CODE = "card.memory_errors"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("memory errors (ECC)", "显存错误（ECC）")
+TITLE = say_in("check", "memory errors (ECC)")
 CARD = True
 
 _OFF = ("disable", "disabled", "off")
@@ -44,7 +44,12 @@ def check(patient: Patient) -> Iterator[Result]:
             yield unknown(say("card {index}: the tool does not say how many memory errors it had", index=card.index))
         elif count:
             yield failed(
-                say("card {index}: {count} memory errors that could not be corrected", index=card.index, count=count),
+                say_plural(
+                    "card {index}: {count} memory error that could not be corrected",
+                    "card {index}: {count} memory errors that could not be corrected",
+                    index=card.index,
+                    count=count,
+                ),
                 say("its memory is damaged, or was: results computed since are not to be trusted"),
                 " ".join(_command(patient, card)) if tool.memory_error else f"{patient.tool_name} -q",
                 advice=say("take the card out of use and give the vendor this report"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
 CODE = "card.memory_size"
 RANK = 5
 SIDE = "host"
-TITLE = Bilingual("size of the memory", "显存容量")
+TITLE = say_in("check", "size of the memory")
 CARD = True
 
 _SLACK = 0.8

@@ -5,14 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 CODE = "card.temperature"
 RANK = 3
 SIDE = "host"
-TITLE = Bilingual("temperature", "温度")
+TITLE = say_in("check", "temperature")
 CARD = True
 
 _APART = 15.0

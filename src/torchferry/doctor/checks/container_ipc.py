@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, unknown, warned
 from torchferry.doctor.surroundings import unjudged
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import unjudged
 CODE = "container.ipc"
 RANK = 4
 SIDE = "container"
-TITLE = Bilingual("IPC namespace", "IPC 命名空间")
+TITLE = say_in("check", "IPC namespace")
 
 _LINK = "/proc/self/ns/ipc"
 _HOSTS = "ipc:[4026531839]"

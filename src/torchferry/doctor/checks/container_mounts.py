@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 from torchferry.doctor.surroundings import unjudged
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import unjudged
 CODE = "container.mounts"
 RANK = 1
 SIDE = "container"
-TITLE = Bilingual("mounts of the driver", "驱动挂载")
+TITLE = say_in("check", "mounts of the driver")
 CARD = True
 
 

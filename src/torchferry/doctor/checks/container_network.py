@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "container.network"
 RANK = 3
 SIDE = "container"
-TITLE = Bilingual("network", "容器网络")
+TITLE = say_in("check", "network")
 
 
 def check(patient: Patient) -> Iterator[Result]:

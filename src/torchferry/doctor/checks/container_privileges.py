@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, passed, warned
 from torchferry.doctor.surroundings import surroundings, unjudged
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import surroundings, unjudged
 CODE = "container.privileges"
 RANK = 2
 SIDE = "container"
-TITLE = Bilingual("privileges", "容器权限")
+TITLE = say_in("check", "privileges")
 
 
 def check(patient: Patient) -> Iterator[Result]:

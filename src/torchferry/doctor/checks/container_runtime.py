@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -13,7 +13,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "container.runtime"
 RANK = 6
 SIDE = "container"
-TITLE = Bilingual("container runtime", "容器运行时")
+TITLE = say_in("check", "container runtime")
 CARD = True
 
 

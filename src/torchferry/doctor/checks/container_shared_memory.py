@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "container.shared_memory"
 RANK = 5
 SIDE = "container"
-TITLE = Bilingual("shared memory", "共享内存")
+TITLE = say_in("check", "shared memory")
 
 _PLACE = "/dev/shm"  # noqa: S108 - it is asked about, not written to
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.checks.driver_pci import is_card
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, passed, skipped, warned
 CODE = "driver.iommu"
 RANK = 5
 SIDE = "host"
-TITLE = Bilingual("IOMMU", "IOMMU")
+TITLE = say_in("check", "IOMMU")
 CARD = True
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified, warned
 
 CODE = "driver.kernel"
 RANK = 3
 SIDE = "host"
-TITLE = Bilingual("driver and kernel", "驱动与内核")
+TITLE = say_in("check", "driver and kernel")
 CARD = True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
 from torchferry.doctor.surroundings import surroundings
@@ -13,7 +13,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "driver.module"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("driver module", "驱动内核模块")
+TITLE = say_in("check", "driver module")
 CARD = True
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
 
 CODE = "driver.pci"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("cards on the PCI bus", "PCI 总线上的卡")
+TITLE = say_in("check", "cards on the PCI bus")
 CARD = True
 
 _ACCELERATOR_CLASSES = ("0x12", "0x0302", "0x0300", "0x0380")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -13,7 +13,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "driver.version"
 RANK = 4
 SIDE = "host"
-TITLE = Bilingual("driver version", "驱动版本")
+TITLE = say_in("check", "driver version")
 CARD = True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, warned
@@ -13,7 +13,7 @@ from torchferry.doctor.result import Result, passed, warned
 CODE = "environment.proxy"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("proxies and mirrors", "代理与镜像源")
+TITLE = say_in("check", "proxies and mirrors")
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.backends.cards import default_card
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 from torchferry.doctor.surroundings import surroundings
@@ -16,7 +16,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "environment.visible_devices"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("variables that choose cards", "可见设备变量")
+TITLE = say_in("check", "variables that choose cards")
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
@@ -197,7 +197,8 @@ def _within(patient: Patient, name: str, outer: str) -> Iterator[Result]:
     if any(number not in given for number in beyond):
         yield warned(
             say("{name} is {inner}, and {outer} passes {given} into this container", **values),
-            say("{count} devices are in this container, and none of them has the number {number}",
+            say_plural("{count} device is in this container, and it does not have the number {number}",
+                    "{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
             f"unset {name}",
             source=patient.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.checks.library_found import judged
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, unverified
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, unverified
 CODE = "library.collective"
 RANK = 3
 SIDE = "host"
-TITLE = Bilingual("collective library", "集合通信库")
+TITLE = say_in("check", "collective library")
 CARD = True
 
 

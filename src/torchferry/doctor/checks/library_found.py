@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.machine import Library
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, unknown, unverified
 from torchferry.doctor.surroundings import surroundings
@@ -13,7 +13,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "library.found"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("runtime libraries", "运行时库")
+TITLE = say_in("check", "runtime libraries")
 CARD = True
 
 

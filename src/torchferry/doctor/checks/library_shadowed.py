@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 CODE = "library.shadowed"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("copies of libraries", "库的重复与遮蔽")
+TITLE = say_in("check", "copies of libraries")
 CARD = True
 
 

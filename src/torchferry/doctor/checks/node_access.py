@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.machine import Node
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.machine import Entry, Machine
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped
@@ -14,7 +14,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "node.access"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("permission to open the nodes", "设备节点权限")
+TITLE = say_in("check", "permission to open the nodes")
 CARD = True
 
 _GROUP_MAY = 0o060
@@ -39,7 +39,14 @@ def check(patient: Patient) -> Iterator[Result]:
     closed = [(node, entry) for node, entry in entries if not entry.usable]
     if not closed:
         who = machine.user.name
-        yield passed(say("{user} may open all {count} device nodes", user=who, count=len(entries)))
+        yield passed(
+            say_plural(
+                "{user} may open {count} device node",
+                "{user} may open all {count} device nodes",
+                user=who,
+                count=len(entries),
+            )
+        )
         return
     node, entry = next((pair for pair in closed if pair[0].group), closed[0])
     names = ", ".join(sorted({entry.path for _, entry in closed})[:4])

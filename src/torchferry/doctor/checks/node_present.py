@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unverified
 from torchferry.doctor.surroundings import surroundings
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "node.present"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("device nodes", "设备节点")
+TITLE = say_in("check", "device nodes")
 CARD = True
 
 

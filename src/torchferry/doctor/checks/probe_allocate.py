@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import tried
 from torchferry.doctor.result import Result, passed
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, passed
 CODE = "probe.allocate"
 RANK = 2
 SIDE = "probe"
-TITLE = Bilingual("memory", "显存分配")
+TITLE = say_in("check", "memory")
 
 
 def check(patient: Patient) -> Iterator[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import step
 from torchferry.doctor.result import Result, passed, skipped, unknown
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, passed, skipped, unknown
 CODE = "probe.bandwidth"
 RANK = 7
 SIDE = "probe"
-TITLE = Bilingual("host and device", "主机与设备带宽")
+TITLE = say_in("check", "host and device")
 
 
 def check(patient: Patient) -> Iterator[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped, warned
 CODE = "probe.collective"
 RANK = 6
 SIDE = "probe"
-TITLE = Bilingual("collective between all devices", "全部设备间集合通信")
+TITLE = say_in("check", "collective between all devices")
 
 
 def check(patient: Patient) -> Iterator[Result]:
@@ -25,7 +25,8 @@ def check(patient: Patient) -> Iterator[Result]:
         yield skipped(say("there is one device: nothing to talk to"))
     elif found.get("limit"):
         yield warned(
-            say(
+            say_plural(
+                "{name} over {count} device did not end within {seconds} s, its share of the probe's time limit",
                 "{name} over {count} devices did not end within {seconds} s, its share of the probe's time limit",
                 name=name,
                 count=found["ranks"],
@@ -38,11 +39,24 @@ def check(patient: Patient) -> Iterator[Result]:
         )
     elif found.get("error"):
         yield failed(
-            say("{name} over {count} devices: {error}", name=name, count=found["ranks"], error=found["error"]),
+            say_plural(
+                "{name} over {count} device: {error}",
+                "{name} over {count} devices: {error}",
+                name=name,
+                count=found["ranks"],
+                error=found["error"],
+            ),
             say("the collective library does not start, or the devices do not reach each other"),
             f"ls /dev/shm; ulimit -l; env | grep -i {name}",
             advice=say("see library.collective, system.limits and container.shared_memory"),
             evidence=tuple(found.get("lines", ())),
         )
     else:
-        yield passed(say("{name}: a sum over {count} devices is right", name=name, count=found["ranks"]))
+        yield passed(
+            say_plural(
+                "{name}: a sum over {count} device is right",
+                "{name}: a sum over {count} devices is right",
+                name=name,
+                count=found["ranks"],
+            )
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, passed, skipped, warned
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, passed, skipped, warned
 CODE = "probe.dtypes"
 RANK = 4
 SIDE = "probe"
-TITLE = Bilingual("dtypes", "数据类型")
+TITLE = say_in("check", "dtypes")
 
 
 def check(patient: Patient) -> Iterator[Result]:

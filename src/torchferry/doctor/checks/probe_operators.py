@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, failed, passed, skipped
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped
 CODE = "probe.operators"
 RANK = 5
 SIDE = "probe"
-TITLE = Bilingual("operators", "算子")
+TITLE = say_in("check", "operators")
 
 
 def check(patient: Patient) -> Iterator[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, warned
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed, warned
 CODE = "probe.start"
 RANK = 1
 SIDE = "probe"
-TITLE = Bilingual("start of the device", "设备启动")
+TITLE = say_in("check", "start of the device")
 
 
 def check(patient: Patient) -> Iterator[Result]:
@@ -41,7 +41,11 @@ def check(patient: Patient) -> Iterator[Result]:
             evidence=tuple(probe.get("lines", ())),
         )
         return
-    yield passed(say("{count} devices: {name}", count=start["devices"], name=start.get("name") or "?"))
+    yield passed(
+        say_plural(
+            "{count} device: {name}", "{count} devices: {name}", count=start["devices"], name=start.get("name") or "?"
+        )
+    )
     if probe.get("stopped") == "timeout":
         yield warned(
             say(

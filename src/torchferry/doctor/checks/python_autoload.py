@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unverified, warned
 
 CODE = "python.autoload"
 RANK = 8
 SIDE = "python"
-TITLE = Bilingual("loading the plugin by itself", "插件自动加载")
+TITLE = say_in("check", "loading the plugin by itself")
 
 _SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _SINCE = (2, 5)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 CODE = "python.companions"
 RANK = 11
 SIDE = "python"
-TITLE = Bilingual("torchvision and torchaudio", "torchvision 与 torchaudio")
+TITLE = say_in("check", "torchvision and torchaudio")
 
 _NAMES = ("torchvision", "torchaudio")
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 CODE = "python.conflicts"
 RANK = 9
 SIDE = "python"
-TITLE = Bilingual("packages in the way", "冲突的软件包")
+TITLE = say_in("check", "packages in the way")
 
 _OURS = "torchferry"
 """How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
@@ -34,7 +34,12 @@ def check(patient: Patient) -> Iterator[Result]:
     packages = patient.cuda_packages
     if packages:
         yield warned(
-            say("{count} packages here serve CUDA alone: {names}", count=len(packages), names=", ".join(packages[:6])),
+            say_plural(
+                "{count} package here serves CUDA alone: {names}",
+                "{count} packages here serve CUDA alone: {names}",
+                count=len(packages),
+                names=", ".join(packages[:6]),
+            ),
             say("they take room, and code that finds them may choose them"),
             f"{patient.machine.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),

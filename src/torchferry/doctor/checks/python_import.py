@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped
 CODE = "python.import"
 RANK = 5
 SIDE = "python"
-TITLE = Bilingual("importing the plugin", "导入插件")
+TITLE = say_in("check", "importing the plugin")
 
 
 def check(patient: Patient) -> Iterator[Result]:

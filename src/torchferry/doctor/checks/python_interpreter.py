@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed
 CODE = "python.interpreter"
 RANK = 1
 SIDE = "python"
-TITLE = Bilingual("interpreter", "解释器")
+TITLE = say_in("check", "interpreter")
 
 
 def check(patient: Patient) -> Iterator[Result]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, skipped, warned
@@ -13,7 +13,7 @@ from torchferry.doctor.result import Result, passed, skipped, warned
 CODE = "python.numpy"
 RANK = 12
 SIDE = "python"
-TITLE = Bilingual("torch and NumPy", "torch 与 NumPy")
+TITLE = say_in("check", "torch and NumPy")
 
 _FIRST = (2, 3)
 """The first torch that works with NumPy 2."""

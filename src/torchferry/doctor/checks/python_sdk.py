@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified
@@ -13,7 +13,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped, unknown, u
 CODE = "python.sdk"
 RANK = 7
 SIDE = "python"
-TITLE = Bilingual("plugin and toolkit", "插件与工具包版本")
+TITLE = say_in("check", "plugin and toolkit")
 CARD = True
 
 

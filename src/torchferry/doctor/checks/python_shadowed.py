@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, warned
 
 CODE = "python.shadowed"
 RANK = 10
 SIDE = "python"
-TITLE = Bilingual("modules hidden by a folder", "被目录遮蔽的模块")
+TITLE = say_in("check", "modules hidden by a folder")
 
 
 def check(patient: Patient) -> Iterator[Result]:

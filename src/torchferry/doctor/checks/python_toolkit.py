@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
 CODE = "python.toolkit"
 RANK = 13
 SIDE = "python"
-TITLE = Bilingual("Python packages of the toolkit", "工具包所需的 Python 包")
+TITLE = say_in("check", "Python packages of the toolkit")
 CARD = True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 CODE = "python.torch"
 RANK = 2
 SIDE = "python"
-TITLE = Bilingual("torch", "torch")
+TITLE = say_in("check", "torch")
 
 
 def check(patient: Patient) -> Iterator[Result]:

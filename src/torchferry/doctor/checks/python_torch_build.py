@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
@@ -12,7 +12,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 CODE = "python.torch_build"
 RANK = 3
 SIDE = "python"
-TITLE = Bilingual("build of torch", "torch 构建版本")
+TITLE = say_in("check", "build of torch")
 CARD = True
 
 

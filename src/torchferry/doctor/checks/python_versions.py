@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown
@@ -14,7 +14,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped, unknown
 CODE = "python.versions"
 RANK = 6
 SIDE = "python"
-TITLE = Bilingual("torch and plugin", "torch 与插件版本")
+TITLE = say_in("check", "torch and plugin")
 CARD = True
 
 

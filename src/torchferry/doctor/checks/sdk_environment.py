@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Remedy, Result, failed, passed, skipped, unverified, warned
 
 CODE = "sdk.environment"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("toolkit's environment", "工具包环境变量")
+TITLE = say_in("check", "toolkit's environment")
 CARD = True
 
 
@@ -55,7 +55,12 @@ def check(patient: Patient) -> Iterator[Result]:
         return
     if len(scripts) > 1 and not any(environment.get(name, "").startswith(root) for name in sdk.variables):
         yield warned(
-            say("{count} copies of {sdk} are installed, and not the first is used", count=len(scripts), sdk=sdk.name),
+            say_plural(
+                "{count} copy of {sdk} is installed, and not the first is used",
+                "{count} copies of {sdk} are installed, and not the first is used",
+                count=len(scripts),
+                sdk=sdk.name,
+            ),
             say("{names} points at another", names=", ".join(sdk.variables)),
             *(f"source {script}" for script in scripts),
             source=sdk.source,

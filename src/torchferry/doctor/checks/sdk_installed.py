@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified
 
 CODE = "sdk.installed"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("toolkit", "工具包")
+TITLE = say_in("check", "toolkit")
 CARD = True
 
 

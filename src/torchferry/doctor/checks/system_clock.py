@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, unknown, warned
 from torchferry.doctor.surroundings import surroundings
@@ -13,7 +13,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "system.clock"
 RANK = 3
 SIDE = "host"
-TITLE = Bilingual("clock", "时钟")
+TITLE = say_in("check", "clock")
 
 _OFFSET = re.compile(r"^System time\s*:\s*([\d.]+) seconds (fast|slow)", re.MULTILINE)
 _FAR = 1.0

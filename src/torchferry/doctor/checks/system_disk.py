@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.env import cache_folder
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Remedy, Result, failed, passed, warned
 
 CODE = "system.disk"
 RANK = 2
 SIDE = "host"
-TITLE = Bilingual("disk", "磁盘")
+TITLE = say_in("check", "disk")
 
 _LITTLE = 10 << 30
 """Bytes below which a warning is worth it: ascend-deployer 26.0.0 asks for 10 GB before it installs CANN."""

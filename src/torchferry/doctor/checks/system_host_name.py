@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, unknown, warned
 
 CODE = "system.host_name"
 RANK = 4
 SIDE = "host"
-TITLE = Bilingual("host name", "主机名")
+TITLE = say_in("check", "host name")
 
 
 def check(patient: Patient) -> Iterator[Result]:

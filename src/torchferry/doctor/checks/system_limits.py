@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.patient import Patient
 from torchferry.doctor.result import Result, passed, warned
 from torchferry.doctor.surroundings import surroundings
@@ -12,7 +12,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "system.limits"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("limits (ulimit)", "资源限制（ulimit）")
+TITLE = say_in("check", "limits (ulimit)")
 
 _WANTED = {"memlock": 64 << 20, "nofile": 4096, "nproc": 4096}
 """Bytes of locked memory, open files, processes: our own measures. Below the first, registering memory for RDMA

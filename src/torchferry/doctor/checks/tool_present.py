@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.masking import masked
 from torchferry.doctor.patient import Asked, Patient
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
@@ -15,7 +15,7 @@ from torchferry.doctor.surroundings import surroundings
 CODE = "tool.present"
 RANK = 1
 SIDE = "host"
-TITLE = Bilingual("management tool", "管理工具")
+TITLE = say_in("check", "management tool")
 CARD = True
 
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:\s]+)")
@@ -71,12 +71,25 @@ def _judged(patient: Patient, asked: Asked) -> Result:
     if asked.reading.cards:
         if asked.reading.unread:
             return unknown(
-                say("{count} cards in the output of {tool} could not be read", count=asked.reading.unread, tool=name),
+                say_plural(
+                    "{count} card in the output of {tool} could not be read",
+                    "{count} cards in the output of {tool} could not be read",
+                    count=asked.reading.unread,
+                    tool=name,
+                ),
                 evidence=lines,
             )
         count = len(asked.reading.cards)
         version = asked.reading.version or "?"
-        return passed(say("{tool} {version} shows {count} devices", tool=name, version=version, count=count))
+        return passed(
+            say_plural(
+                "{tool} {version} shows {count} device",
+                "{tool} {version} shows {count} devices",
+                tool=name,
+                version=version,
+                count=count,
+            )
+        )
     if ran.problem or not ran.well:
         return failed(
             say("{tool} {how}", tool=name, how=_how(ran.problem, ran.status)),

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.layout import judge_layout
@@ -56,7 +56,12 @@ def judge_exact(call: Call, number: int, right: Tensor) -> Verdict | None:
     count = int(wrong_at.sum())
     return Verdict(
         Status.FAIL,
-        say("{off} of {count} elements differ, and they must be equal", off=count, count=right.numel()),
+        say_plural(
+            "{off} of {count} element differs, and it must be equal",
+            "{off} of {count} elements differ, and they must be equal",
+            off=count,
+            count=right.numel(),
+        ),
         _distances(ours, right, count),
         result.shape,
         dtype,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare.measuring import first_off
 from torchferry.numerics.compare.status import Measures, Status, Verdict
 from torchferry.numerics.compare.tolerances import unit
@@ -84,10 +84,18 @@ def _differ(
     elements = first_off(value, rounded, wrong, _SHOWN)
     its = same()
     if its is not None and bool((_pattern(value) == _pattern(its)).all()):
-        reason = say("{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside", count=off)
+        reason = say_plural(
+            "{count} NaN or infinity, as on the CPU in the same dtype: it overflows inside",
+            "{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside",
+            count=off,
+        )
         return Verdict(Status.WARN, reason, measures, elements=elements)
     if bad:
-        reason = say("{count} NaN or infinities where the CPU has none", count=bad)
+        reason = say_plural(
+            "{count} NaN or infinity where the CPU has none",
+            "{count} NaN or infinities where the CPU has none",
+            count=bad,
+        )
         return Verdict(Status.FAIL, reason, measures, elements=elements)
     status, reason = _hidden(wrong, rounded, its, dtype, given_finite)
     return Verdict(status, reason, measures, elements=elements)
@@ -99,21 +107,28 @@ def _hidden(
     """Judge finite numbers where the reference has none: an error, unless there is a reason to doubt the reference."""
     off, name = int(wrong.sum()), str(dtype).removeprefix("torch.")
     if its is None:
-        return Status.WARN, say(
-            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}", count=off, dtype=name
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity; it cannot run in {dtype}",
+            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}",
+            count=off,
+            dtype=name,
         )
     both = int((wrong & (_pattern(its) == _pattern(rounded))).sum())
     if not both:
-        return Status.WARN, say(
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity, in higher precision and not in {dtype}",
             "{count} finite numbers where the CPU has NaN or infinity, in higher precision and not in {dtype}",
             count=off,
             dtype=name,
         )
     if not given_finite():
-        return Status.WARN, say(
-            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite", count=both
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity, of inputs that are not all finite",
+            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite",
+            count=both,
         )
-    return Status.FAIL, say(
+    return Status.FAIL, say_plural(
+        "{count} finite number where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
         "{count} finite numbers where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
         count=both,
         dtype=name,

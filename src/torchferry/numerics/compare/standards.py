@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare.pair import Pair
 from torchferry.numerics.compare.status import Status
 from torchferry.numerics.compare.tables import Growth
@@ -229,7 +229,8 @@ def within(pair: Pair, absolute: float, relative: float) -> Judgement:
     off = int((error > absolute + relative * size).sum())
     if not off:
         return PASSED
-    return Status.FAIL, say(
+    return Status.FAIL, say_plural(
+        "{off} of {count} element is not within {absolute} + {relative} * |reference|",
         "{off} of {count} elements are not within {absolute} + {relative} * |reference|",
         off=off,
         count=error.numel(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import measuring, nonfinite, reduced, standards, tables, tolerances
 from torchferry.numerics.compare.call import Call
 from torchferry.numerics.compare.exact import equal, judge_exact
@@ -162,7 +162,12 @@ class Judge:
         return replace(verdict, elements=tuple(located))
 
     def _count(self, call: Call, count: int) -> Verdict:
-        reason = say("{ours} results, and the CPU has {its}", ours=len(call.results), its=count)
+        reason = say_plural(
+            "{count} result, and the CPU has {its}",
+            "{count} results, and the CPU has {its}",
+            count=len(call.results),
+            its=count,
+        )
         return Verdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
 
     def _one(self, session: _Session, number: int) -> Verdict:
@@ -342,7 +347,11 @@ def _with_left(verdict: Verdict, left: int) -> Verdict:
     """Return a verdict that says how many results were not compared, if any."""
     if not left or verdict.status is not Status.PASS:
         return verdict
-    count = say("{count} results not compared: only the device's own backward reads them", count=left)
+    count = say_plural(
+        "{count} result not compared: only the device's own backward reads it",
+        "{count} results not compared: only the device's own backward reads them",
+        count=left,
+    )
     if verdict.reason is None:
         return replace(verdict, reason=count)
     return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say_plural
 from torchferry.numerics.curves.lines import Line, lines
 from torchferry.numerics.curves.record import samples_of
 from torchferry.numerics.curves.sample import Sample, Trouble
@@ -46,7 +46,8 @@ class TableReader:
                 continue  # a run that was started again writes its header again
             if len(cells) != len(names):
                 yield Trouble(
-                    say(
+                    say_plural(
+                        "a row has {count} cell and not {wanted}; it was left out: {text}",
                         "a row has {count} cells and not {wanted}; it was left out: {text}",
                         count=len(cells),
                         wanted=len(names),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.differences.folder import damaged, opened, parsed, read, text
 from torchferry.numerics.differences.layout import checksum
 
@@ -103,7 +103,12 @@ def _changed() -> object:
 def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, Entry], dict[str, str]]:
     """Return what a header says, if it is true of the bytes behind it."""
     if size > _HEADER or len(data) != size or rest < 0:
-        raise damaged(path, say("its header of {size} bytes does not fit", size=size))
+        raise damaged(
+            path,
+            say_plural(
+                "its header of {count} byte does not fit", "its header of {count} bytes does not fit", count=size
+            ),
+        )
     found = parsed(path, data)
     try:
         metadata = {str(key): str(value) for key, value in found.pop("__metadata__", {}).items()}

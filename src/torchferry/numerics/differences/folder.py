@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _DOCUMENT = 1 << 24
@@ -82,7 +82,15 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def _too_large(path: Path, size: int, limit: int) -> TorchferryError:
-    return damaged(path, say("it has {size} bytes, where {limit} are the most", size=size, limit=limit))
+    return damaged(
+        path,
+        say_plural(
+            "it has {count} byte, where {limit} are the most",
+            "it has {count} bytes, where {limit} are the most",
+            count=size,
+            limit=limit,
+        ),
+    )
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -111,11 +119,21 @@ def lines(path: Path, limit: int, most: int) -> Iterator[tuple[bytes, dict[str, 
                 return
             if not line.endswith(b"\n"):
                 if len(line) >= _LINE:
-                    raise damaged(path, say("line {number} has more than {size} bytes", number=number, size=_LINE))
+                    raise damaged(
+                        path,
+                        say_plural(
+                            "line {number} has more than {count} byte",
+                            "line {number} has more than {count} bytes",
+                            number=number,
+                            count=_LINE,
+                        ),
+                    )
                 yield line, {}
                 return
             if number > most:
-                raise damaged(path, say("it has more than {most} lines", most=most))
+                raise damaged(
+                    path, say_plural("it has more than {count} line", "it has more than {count} lines", count=most)
+                )
             yield line.rstrip(b"\n"), parsed(path, line)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.modes import is_higher_order
 from torchferry.numerics.nan.diagnosis import Diagnosis
 from torchferry.numerics.nan.inspector import Call
@@ -28,7 +28,13 @@ def dumped(folder: Path, diagnosis: Diagnosis, step: int) -> Path:
         raise TorchferryError(say("none was found that can run by itself"))
     origin, call = diagnosis.origins[0], diagnosis.made[0]
     if is_higher_order(call.overload):
-        raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
+        raise TorchferryError(
+            say_plural(
+                "{count} call others, which were not seen",
+                "{count} calls others, which were not seen",
+                count=origin.operator,
+            )
+        )
     return write(
         folder,
         call.overload,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
 from torchferry.numerics.summaries.compare import compared, extent, failed, lines
@@ -44,7 +44,15 @@ def render(found: dict[str, Any], lang: str) -> str:
         ),
     ]
     if cut > 0:
-        body.append(page.paragraphs([say("{count} more rows: write CSV for all", count=cut).render(lang)]))
+        body.append(
+            page.paragraphs(
+                [
+                    say_plural(
+                        "{count} more row: write CSV for all", "{count} more rows: write CSV for all", count=cut
+                    ).render(lang)
+                ]
+            )
+        )
     return page.framed(title, not (failed(found) or nothing), body, lang)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
 
@@ -25,7 +25,13 @@ def render(found: dict[str, Any], lines: list[str], lang: str) -> str:
     body = [page.paragraphs(rest)]
     if found["causes"]:
         keys = ("cause", "where", "a", "b", "advice")
-        head = [say("cause").render(lang), say("where").render(lang), "A", "B", say("advice").render(lang)]
+        head = [
+            say_in("column", "cause").render(lang),
+            say_in("column", "where").render(lang),
+            "A",
+            "B",
+            say_in("column", "advice").render(lang),
+        ]
         body += [
             page.heading(say("what differs before any number does").render(lang)),
             page.table(head, [[str(cause.get(key, "")) for key in keys] for cause in found["causes"]]),
@@ -38,7 +44,7 @@ def render(found: dict[str, Any], lines: list[str], lang: str) -> str:
         body += [page.heading(say("modules").render(lang)), page.tree(grown(marks, say("no module").render(lang)))]
     curve = page.curve(
         [(float(one["step"]), _error(one["error"])) for one in found["steps"]],
-        say("step").render(lang),
+        say_in("column", "step").render(lang),
         say("relative error of a step").render(lang),
     )
     return page.framed(title, bool(found["same"]), [*body, curve], lang)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in
 from torchferry.numerics.pages import page
 from torchferry.numerics.pages.tree import Mark, grown
 from torchferry.numerics.summaries.finding import place
@@ -21,7 +21,14 @@ def render(result: dict[str, Any], lang: str) -> str:
         body += [page.heading(say("modules").render(lang)), page.tree(grown(marks, say("no module").render(lang)))]
     origins = [(found, one) for found in _findings(result) for one in found["origins"]]
     if origins:
-        heads = (say("rank"), say("step"), say("operator"), say("where"), say("kind"), say("line"))
+        heads = (
+            say_in("column", "rank"),
+            say_in("column", "step"),
+            say_in("column", "operator"),
+            say_in("column", "where"),
+            say_in("column", "kind"),
+            say_in("column", "line"),
+        )
         body += [
             page.heading(say("calls that made something bad of what was not").render(lang)),
             page.table(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in
 from torchferry.numerics.operators import tensors
 from torchferry.numerics.replay.building import Builder, called
 from torchferry.numerics.replay.judging import FAIL, PASS, Judgement
@@ -100,7 +100,7 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
                 Judgement(PASS, what, say("no worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
-            told.append(Judgement(PASS, what, say("finite")))
+            told.append(Judgement(PASS, what, say_in("judgement", "finite")))
     return told
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.numerics.attribution import OUTSIDE
 from torchferry.numerics.compare import call as compared
 from torchferry.numerics.compare import draws, tables
@@ -82,7 +82,7 @@ def _told(verdict: Verdict, index: int) -> Judgement:
     figures = None if verdict.measures is None else _figures(verdict.measures)
     why = verdict.reason
     if why is None:
-        why = figures or say("equal")
+        why = figures or say_in("judgement", "equal")
     elif figures is not None and verdict.status is not Status.UNTESTED:
         why = say("{reason}; {figures}", reason=why, figures=figures)
     ratio = verdict.measures.rmse_ratio if verdict.measures is not None else None

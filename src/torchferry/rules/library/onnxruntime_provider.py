@@ -24,10 +24,6 @@ class OnnxruntimeProvider(Rule):
     """Finds ONNX Runtime's providers for CUDA."""
 
     CODE = "LIB102"
-    CHINESE = """ONNX Runtime 的 CUDA 执行提供程序。
-
-没有 CUDA 时 ONNX Runtime 会警告并改用 CPU。目标平台有自己的提供程序时请使用它，否则请明确写 CPU。
-"""
     WORDS = _PROVIDERS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
