@@ -64,7 +64,7 @@ def messages() -> Iterator[Found]:
     """Yield what the code says, and what its commands say of themselves."""
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if path.parent == SOURCE / "cli":
+        if path.parent == SOURCE / "cli" or name.endswith("core/env.py"):
             yield from helps(path)
         text = path.read_text(encoding="utf-8")
         if path.name != "messages.py" and "torchferry.core.messages import" not in text:
@@ -96,19 +96,30 @@ def _remarks(lines: list[str], number: int) -> tuple[str, ...]:
     return ()
 
 
+_LISTS = ("_COMMANDS", "_EXIT_CODES", "VARIABLES")
+"""Tables of names and what is said of them in a help."""
+_HEADINGS = ("Environment", "Exit codes")
+"""Sections of the help; click's own are among its words."""
+
+
 def helps(path: Path) -> Iterator[Found]:
-    """Yield the help of a module's commands and options: docstrings, and `help=` where it is plain text."""
+    """Yield the help of a module's commands and options: docstrings, lists, and `help=` where it is plain text."""
     name = path.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.keyword) and node.arg == "help" and isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Constant) and node.value in _HEADINGS:
+            yield Found(node.value, name, node.lineno)
+        elif isinstance(node, ast.keyword) and node.arg == "help" and isinstance(node.value, ast.Constant):
             yield Found(str(node.value.value), name, node.value.lineno)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            if isinstance(node.targets[0], ast.Name) and node.targets[0].id in _LISTS:
+                for value in node.value.values:
+                    yield Found(ast.literal_eval(value), name, value.lineno)
         elif isinstance(node, ast.FunctionDef) and any(map(_is_command, node.decorator_list)):
             text = ast.get_docstring(node)
             if text:
-                comment = (
-                    "Help of a command; lines after \\b are not wrapped." if "\b" in text else "Help of a command."
-                )
-                yield Found(text, name, node.lineno, (comment,))
+                unwrapped = ("Lines after \\b stay as they are.",) if "\b" in text else ()
+                # click's mark is a control character, which a catalogue spells out
+                yield Found(text.replace("\b", "\\b"), name, node.lineno, ("Help of a command.", *unwrapped))
 
 
 def _is_command(decorator: ast.expr) -> bool:

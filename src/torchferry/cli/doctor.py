@@ -13,6 +13,7 @@ import click
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
@@ -54,7 +55,7 @@ class _Choices:
     default="",
     metavar="NAME",
     shell_complete=complete_target,
-    help=f"{', '.join(registry.built_in())}; without it, what is found here.",
+    help=help_text("{targets}; without it, what is found here.", targets=", ".join(registry.built_in())),
 )
 @click.option(
     "--python", default="", metavar="PATH", help="Which Python to look into; without it, the one that runs torchferry."
