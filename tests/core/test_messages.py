@@ -111,9 +111,13 @@ ALWAYS_SEVERAL = {
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; beside that, {work}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
     "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
+    "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
+    "keeps {found} % of {count} elements, and {right} % are expected",
+    "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
     "the rule's source advises at least {wanted} steps; {count} was judged",
+    "{name} opens files: it is not replayed",
 }
-"""Forms for one thing that name several of another, of which there are never fewer than two."""
+"""Texts that name things of which there are never fewer than two, or that count nothing."""
 
 
 def test_what_is_counted_has_a_form_for_one_thing() -> None:
@@ -150,7 +154,7 @@ BACK = (
     ],
 )
 def test_one_thing_is_spoken_of_as_one(forms: tuple[str, str], values: dict[str, object], english: str) -> None:
-    message = say_plural(*forms, **values)  # type: ignore[arg-type]
+    message = say_plural(*forms, **values)
     assert message.render("en") == english
     assert message.render("zh") == MESSAGES["", forms[0]][1].format(**values)
     assert message.template == forms[1], "what messages are grouped by is the same for one and several"
