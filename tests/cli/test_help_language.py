@@ -32,17 +32,16 @@ def test_every_help_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHFERRY_LANG", "zh")
     with click_in_chinese():
         shown = {path: context.get_help() for path, context in commands(speaking(cli))}
-        options = [
-            (path, parameter.name, parameter.help)
-            for path, context in commands(speaking(cli))
-            for parameter in context.command.get_params(context)
-            if isinstance(parameter, click.Option) and not parameter.hidden and parameter.help
-        ]
-        leads = [(path, context.command.help) for path, context in commands(speaking(cli))]
     assert len(shown) > 20
     assert [path for path, text in shown.items() if not text.startswith("用法:") or "选项:" not in text] == []
-    assert [option for option in options if not CHINESE.search(option[2])] == []
-    assert [lead for lead in leads if not CHINESE.search(str(lead[1]))] == []
+    english = [
+        (path, text[:30])
+        for path, context in commands(cli)
+        for text in (context.command.help, *(getattr(option, "help", None) for option in context.command.params))
+        if text
+    ]
+    assert len(english) > 150
+    assert [(path, text) for path, text in english if text in shown[path]] == []
     assert "环境变量:" in shown["torchferry"]
     assert "退出码:" in shown["torchferry"]
     too_long = [line for text in shown.values() for line in text.split("\n") if _columns(line) > 78 and "。" in line]

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from unicodedata import east_asian_width
 
 import click
@@ -66,16 +67,12 @@ def click_in_chinese() -> Iterator[None]:
 
 
 def in_chinese(command: click.Command) -> click.Command:
-    """Return a copy of a command, and of those below it, whose help is Chinese."""
+    """Return a copy of a command, and of those below it, whose help is Chinese: translated when it is asked for."""
     copied = copy.copy(command)
     copied.context_class = _Context
     copied.make_context = click_in_chinese()(copied.make_context)  # type: ignore[method-assign]
-    if command.help:
-        copied.help = _chinese(inspect.cleandoc(command.help))
-        copied.short_help = copied.help.partition("\n\n")[0].partition("。")[0] + "。"
-    copied.params = [_parameter(parameter) for parameter in command.params]
-    if "_help_option" in vars(command):
-        copied._help_option = None  # click keeps the one that it made in the language of its first use
+    copied.get_help = partial(_help, command)  # type: ignore[method-assign]
+    copied.get_short_help_str = partial(_first_sentence, command)  # type: ignore[method-assign]
     if isinstance(command, click.Group) and isinstance(copied, click.Group):
         found = command.get_command
 
@@ -85,6 +82,22 @@ def in_chinese(command: click.Command) -> click.Command:
 
         copied.get_command = get_command  # type: ignore[assignment,method-assign]
     return copied
+
+
+def _help(command: click.Command, context: click.Context) -> str:
+    shown = copy.copy(command)
+    shown.help = _chinese(inspect.cleandoc(command.help or ""))
+    shown.params = [_parameter(parameter) for parameter in command.params]
+    if isinstance(command, click.Group) and isinstance(context.command, click.Group):
+        shown.get_command = context.command.get_command  # type: ignore[attr-defined]
+    if "_help_option" in vars(command):
+        shown._help_option = None  # click keeps the one that it made in the language of its first use
+    return type(command).get_help(shown, context)
+
+
+def _first_sentence(command: click.Command, limit: int = 45) -> str:
+    """Return what a list of commands says of one, whole: click would cut it by words, of which Chinese has none."""
+    return _chinese(inspect.cleandoc(command.help or "")).partition("\n\n")[0].partition("。")[0] + "。"
 
 
 def _parameter(parameter: click.Parameter) -> click.Parameter:
