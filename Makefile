@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test test-fast lint format generated check-generated docs bench realworld verdicts rehearsed-verdicts sanitize clean
+.PHONY: demo test test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts sanitize clean
 
 demo: $(VENV)/.ready-rehearsal
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -31,10 +31,15 @@ format: $(VENV)/.ready-dev
 	$(BIN)/python tools/check_device.py --format
 
 # Rule pages and backend tables in docs/ are written from the code.
-generated: $(VENV)/.ready-dev
+generated: $(VENV)/.ready-dev messages
 	$(BIN)/python tools/generate_docs.py
 
+# The catalogues in src/torchferry/locale: what the code says is added to the .po, which is compiled; says what lacks Chinese.
+messages: $(VENV)/.ready-dev
+	$(BIN)/python tools/messages.py
+
 check-generated: $(VENV)/.ready-dev
+	$(BIN)/python tools/messages.py --check
 	$(BIN)/python tools/generate_docs.py --check
 
 # The documentation site, in site/; a link or an anchor that leads nowhere is an error.

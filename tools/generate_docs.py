@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 
 import click
@@ -17,8 +19,9 @@ from torchferry.backends import cuda, registry
 from torchferry.backends.cards import cards
 from torchferry.backends.tables import Row
 from torchferry.backends.unknown import Unknown
-from torchferry.cli import cli
+from torchferry.cli import cli, speaking
 from torchferry.cli.backend import specification
+from torchferry.cli.chinese_help import click_in_chinese
 from torchferry.core.messages import Bilingual
 from torchferry.report.families import TITLES
 from torchferry.report.model import family
@@ -325,15 +328,28 @@ def _value(value: object, lang: str) -> str:
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
     yield f"# {HEADS[lang]['commands']}\n\n{HEADS[lang]['made']}"
-    for name, shown in _helps(cli, None, "torchferry"):
-        yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"
+    with _environment(TORCHFERRY_LANG=lang), click_in_chinese() if lang == "zh" else nullcontext():
+        for name, shown in _helps(speaking(cli), None, "torchferry"):
+            yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables, and put back what they were."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _helps(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
     """Yield the full name and the help of a command, then those of the commands below it."""
     width = 78  # what a terminal of 80 columns is given, whatever this one has
     settings = {**command.context_settings, "terminal_width": width}
-    context = click.Context(command, parent, name.rpartition(" ")[2], **settings)
+    context = command.context_class(command, parent, name.rpartition(" ")[2], **settings)
     yield name, command.get_help(context)
     if isinstance(command, click.Group):
         for verb in command.list_commands(context):

@@ -1,142 +1,222 @@
-"""Every message has its Chinese, with the same values in it."""
+"""Every message has its Chinese, with the same values in it; what counts has a form for one thing."""
 
 from __future__ import annotations
 
 import ast
 import re
+import struct
 import sys
 from pathlib import Path
 
 import pytest
 
-from torchferry.core import toml
-from torchferry.core.messages import Bilingual, _in_singular, say, singular_forms
-from torchferry.report.text_format import GRADE_TITLES, STAGE_TITLES
-from torchferry.rules.kept import Why
+from torchferry.core.messages import (
+    LOCALE,
+    Bilingual,
+    Message,
+    catalogue,
+    say,
+    say_in,
+    say_plural,
+    translatable,
+)
+from torchferry.report.pages import page
 from torchferry.rules.registry import rules
 
-SOURCE = Path(__file__).parent.parent.parent / "src" / "torchferry"
-CATALOG = {row["en"]: row["zh"] for row in toml.load(SOURCE / "core" / "zh.toml")["message"]}
-KINDS = ("rule", "target", "setting", "card", "dtype", "setting of a fault", "kind of fault")
-"""What `unknown_name` is asked about."""
-
-PLACE = re.compile(r"\{(\w+)\}")
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "torchferry"
+PLACE = re.compile(r"\{(\w+)(?:![rs])?\}")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
+MARKS = ("say", "_say", "say_in", "say_plural", "_say_plural", "translatable", "help_text", "unknown_name")
 
-def templates() -> list[str]:
-    found = {*GRADE_TITLES.values(), *STAGE_TITLES.values(), *(why.value for why in Why), *KINDS}
+
+def said() -> dict[tuple[str, str], str]:
+    """What the code marks, without the help of commands: context and English (singular) text, to the plural."""
+    found: dict[tuple[str, str], str] = {}
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "_say"):
-                if node.args and isinstance(node.args[0], ast.Constant):
-                    found.add(str(node.args[0].value))
-    return sorted(found)
+        text = path.read_text(encoding="utf-8")
+        if "torchferry.core.messages import" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS and node.args:
+                texts = [item.value if isinstance(item, ast.Constant) else "" for item in node.args[:2]]
+                if not texts[0]:
+                    continue
+                if node.func.id == "say_in":
+                    found[str(texts[0]), str(texts[1])] = ""
+                elif node.func.id.endswith("say_plural"):
+                    found["", str(texts[0])] = str(texts[1])
+                else:
+                    found.setdefault(("", str(texts[0])), "")
+    return found
+
+
+def compiled(domain: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """What a compiled catalogue holds: context and English (singular) text, to the plural and the Chinese."""
+    data = (LOCALE / "zh" / "LC_MESSAGES" / f"{domain}.mo").read_bytes()
+    count, english, chinese = struct.unpack("<3I", data[8:20])
+    table = {}
+    for number in range(count):
+        texts = []
+        for start in (english, chinese):
+            length, at = struct.unpack_from("<2I", data, start + 8 * number)
+            texts.append(data[at : at + length].decode("utf-8"))
+        context, _, text = texts[0].rpartition("\4")
+        singular, _, plural = text.partition("\0")
+        if singular:
+            table[context, singular] = (plural, texts[1])
+    return table
+
+
+MESSAGES = compiled("torchferry")
 
 
 def test_every_message_has_its_chinese() -> None:
-    wanted = templates()
+    wanted = said()
     assert len(wanted) > 1000
-    assert [template for template in wanted if not CATALOG.get(template)] == [], "core/zh.toml lacks them"
-    assert [
-        template for template in wanted if set(PLACE.findall(CATALOG[template])) != set(PLACE.findall(template))
-    ] == [], "the Chinese names other values"
+    assert [key for key in wanted if key not in MESSAGES] == [], "`make messages`, then fill in the .po"
+    assert [key for key, plural in wanted.items() if MESSAGES[key][0] != plural] == []
 
 
-def test_the_catalog_has_nothing_else() -> None:
-    assert sorted(CATALOG.keys() - set(templates())) == []
+def test_the_chinese_names_the_same_values() -> None:
+    unlike = [
+        text
+        for (_, text), (plural, chinese) in MESSAGES.items()
+        if set(PLACE.findall(chinese)) != set(PLACE.findall(plural or text))
+        or not set(PLACE.findall(text)) <= set(PLACE.findall(plural or text))
+    ]
+    assert unlike == []
 
 
-NEUTRAL = {
-    "decisions that the code asks for, and this run did without: {count}",
-    "it ended well on {card}: operators that ran there: {count}",
-    "... and {count} more",
-    "  ... and {count} more",
-    "and {count} more, in the JSON report",
-    "Left to do: {count}",
-    "What would change: {count}",
-    "Packages of the environment: {count} reached, {told} to look at",
-    "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
-    "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what uses "
-    "CUDA's streams and kernels (uses: {count}; lines: {lines})",
-    "{count} ({names})",
-    "Too many indices (total {count}) to print",
-    "WOULD FAIL on the card; findings: {count}, places: {places}",
-    "Words of CUDA that stay as they are: {count}",
-    "keeps {found} % of {count} elements, and {right} % are expected",
-    "processes that ended before they could count: {count}; their lines are in {path}, each as used once",
-    "processes that ended without their counts: {count}",
-    "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
-    "{count} on the PCI bus: {names}",
-    "{count} rewritten by your table",
-    "{count} would be written",
-    "{count} written",
-    "{file} speaks of line {line} of {path}, which has {count}",
-    "{first} to {last} of {count} in the first dimension",
-    "{name} names device {number}, and there are {count}",
-}
-"""Templates that say a number of things and read alike for one."""
+def test_the_catalogues_are_as_the_code_needs_them() -> None:
+    pytest.importorskip("babel")
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import messages  # type: ignore[import-not-found, unused-ignore]
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    assert list(messages.problems()) == []
 
-COUNTS = re.compile(
-    r"\{(count)\}|\{(\w+)\} (?:bytes|calls|devices|elements|failures|files|fixes|kernels|launches|operators|results|"
-    r"steps|tensors|warnings)\b"
+
+PLURALS = (
+    "bytes|calls|cells|checks|decisions|devices|elements|failures|files|fixes|kernels|launches|levels|lines|metrics|"
+    "operators|packages|places|programs|results|rows|steps|tensors|values|warnings"
 )
+SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
+
+ALWAYS_SEVERAL = {
+    "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
+    "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; beside that, {work}.",
+    "Of {programs} programs, {count} is blocked on {target} by {blockers}; beside that, {work}.",
+    "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
+    "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
+    "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
+    "keeps {found} % of {count} elements, and {right} % are expected",
+    "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
+    "the rule's source advises at least {wanted} steps; {count} was judged",
+    "{name} calls others, which were not seen",
+    "{name} opens files: it is not replayed",
+}
+"""Texts that name things of which there are never fewer than two, or that count nothing."""
 
 
 def test_what_is_counted_has_a_form_for_one_thing() -> None:
-    unlike = {
-        template
-        for template in templates()
-        for match in COUNTS.finditer(template)
-        if template not in NEUTRAL and _in_singular(template, [match[1] or match[2]]) == template
-    }
-    assert sorted(unlike) == [], "add the form to core/singular.py"
-    assert sorted(NEUTRAL - set(templates())) == []
+    unlike = sorted(text for (_, text) in MESSAGES if SEVERAL.search(text))
+    assert [text for text in unlike if text not in ALWAYS_SEVERAL] == [], "say_plural"
+    assert sorted(ALWAYS_SEVERAL - set(unlike)) == []
 
 
-def test_every_form_for_one_thing_is_said_somewhere() -> None:
-    said = {PLACE.sub("{}", template) for template in templates()}
-    plain = {form: PLACE.sub("{}", form) for form, _ in singular_forms()}
-    assert [form for form, text in plain.items() if not any(text in template for template in said)] == []
+def test_what_counts_names_the_count() -> None:
+    assert [plural for plural, _ in MESSAGES.values() if plural and "{count}" not in plural] == []
 
 
-EXAMINED = "{root}: {files} files examined for {target}"
-FIXED = "{root}: {fixes} fixes applied in {files} files for {target}."
-RANKS = "LOCAL_RANK is {rank}, and this process sees {count} devices"
-BACK = "took back the migration to {target} of {created}: {count} files are as they were"
+EXAMINED = ("{root}: {count} file examined for {target}", "{root}: {count} files examined for {target}")
+RANKS = (
+    "LOCAL_RANK is {rank}, and this process sees {count} device",
+    "LOCAL_RANK is {rank}, and this process sees {count} devices",
+)
+BACK = (
+    "took back the migration to {target} of {created}: {count} file is as it was",
+    "took back the migration to {target} of {created}: {count} files are as they were",
+)
 
 
 @pytest.mark.parametrize(
-    ("template", "values", "english"),
+    ("forms", "values", "english"),
     [
-        (EXAMINED, {"root": "p", "files": 1, "target": "npu"}, "p: 1 file examined for npu"),
-        (EXAMINED, {"root": "p", "files": 0, "target": "npu"}, "p: 0 files examined for npu"),
-        (EXAMINED, {"root": "1", "files": 11, "target": "npu"}, "1: 11 files examined for npu"),
-        (FIXED, {"root": "p", "fixes": 1, "files": 1, "target": "npu"}, "p: 1 fix applied in 1 file for npu."),
-        (FIXED, {"root": "p", "fixes": 2, "files": 1, "target": "npu"}, "p: 2 fixes applied in 1 file for npu."),
+        (EXAMINED, {"root": "p", "count": 1, "target": "npu"}, "p: 1 file examined for npu"),
+        (EXAMINED, {"root": "p", "count": 0, "target": "npu"}, "p: 0 files examined for npu"),
+        (EXAMINED, {"root": "1", "count": 11, "target": "npu"}, "1: 11 files examined for npu"),
+        (EXAMINED, {"root": "p", "count": "?", "target": "npu"}, "p: ? files examined for npu"),
         (RANKS, {"rank": 1, "count": 2}, "LOCAL_RANK is 1, and this process sees 2 devices"),
         (RANKS, {"rank": 3, "count": 1}, "LOCAL_RANK is 3, and this process sees 1 device"),
         (BACK, {"target": "t", "created": "c", "count": 1}, "took back the migration to t of c: 1 file is as it was"),
     ],
 )
-def test_one_thing_is_spoken_of_as_one(template: str, values: dict[str, object], english: str) -> None:
-    message = say(template, **values)
+def test_one_thing_is_spoken_of_as_one(forms: tuple[str, str], values: dict[str, object], english: str) -> None:
+    message = say_plural(*forms, **values)
     assert message.render("en") == english
-    assert message.render("zh") == CATALOG[template].format(**values)
+    assert message.render("zh") == MESSAGES["", forms[0]][1].format(**values)
+    assert message.template == forms[1], "what messages are grouped by is the same for one and several"
+
+
+@pytest.mark.parametrize(
+    ("fixes", "files", "english", "chinese"),
+    [
+        (1, 1, "p: 1 fix applied in 1 file for npu.", "p：已为npu在 1 个文件中应用 1 处修复。"),
+        (2, 1, "p: 2 fixes applied in 1 file for npu.", "p：已为npu在 1 个文件中应用 2 处修复。"),
+        (1, 2, "p: 1 fix applied in 2 files for npu.", "p：已为npu在 2 个文件中应用 1 处修复。"),
+    ],
+)
+def test_what_counts_twice_is_made_of_phrases(fixes: int, files: int, english: str, chinese: str) -> None:
+    message = say(
+        "{root}: {fixes} applied in {files} for {target}.",
+        root="p",
+        fixes=say_plural("{count} fix", "{count} fixes", count=fixes),
+        files=say_plural("{count} file", "{count} files", count=files),
+        target="npu",
+    )
+    assert message.render("en") == english
+    assert message.render("zh") == chinese
+
+
+def test_a_context_tells_two_meanings_of_a_word_apart() -> None:
+    assert say_in("check", "memory").render("zh") != say_in("family of rules", "memory").render("zh")
+    assert say_in("check", "memory").render("en") == "memory"
+
+
+def test_what_the_catalogue_lacks_is_said_in_english() -> None:
+    assert say("no such message").render("zh") == "no such message"
+    assert say_in("check", "no such message").render("zh") == "no such message"
+    assert say_plural("{count} wug", "{count} wugs", count=1).render("zh") == "1 wug"
+    assert say_plural("{count} wug", "{count} wugs", count=2).render("zh") == "2 wugs"
+    assert translatable("no such message") == "no such message"
+    assert Message("{name}", (("name", "n"),)).render("zh") == "n"
 
 
 def test_every_rule_has_its_page_in_both_languages() -> None:
     for rule in rules():
         english = sys.modules[type(rule).__module__].__doc__ or ""
-        for text in (english, rule.CHINESE):
-            title, blank, body = text.strip().partition("\n\n")
-            assert title, rule.CODE
-            assert blank, f"{rule.CODE}: a page has a title, a blank line and a body"
-            assert body.strip(), rule.CODE
-        assert CHINESE.search(rule.CHINESE.partition("\n\n")[0]), rule.CODE
+        title, blank, body = english.strip().partition("\n\n")
+        assert title, rule.CODE
+        assert blank, f"{rule.CODE}: a page has a title, a blank line and a body"
+        assert body.strip(), rule.CODE
+        chinese = page(rule.CODE, "zh")
+        assert CHINESE.search(chinese.title), rule.CODE
+        assert chinese.body.strip(), rule.CODE
+    assert len(compiled("rules")) == len(rules())
 
 
 def test_values_are_rendered_in_the_language_of_the_message() -> None:
     message = say("{message}; {note}", message=say("note"), note=Bilingual("four", "四"))
     assert message.render("en") == "note; four"
     assert message.render("zh") == "说明；四"
+
+
+def test_an_english_run_reads_no_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.core.messages.LOCALE", Path("/nonexistent"))
+    catalogue.cache_clear()
+    assert say_plural("{count} file", "{count} files", count=1).render("en") == "1 file"
+    assert say_in("check", "memory").render("en") == "memory"
+    catalogue.cache_clear()

@@ -119,7 +119,6 @@ def test_our_own_tables_read_the_same_both_ways() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "core/zh",
         *(f"backends/data/{name}/api" for name in ("cuda", "common")),
         "vendors/npu/api",
         "vendors/ptex/api",

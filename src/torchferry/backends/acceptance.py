@@ -29,7 +29,7 @@ from torchferry.backends import registry
 from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import DATA
 from torchferry.core.errors import unknown_name
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Bilingual, Message
 
 MEASURES = (
     "mean_relative",  # mean of |target - reference| / |reference|
@@ -81,7 +81,7 @@ class Rule:
     """
 
     name: str
-    title: Bilingual
+    title: Bilingual | Message
     needs: tuple[tuple[Limit, ...], ...]
     from_step: int = 1
     advised_steps: int = 0

@@ -12,7 +12,7 @@ import click
 
 from torchferry import __version__
 from torchferry.core import exitcodes
-from torchferry.core.env import VARIABLES, check_language
+from torchferry.core.env import VARIABLES, check_language, language
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
@@ -32,6 +32,13 @@ _COMMANDS = {
     "rule": "Explain a rule, or list them all.",
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""
+
+_EXIT_CODES = {
+    "0": "nothing found, or everything found was fixed",
+    "1": "something is left to do, or would change with --check",
+    "2": "wrong use, or torchferry could not do its work",
+    "130": "interrupted",
+}
 
 
 class _LazyGroup(click.Group):
@@ -54,14 +61,7 @@ class _LazyGroup(click.Group):
         with formatter.section("Environment"):
             formatter.write_dl(list(VARIABLES.items()))
         with formatter.section("Exit codes"):
-            formatter.write_dl(
-                [
-                    ("0", "nothing found, or everything found was fixed"),
-                    ("1", "something is left to do, or would change with --check"),
-                    ("2", "wrong use, or torchferry could not do its work"),
-                    ("130", "interrupted"),
-                ]
-            )
+            formatter.write_dl(list(_EXIT_CODES.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -71,8 +71,10 @@ class _LazyGroup(click.Group):
             import difflib
 
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean `{close[0]}`?" if close else ""
-            raise click.UsageError(f"No such command `{args[0]}`.{hint}", ctx)
+            wrong = say("No such command `{name}`.", name=args[0])
+            if close:
+                wrong = say("No such command `{name}`. Did you mean `{close}`?", name=args[0], close=close[0])
+            raise click.UsageError(wrong.render(), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -89,13 +91,22 @@ def cli() -> None:
     """
 
 
+def speaking(command: click.Command) -> click.Command:
+    """Return a command whose help is in the user's language."""
+    if language() != "zh":
+        return command
+    from torchferry.cli.chinese_help import in_chinese  # imported late: an English run needs none of it
+
+    return in_chinese(command)
+
+
 def main() -> None:
     """Run the command line; ends the process with one of the documented exit codes."""
     gc.disable()  # a run is short, and what it builds holds no cycles
     signal.signal(signal.SIGTERM, _terminated)
     try:
         check_language()
-        status = cli.main(prog_name="torchferry", standalone_mode=False)
+        status = speaking(cli).main(prog_name="torchferry", standalone_mode=False)
     except SystemExit as end:  # a command ends with its own code
         status = end.code
     except click.exceptions.Abort:
@@ -104,7 +115,13 @@ def main() -> None:
         click.echo(say("interrupted; nothing is half done").render(), err=True)
         status = exitcodes.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        if language() == "zh":
+            from torchferry.cli.chinese_help import click_in_chinese  # imported late: an English run needs none of it
+
+            with click_in_chinese():
+                error.show()
+        else:
+            error.show()
         status = exitcodes.ERROR
     except TorchferryError as error:
         click.echo("torchferry: " + "\n  ".join(error.lines()), err=True)

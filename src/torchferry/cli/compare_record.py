@@ -12,7 +12,7 @@ import click
 from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
 from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
@@ -127,32 +127,42 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
     recorded = [result for result in outcome.results if result.get("steps")]
     for rank_document in recorded:
         lines.append(
-            say(
-                "rank {rank}: {steps} steps, {size} MiB in {folder}",
+            say_plural(
+                "rank {rank}: {count} step, {size} MiB in {folder}",
+                "rank {rank}: {count} steps, {size} MiB in {folder}",
                 rank=rank_document["rank"],
-                steps=rank_document["recorded"],
+                count=rank_document["recorded"],
                 size=f"{rank_document['bytes'] / 2**20:.1f}",
                 folder=folder / f"{layout.RANK}{rank_document['rank']}",
             )
         )
         if rank_document["recorded"] < rank_document["steps"]:
             lines.append(
-                say(
-                    "NOT COMPLETE: the run made {made} steps, and {steps} are recorded: {why}",
-                    made=rank_document["steps"],
+                say_plural(
+                    "NOT COMPLETE: the run made {count} step, and {steps} are recorded: {why}",
+                    "NOT COMPLETE: the run made {count} steps, and {steps} are recorded: {why}",
+                    count=rank_document["steps"],
                     steps=rank_document["recorded"],
                     why=rank_document["ended"] or say("some could not be read"),
                 )
             )
         for error, count in rank_document["failures"].items():
-            lines.append(say("not recorded, {count} times: {error}", count=count, error=error))
+            lines.append(
+                say_plural(
+                    "not recorded, {count} time: {error}",
+                    "not recorded, {count} times: {error}",
+                    count=count,
+                    error=error,
+                )
+            )
         if "unwritten" in rank_document["notes"]:
             lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
         if "compiled" in rank_document["notes"]:
             lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
         if rank_document.get("captured"):
             lines.append(
-                say(
+                say_plural(
+                    "captured graph: not recorded ({count} call went into it; its runs are not seen)",
                     "captured graph: not recorded ({count} calls went into it; its runs are not seen)",
                     count=rank_document["captured"],
                 )

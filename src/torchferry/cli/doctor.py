@@ -13,10 +13,11 @@ import click
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.context import CheckContext
@@ -55,7 +56,7 @@ class _Choices:
     default="",
     metavar="NAME",
     shell_complete=complete_target,
-    help=f"{', '.join(registry.built_in())}; without it, what is found here.",
+    help=help_text("{targets}; without it, what is found here.", targets=", ".join(registry.built_in())),
 )
 @click.option(
     "--python", default="", metavar="PATH", help="Which Python to look into; without it, the one that runs torchferry."
@@ -160,7 +161,9 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
         click.echo(say("Different at any two moments:").render(choices.lang))
         for item in differences[len(lasting) :]:
             _tell(item)
-    click.echo(say("{count} lasting differences", count=len(lasting)).render(choices.lang))
+    click.echo(
+        say_plural("{count} lasting difference", "{count} lasting differences", count=len(lasting)).render(choices.lang)
+    )
     click.echo(
         say(
             "The times at which the snapshots were taken do not compare the clocks: ask `system.clock` on each host."

@@ -15,7 +15,7 @@ from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import Setting, settle
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
@@ -210,7 +210,12 @@ def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
     dirty = changed_by_others(setting.root, uncommitted(setting.root), ours)
     if dirty:
         raise TorchferryError(
-            say("{count} files have changes that are not committed, such as {path}", count=len(dirty), path=dirty[0]),
+            say_plural(
+                "{count} file has changes that are not committed, such as {path}",
+                "{count} files have changes that are not committed, such as {path}",
+                count=len(dirty),
+                path=dirty[0],
+            ),
             say("commit or stash them, or say --allow-dirty"),
         )
 

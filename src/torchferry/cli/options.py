@@ -12,6 +12,7 @@ import click
 from torchferry.backends.registry import built_in
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
 from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
 from torchferry.core import env
@@ -31,7 +32,7 @@ _SELECTION = (
         default="",
         metavar="NAME[@VERSION]",
         shell_complete=complete_target,
-        help=f"Where it is to run: {', '.join(built_in())}; VERSION is the plugin's.",
+        help=help_text("Where it is to run: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
     ),
     click.option("--select", default="", metavar="CODES", help="Rules or families to apply: DEV,AMP101."),
     click.option("--ignore", default="", metavar="CODES", help="Rules or families to leave out."),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchferry.cli.writing import write
-from torchferry.core.messages import say
+from torchferry.core.messages import say_in
 
 if TYPE_CHECKING:
     from torchferry.report.model import Report
@@ -74,7 +74,7 @@ def progress(total: int) -> Iterator[Callable[[int], None] | None]:
 
     # Without a thread of its own: the process is about to fork.
     with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
-        task = bar.add_task(say("reading").render(), total=total)
+        task = bar.add_task(say_in("progress", "reading").render(), total=total)
         shown = 0.0
 
         def advance(done: int) -> None:

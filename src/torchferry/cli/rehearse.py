@@ -10,6 +10,7 @@ import click
 
 from torchferry.backends.registry import built_in
 from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
 from torchferry.cli.writing import write
 from torchferry.core import env, exitcodes
 from torchferry.core.config import load
@@ -28,7 +29,7 @@ from torchferry.rehearsal.summary import document, lines, opening
     default="",
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
-    help=f"Where it is to run: {', '.join(built_in())}; VERSION is the plugin's.",
+    help=help_text("Where it is to run: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
 )
 @click.option("--card", default="", metavar="NAME", help="Which card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="How many devices the machine has.")

@@ -12,6 +12,7 @@ from torchferry.backends import cuda
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.shim.launcher import run
@@ -24,7 +25,10 @@ from torchferry.shim.launcher import run
     default="auto",
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
-    help=f"Where it runs: {', '.join(built_in())}; without it, the accelerator whose plugin is installed.",
+    help=help_text(
+        "Where it runs: {targets}; without it, the accelerator whose plugin is installed.",
+        targets=", ".join(built_in()),
+    ),
 )
 @click.option(
     "--report",

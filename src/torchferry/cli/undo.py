@@ -9,7 +9,7 @@ import click
 
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
@@ -49,7 +49,8 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
             click.echo(
-                say(
+                say_plural(
+                    "took back the migration to {target} of {created}: {count} file is as it was",
                     "took back the migration to {target} of {created}: {count} files are as they were",
                     target=journal.target,
                     created=journal.created,

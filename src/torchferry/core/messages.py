@@ -1,16 +1,24 @@
-"""Messages for the user, written once in English and translated by `zh.toml`.
+"""Messages for the user, written once in English and translated by the catalogues in `locale/`.
 
 A message keeps its template apart from its values, so that a report can be rendered in either language
 and a machine can group messages by template. Templates use `{name}` placeholders.
+
+`make messages` collects what `say`, `say_plural`, `say_in` and `translatable` are given, so each takes literal text.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from torchferry.core.env import language
+
+if TYPE_CHECKING:
+    from gettext import GNUTranslations
+
+LOCALE = Path(__file__).parent.parent / "locale"
+"""The folder of the catalogues: `zh/LC_MESSAGES/<domain>.po`, and `.mo`, which is made from it and read here."""
 
 
 class Bilingual(NamedTuple):
@@ -28,21 +36,35 @@ class Bilingual(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A template and the values that fill it, in the order they were given."""
+    """A template and the values that fill it, in the order they were given.
+
+    Attributes:
+        template: The English text; of a message that counts, the form for several things.
+        values: What fills it, by the names of the placeholders.
+        singular: The English text for one thing, of a message that counts.
+        context: What tells this message from another of the same text.
+    """
 
     template: str
     values: tuple[tuple[str, Value], ...] = ()
+    singular: str = ""
+    context: str = ""
 
     def render(self, lang: str | None = None) -> str:
         """Fill the template, in `lang` (`en` or `zh`) or in the user's language."""
         lang = lang or language()
-        template = self.template
         if lang == "zh":
-            template = _chinese().get(template, template)
+            template = _in_chinese(self)
         else:
-            template = _in_singular(template, [name for name, value in self.values if value == "1"])
+            template = self.singular if self.singular and self.number == 1 else self.template
         filled = {name: value if isinstance(value, str) else value.render(lang) for name, value in self.values}
         return template.format_map(filled)
+
+    @property
+    def number(self) -> int:
+        """How many things a message that counts speaks of; what is no whole number is taken for several."""
+        value = dict(self.values)["count"]
+        return int(value) if isinstance(value, str) and value.isdecimal() else 2
 
     def __str__(self) -> str:
         return self.render()
@@ -54,23 +76,31 @@ Value = Union[str, Bilingual, Message]  # noqa: UP007 - the single file of `devi
 
 def say(template: str, /, **values: object) -> Message:
     """Build a message: `say("{name} is missing on {target}", name="nvtx", target="musa")`."""
-    return Message(
-        template,
-        tuple(
-            (name, value if isinstance(value, (Message, Bilingual)) else str(value)) for name, value in values.items()
-        ),
+    return Message(template, _values(values))
+
+
+def say_plural(singular: str, plural: str, /, *, count: object, **values: object) -> Message:
+    """Build a message that counts: `say_plural("{count} file changes", "{count} files change", count=2)`.
+
+    A text that counts two things is made of phrases that count one each.
+    """
+    return Message(plural, _values({"count": count, **values}), singular)
+
+
+def say_in(context: str, template: str, /, **values: object) -> Message:
+    """Build a message whose text has another meaning elsewhere: `say_in("check", "memory")`."""
+    return Message(template, _values(values), context=context)
+
+
+def translatable(text: str) -> str:
+    """Return a text that `say` is given later, by a name: this marks it for the catalogue."""
+    return text
+
+
+def _values(values: dict[str, object]) -> tuple[tuple[str, Value], ...]:
+    return tuple(
+        (name, value if isinstance(value, (Message, Bilingual)) else str(value)) for name, value in values.items()
     )
-
-
-def _in_singular(template: str, names: list[str]) -> str:
-    """Return an English template as it is written where the values called `names` are 1."""
-    for name in names:
-        place = "{" + name + "}"
-        for several, single in singular_forms():
-            if several.replace("{}", place) in template:
-                template = template.replace(several.replace("{}", place), single.replace("{}", place))
-                break
-    return template
 
 
 def noted(message: Message, note: Bilingual | None) -> Message:
@@ -78,18 +108,20 @@ def noted(message: Message, note: Bilingual | None) -> Message:
     return message if note is None else say("{message}; {note}", message=message, note=note)
 
 
-@lru_cache(maxsize=1)
-def singular_forms() -> tuple[tuple[str, str], ...]:
-    """Return the forms for several things, each with the one for a single thing, the longest first."""
-    from torchferry.core.singular import FORMS  # imported late: most runs count to more than one
+def _in_chinese(message: Message) -> str:
+    """Return the Chinese template of a message, or the English one where the catalogue lacks it."""
+    chinese = catalogue("torchferry")
+    if message.singular:
+        return chinese.ngettext(message.singular, message.template, message.number)
+    if message.context:
+        return chinese.pgettext(message.context, message.template)
+    return chinese.gettext(message.template)
 
-    return tuple(sorted(FORMS.items(), key=lambda forms: -len(forms[0])))
 
+@lru_cache(maxsize=2)
+def catalogue(domain: str) -> GNUTranslations:
+    """Return a Chinese catalogue: `torchferry` has the messages, `rules` the pages of the rules."""
+    from gettext import GNUTranslations  # imported late: an English run reads no catalogue
 
-@lru_cache(maxsize=1)
-def _chinese() -> dict[str, str]:
-    """Return the Chinese catalog: English template to Chinese template."""
-    from torchferry.core import toml  # imported late: an English run reads no catalog
-
-    table = toml.load_own(Path(__file__).with_name("zh.toml"))
-    return {row["en"]: row["zh"] for row in table["message"]}
+    with (LOCALE / "zh" / "LC_MESSAGES" / f"{domain}.mo").open("rb") as file:
+        return GNUTranslations(file)

@@ -33,6 +33,11 @@ def say(template: str, **values: object) -> str:
     return template.format(**values)
 
 
+def say_plural(singular: str, plural: str, *, count: object, **values: object) -> str:
+    """Return a text that counts, with its values."""
+    return say(singular if str(count) == "1" else plural, count=count, **values)
+
+
 def warn(message: str) -> None:
     """Show a warning at the line of the program that called this module."""
     level, frame = 1, sys._getframe(0)

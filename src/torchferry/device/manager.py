@@ -9,7 +9,7 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.device.detect import Candidate, choose
 from torchferry.device.dtypes import DtypeVerdict, asked_for, best, judge
 from torchferry.device.failures import DeviceError
@@ -102,7 +102,8 @@ class DeviceManager:
         if not self._facts.plugin and not self._facts.namespace:
             if self._asked_by_name and index not in (None, 0):
                 raise DeviceError(
-                    say("there is no {name}:{index}; this process sees {count} devices", name=self._facts.name,
+                    say_plural("there is no {name}:{index}; this process sees {count} device",
+                            "there is no {name}:{index}; this process sees {count} devices", name=self._facts.name,
                         index=index, count=1)
                 )  # fmt: skip
             return torch.device(self._facts.device_type)

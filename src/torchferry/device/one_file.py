@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torchferry import __version__
-from torchferry.core import toml
-from torchferry.core.messages import singular_forms
+from torchferry.core.messages import catalogue
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.device.facts import Facts
 from torchferry.device.provider import portable_names, vendors
@@ -41,15 +40,15 @@ MODULES = (
 
 FROM_CORE = {
     "env": ("language",),
-    "messages": ("Bilingual", "Message", "Value", "say", "_in_singular"),
+    "messages": ("Bilingual", "Message", "Value", "say", "say_plural"),
     "errors": ("TorchferryError",),
     "ranges": ("Ranges",),
     "importable": ("is_importable",),
 }
 """What they use of `core`."""
 
-_REPLACED = ("_chinese", "singular_forms")
-"""Functions of `core` that read tables, which the file has in place of them."""
+_REPLACED = ("_in_chinese",)
+"""Functions of `core` that read a catalogue; the file has a table in place of it."""
 
 PUBLIC = (
     "DeviceError",
@@ -65,7 +64,6 @@ _HERE = Path(__file__).parent
 _CORE = _HERE.parent / "core"
 _WIDTH = 110
 _LONGEST_FIELD = 24
-_PLACEHOLDER = re.compile(r"\{\w+\}")
 
 _NEWER_SPELLING = re.compile(r"  # noqa: UP\d+.*$", re.MULTILINE)
 """Remarks for the linter on what newer versions of Python can spell shorter: the file is for an older one."""
@@ -266,21 +264,17 @@ def _check(text: str) -> None:
 
 
 def _chinese_of(source: str) -> dict[str, str]:
-    """Return the Chinese of the messages that `source` says."""
-    catalog = {row["en"]: row["zh"] for row in toml.load_own(_CORE / "zh.toml")["message"]}
-    said = {
-        str(node.args[0].value)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say"
-        if isinstance(node.args[0], ast.Constant)
-    }
-    return {template: catalog[template] for template in sorted(said)}
-
-
-def _singular_of(templates: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return the forms for one thing that the templates have."""
-    texts = [_PLACEHOLDER.sub("{}", template) for template in templates]
-    return tuple(forms for forms in singular_forms() if any(forms[0] in text for text in texts))
+    """Return the Chinese of the messages that `source` says; of one that counts, by its form for several things."""
+    chinese = catalogue("torchferry")
+    table: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "say_plural"):
+            texts = [str(text.value) for text in node.args if isinstance(text, ast.Constant)]
+            if node.func.id == "say_plural":
+                table[texts[1]] = chinese.ngettext(texts[0], texts[1], 2)
+            elif texts:
+                table[texts[0]] = chinese.gettext(texts[0])
+    return dict(sorted(table.items()))
 
 
 def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
@@ -292,17 +286,13 @@ def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
         "def portable_names() -> Mapping[str, str]:\n"
         '    """Return the names of `torch.cuda` that every device is asked for, and what happens without one."""\n'
         "    return _PORTABLE\n\n\n"
-        "def _chinese() -> Mapping[str, str]:\n"
-        '    """Return the Chinese catalog: English template to Chinese template."""\n'
-        "    return _CHINESE\n\n\n"
-        "def singular_forms() -> tuple[tuple[str, str], ...]:\n"
-        '    """Return the forms for several things, each with the one for a single thing, the longest first."""\n'
-        "    return _SINGULAR\n\n\n"
+        "def _in_chinese(message: Message) -> str:\n"
+        '    """Return the Chinese template of a message."""\n'
+        "    return _CHINESE.get(message.template, message.template)\n\n\n"
         "# fmt: off\n"
         f"_FACTS: tuple[Facts, ...] = {_literal(known, 0)}\n\n"
         f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
-        f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n\n"
-        f"_SINGULAR: tuple[tuple[str, str], ...] = {_literal(_singular_of(chinese), 0)}\n"
+        f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
         "# fmt: on\n"
     )
 

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError
 from torchferry.device.names import find
@@ -27,7 +27,8 @@ def place_index(facts: Facts, asked: int | None) -> int:
             raise DeviceError(say("LOCAL_RANK is `{value}`, not a number", value=rank))
         if count is not None and int(rank) >= count:
             raise DeviceError(
-                say("LOCAL_RANK is {rank}, and this process sees {count} devices", rank=rank, count=count),
+                say_plural("LOCAL_RANK is {rank}, and this process sees {count} device",
+                        "LOCAL_RANK is {rank}, and this process sees {count} devices", rank=rank, count=count),
                 say("start fewer processes, let each see all devices, or name the device: {example}",
                     example=f"{facts.name}:0"),
             )  # fmt: skip
@@ -37,7 +38,8 @@ def place_index(facts: Facts, asked: int | None) -> int:
         return 0 if present is None else int(present())
     if asked < 0 or (count is not None and asked >= count):
         raise DeviceError(
-            say("there is no {name}:{index}; this process sees {count} devices", name=facts.name, index=asked,
+            say_plural("there is no {name}:{index}; this process sees {count} device",
+                    "there is no {name}:{index}; this process sees {count} devices", name=facts.name, index=asked,
                 count="?" if count is None else count)
         )  # fmt: skip
     return asked

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Message, say_in
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result
 
 Side = Literal["host", "container", "python", "probe"]
 
-SIDES: dict[Side, Bilingual] = {
-    "host": Bilingual("Host", "主机"),
-    "container": Bilingual("Container", "容器"),
-    "python": Bilingual("Python", "Python"),
-    "probe": Bilingual("Live probe", "实机探测"),
+SIDES: dict[Side, Message] = {
+    "host": say_in("side", "Host"),
+    "container": say_in("side", "Container"),
+    "python": say_in("side", "Python"),
+    "probe": say_in("side", "Live probe"),
 }
 """Where a check looks, in the order of the report."""
 
@@ -39,12 +39,12 @@ class Check:
     code: str
     rank: int
     side: Side
-    title: Bilingual
+    title: Message
     run: Run
     needs_card: bool = False
 
 
-def check(code: str, *, rank: int, side: Side, title: Bilingual, needs_card: bool = False) -> Callable[[Run], Check]:
+def check(code: str, *, rank: int, side: Side, title: Message, needs_card: bool = False) -> Callable[[Run], Check]:
     """Make a check of the function below; see `Check` for the arguments."""
 
     def make(run: Run) -> Check:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from torchferry import __version__
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Bilingual, Message, say, say_in, say_plural
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import Group, grouped
@@ -38,11 +38,11 @@ Paint = Callable[[str, str], str]
 """Gives a text the colour of a status."""
 
 _WORDS = {
-    Status.OK: Bilingual("ok", "正常"),
-    Status.WARNING: Bilingual("warning", "警告"),
-    Status.FAILURE: Bilingual("FAILURE", "失败"),
-    Status.SKIPPED: Bilingual("skipped", "跳过"),
-    Status.UNKNOWN: Bilingual("unknown", "未知"),
+    Status.OK: say_in("status", "ok"),
+    Status.WARNING: say_in("status", "warning"),
+    Status.FAILURE: say_in("status", "FAILURE"),
+    Status.SKIPPED: say_in("status", "skipped"),
+    Status.UNKNOWN: say_in("status", "unknown"),
 }
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 
@@ -67,7 +67,9 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
     for group in groups:
         yield ""
         mark = paint(_pad(_WORDS[group.status].render(lang), 8), group.status.value)
-        counted = say("{what} ({count} checks)", what=group.what, count=len(group.members))
+        counted = say_plural(
+            "{what} ({count} check)", "{what} ({count} checks)", what=group.what, count=len(group.members)
+        )
         yield f"  {mark} {shown(counted.render(lang))}"
         yield from (f"           {line}" for line in _details(group, lang))
     sides = {check.code: check.side for check in all_checks()}
@@ -116,17 +118,22 @@ def _details(result: Result | Group, lang: str) -> Iterator[str]:
 
 def summary(diagnosis: Diagnosis) -> Message:
     """Return how many checks ended how."""
-    counts = {status.name.lower(): diagnosis.count(status) for status in Status}
+    failures = diagnosis.count(Status.FAILURE)
+    warnings = diagnosis.count(Status.WARNING)
+    counts = {
+        "failures": say_plural("{count} failure", "{count} failures", count=failures),
+        "warnings": say_plural("{count} warning", "{count} warnings", count=warnings),
+        **{status.name.lower(): diagnosis.count(status) for status in (Status.UNKNOWN, Status.OK, Status.SKIPPED)},
+    }
     groups = [group for group in grouped(diagnosis) if group.status is Status.FAILURE]
     if groups:
         together = sum(result.status is Status.FAILURE for group in groups for result in group.members)
         return say(
-            "{failure} failures (causes: {causes}), {warning} warnings, {unknown} unknown, {ok} well, "
-            "{skipped} skipped",
-            causes=diagnosis.count(Status.FAILURE) - together + len(groups),
+            "{failures} (causes: {causes}), {warnings}, {unknown} unknown, {ok} well, {skipped} skipped",
+            causes=failures - together + len(groups),
             **counts,
         )
-    return say("{failure} failures, {warning} warnings, {unknown} unknown, {ok} well, {skipped} skipped", **counts)
+    return say("{failures}, {warnings}, {unknown} unknown, {ok} well, {skipped} skipped", **counts)
 
 
 def _closing(diagnosis: Diagnosis) -> Iterator[Message]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.masking import masked_variables
 from torchferry.doctor.report import SCHEMA, document
@@ -161,7 +161,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _checked(path: Path, value: Any, depth: int) -> None:
     if depth > _DEEPEST:
-        raise _refused(path, say("it is nested more than {count} levels", count=_DEEPEST))
+        raise _refused(
+            path,
+            say_plural("it is nested more than {count} level", "it is nested more than {count} levels", count=_DEEPEST),
+        )
     if isinstance(value, dict):
         for item in value.values():
             _checked(path, item, depth + 1)

@@ -100,7 +100,9 @@ def _document(facts: Facts) -> dict[str, Any]:
         "counts": {need.value: count for need, count in facts.counts.items()},
         "python": facts.python,
         "torch": facts.torch,
-        "unread": [[path, why.template, [list(value) for value in why.values]] for path, why in facts.unread],
+        "unread": [
+            [path, why.template, [list(value) for value in why.values], why.singular] for path, why in facts.unread
+        ],
         "unread_count": facts.unread_count,
         "imports": {module: [[item.module, item.line] for item in found] for module, found in facts.imports.items()},
     }
@@ -137,9 +139,9 @@ def _evidence(row: Any) -> Evidence:
 
 
 def _reason(row: Any) -> tuple[str, Message]:
-    path, template, values = _row(row, 3)
+    path, template, values, singular = _row(row, 4)
     pairs = [_row(value, 2) for value in _of(values, list)]
-    message = Message(_text(template), tuple((_text(name), _text(value)) for name, value in pairs))
+    message = Message(_text(template), tuple((_text(name), _text(value)) for name, value in pairs), _text(singular))
     try:
         message.render("en")
     except (KeyError, IndexError, AttributeError) as error:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.elf import NotElfError, open_library, read_library
 from torchferry.installed.model import Evidence, Need, module_of
@@ -108,7 +108,14 @@ class Reader:
         """Look at every file and return what they hold."""
         paths, complete = self.distribution.listed
         if not complete:
-            self._unread("", say("it has more than {limit} files; the rest was not read", limit=len(paths)))
+            self._unread(
+                "",
+                say_plural(
+                    "it has more than {count} file; the rest was not read",
+                    "it has more than {count} files; the rest was not read",
+                    count=len(paths),
+                ),
+            )
         for path in paths:
             self._file(path)
         if self.facts.torch:  # else its words of CUDA are about something else, or about what it imports

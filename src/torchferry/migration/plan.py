@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.core.finding import Finding
-from torchferry.core.messages import say
+from torchferry.core.messages import say_plural
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.examined import Examined
@@ -43,7 +43,11 @@ def plan(root: Path, analysis: Analysis) -> Plan:
         if item.before is None or item.after is None:
             remaining += item.remaining
         elif _write_protected(root, item):
-            message = say("{count} fixes, but the file is write-protected", count=len(item.fixed))
+            message = say_plural(
+                "{count} fix, but the file is write-protected",
+                "{count} fixes, but the file is write-protected",
+                count=len(item.fixed),
+            )
             protected.append(WriteProtectedFile.at(item.path, message))
             remaining += item.findings
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.analysis import Analysis
 from torchferry.source.tree import MOST_IGNORED
 
@@ -82,7 +82,15 @@ def _ignored(paths: tuple[str, ...]) -> Message:
     if len(paths) == 1:
         return say("A .gitignore file hides one file, which was left out: {names}", names=names)
     if len(paths) >= MOST_IGNORED:
-        return say(
-            ".gitignore files hide {count} files and more, which were left out: {names}", count=len(paths), names=names
+        return say_plural(
+            ".gitignore files hide {count} file and more, which were left out: {names}",
+            ".gitignore files hide {count} files and more, which were left out: {names}",
+            count=len(paths),
+            names=names,
         )
-    return say(".gitignore files hide {count} files, which were left out: {names}", count=len(paths), names=names)
+    return say_plural(
+        ".gitignore files hide {count} file, which were left out: {names}",
+        ".gitignore files hide {count} files, which were left out: {names}",
+        count=len(paths),
+        names=names,
+    )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.journal import (
@@ -74,7 +74,12 @@ class ConflictError(TorchferryError):
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(
-            say("{count} files have changed since: {names}", count=len(paths), names=_names(paths)),
+            say_plural(
+                "{count} file has changed since: {names}",
+                "{count} files have changed since: {names}",
+                count=len(paths),
+                names=_names(paths),
+            ),
             say("save those changes elsewhere and restore the files, then try again; nothing was touched"),
         )
         self.paths = paths

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import Absent
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Unread
@@ -116,7 +116,12 @@ class Unknown:
         except OSError as error:
             return say("cannot be read: {error}", error=error.strerror)
         if self._largest and size > self._largest:
-            return say("{size} bytes are above the limit of {limit}", size=size, limit=self._largest)
+            return say_plural(
+                "{count} byte is above the limit of {limit}",
+                "{count} bytes are above the limit of {limit}",
+                count=size,
+                limit=self._largest,
+            )
         source = self._sources.project.text(path)
         if source is None:
             return say("is no text that Python reads")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import absent_submodules, words_of_cuda
 from torchferry.programs.commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
 from torchferry.programs.model import Unlooked
@@ -41,7 +41,11 @@ class _Account:
         listing = self.analysis.listing
         assert listing is not None
         if left:
-            yield Unlooked("", say("{count} more programs were not judged", count=left), left)
+            yield Unlooked(
+                "",
+                say_plural("{count} more program was not judged", "{count} more programs were not judged", count=left),
+                left,
+            )
         for submodule in absent_submodules(self.root):
             yield Unlooked(submodule.path, say("a submodule that is not checked out ({url})", url=submodule.url), 0)
         yield from self._by_folder(listing.ignored, say("hidden by .gitignore, in a tree without git"))
@@ -69,10 +73,19 @@ class _Account:
             except OSError:
                 continue
             if limit and size > limit:
-                reason = say("{size} bytes are above the limit of {limit}", size=size, limit=limit)
+                reason = say_plural(
+                    "{count} byte is above the limit of {limit}",
+                    "{count} bytes are above the limit of {limit}",
+                    count=size,
+                    limit=limit,
+                )
                 yield Unlooked(item.path, reason, 1, self._words([item.path]))
             elif size > LARGEST_DOCUMENT and item.kind in READ_FOR_COMMANDS:
-                reason = say("{size} bytes: commands that start programs were not looked for in it", size=size)
+                reason = say_plural(
+                    "{count} byte: commands that start programs were not looked for in it",
+                    "{count} bytes: commands that start programs were not looked for in it",
+                    count=size,
+                )
                 yield Unlooked(item.path, reason, 1, self._words([item.path]))
 
     def _languages(self, others: Iterable[str]) -> Iterator[Unlooked]:

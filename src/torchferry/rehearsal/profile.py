@@ -39,7 +39,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 
 MOST_DEVICES = 16
 """As many devices as one machine is rehearsed with."""
@@ -161,7 +161,12 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     backend = target.backend
     if not 0 <= devices <= MOST_DEVICES:
         raise UsageError(
-            say("{devices} devices cannot be rehearsed; name 1 to {most}", devices=devices, most=MOST_DEVICES)
+            say_plural(
+                "{count} device cannot be rehearsed; name 1 to {most}",
+                "{count} devices cannot be rehearsed; name 1 to {most}",
+                count=devices,
+                most=MOST_DEVICES,
+            )
         )
     own = {} if file is None else _read(file)
     base, name = _card(backend, card, own)

@@ -11,7 +11,7 @@ from pathlib import Path
 from torchferry.backends.collectives import refusals
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.rehearsal.aggregate import Aggregate, Event
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.faults import Fault
@@ -138,16 +138,20 @@ def lines(
     yield from _memory(rehearsal, aggregate, lang)
     if aggregate.operators:
         yield "  " + say(
-            "{different} operators ran {calls} times on the device",
-            different=len(aggregate.operators),
-            calls=sum(aggregate.operators.values()),
+            "{operators} ran {times} on the device",
+            operators=say_plural("{count} operator", "{count} operators", count=len(aggregate.operators)),
+            times=say_plural("{count} time", "{count} times", count=sum(aggregate.operators.values())),
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
     if aggregate.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
         unknown.append(say("which dtypes the collective library takes").render(lang))
     if aggregate.unverified:
         unknown.append(
-            say("{count} operators newer than the plugin's list", count=len(aggregate.unverified)).render(lang)
+            say_plural(
+                "{count} operator newer than the plugin's list",
+                "{count} operators newer than the plugin's list",
+                count=len(aggregate.unverified),
+            ).render(lang)
         )
     if unknown:
         yield "  " + say(
@@ -258,7 +262,9 @@ def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Me
     for event in sorted(events, key=lambda event: -event.times)[:_MOST]:
         yield f"      {_describe(event)}"
     if len(events) > _MOST:
-        yield "      " + say("and {count} more places", count=len(events) - _MOST).render(lang)
+        yield "      " + say_plural(
+            "and {count} more place", "and {count} more places", count=len(events) - _MOST
+        ).render(lang)
     if advice is not None:
         yield "    " + advice.render(lang)
 

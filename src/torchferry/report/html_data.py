@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
@@ -37,7 +37,8 @@ def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) 
     return {
         "words": {
             **{name: word.render(lang) for name, word in FOR_SCRIPT.items()},
-            "folded": say("{count} lines as they are", count="{count}").render(lang),
+            "folded": _FOLDED._replace(values=(("count", "{count}"),)).render(lang),
+            "foldedOne": _FOLDED.render(lang),
         },
         "grades": {grade.value: say(GRADE_TITLES[grade]).render(lang) for grade in Grade},
         "families": {name: TITLES[name].render(lang) for name in report.by_family},
@@ -45,6 +46,9 @@ def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) 
         "findings": findings,
         "diffs": diffs,
     }
+
+
+_FOLDED = say_plural("{count} line as it is", "{count} lines as they are", count=1)
 
 
 class _Strings:

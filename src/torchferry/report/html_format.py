@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from torchferry.core.finding import Finding, Grade, Location
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
@@ -77,7 +77,11 @@ def _say(template: str, lang: str, **values: object) -> str:
     return text(say(template, **values).render(lang))
 
 
-def _word(word: Bilingual, lang: str) -> str:
+def _say_plural(singular: str, plural: str, lang: str, *, count: int) -> str:
+    return text(say_plural(singular, plural, count=count).render(lang))
+
+
+def _word(word: Message, lang: str) -> str:
     return text(word.render(lang))
 
 
@@ -111,7 +115,7 @@ def _verdict(report: Report, lang: str) -> Iterator[str]:
     yield f'<h1 id="verdict">{text(report.verdict_message.render(lang))}</h1>'
     yield '<ul class="facts">'
     yield f"<li>{_word(words.TARGET, lang)}<code>{text(report.target)}</code></li>"
-    yield f"<li>{_say('{count} files examined', lang, count=report.files)}</li>"
+    yield f"<li>{_say_plural('{count} file examined', '{count} files examined', lang, count=report.files)}</li>"
     if report.diffs:
         yield f"<li>{_word(words.FILES_CHANGE, lang)}{len(report.diffs)}</li>"
     yield "</ul>"
@@ -312,7 +316,7 @@ def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[
     yield '<p class="tools"></p>'
     for number, (diff, shown) in enumerate(compared):
         changes = sum(row.changed for row in shown)
-        count = _word(words.ONE_LINE, lang) if changes == 1 else _say("{count} lines change", lang, count=changes)
+        count = _say_plural("{count} line changes", "{count} lines change", lang, count=changes)
         yield f'<details class="diff" data-diff="{number}"><summary><span class="path">{text(diff.path)}</span> '
         yield f'<span class="faint">{count}</span></summary><pre>{"".join(_patch(shown, lang))}</pre></details>'
     yield "</section>"
@@ -321,7 +325,8 @@ def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[
 def _patch(shown: list[Row], lang: str) -> Iterator[str]:
     for row in shown:
         if row.folded:
-            yield f"    {_say('{count} lines as they are', lang, count=row.folded)}\n"
+            folded = _say_plural("{count} line as it is", "{count} lines as they are", lang, count=row.folded)
+            yield f"    {folded}\n"
             continue
         sides = ((" ", row.after),) if not row.changed else (("-", row.before), ("+", row.after))
         for sign, parts in sides:

@@ -10,7 +10,7 @@ from enum import Enum
 from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
@@ -157,11 +157,12 @@ class Report:
             if len(self.programs) == 1:
                 title = self.programs[0].program.title
                 return say("Not known for {target}: {program} reaches what was not read.", target=target, program=title)
-            return say(
-                "Not known for {target}: of {count} programs, {unknown} reach what was not read.",
+            return say_plural(
+                "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
+                "Not known for {target}: of {programs} programs, {count} reach what was not read.",
                 target=target,
-                count=len(self.programs),
-                unknown=len(unknown),
+                programs=len(self.programs),
+                count=len(unknown),
             )
         if self.verdict is Verdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
@@ -222,31 +223,39 @@ class Report:
         blocked = [judged for judged in self.programs if judged.verdict is ProgramVerdict.BLOCKED]
         values = {
             "target": self.target_title,
-            "blocked": len(blocked),
-            "count": len(self.programs),
+            "count": len(blocked),
+            "programs": len(self.programs),
             "blockers": self._blockers(),
-            "unknown": len(self._not_judged),
         }
+        unknown = say_plural(
+            "{count} reaches what was not read", "{count} reach what was not read", count=len(self._not_judged)
+        )
         if self._not_judged and work is not None:
-            return say(
-                "Of {count} programs, {blocked} are blocked on {target} by {blockers}, and {unknown} reach what was "
-                "not read; beside that, {work}.",
+            return say_plural(
+                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; beside that, "
+                "{work}.",
+                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}; beside that, "
+                "{work}.",
                 **values,
+                unknown=unknown,
                 work=work,
             )
         if self._not_judged:
-            return say(
-                "Of {count} programs, {blocked} are blocked on {target} by {blockers}, and {unknown} reach what was "
-                "not read.",
+            return say_plural(
+                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
+                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}.",
                 **values,
+                unknown=unknown,
             )
         if work is None:
-            return say(
-                "Of {count} programs, {blocked} are blocked on {target} by {blockers}; the others need no change.",
+            return say_plural(
+                "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
+                "Of {programs} programs, {count} are blocked on {target} by {blockers}; the others need no change.",
                 **values,
             )
-        return say(
-            "Of {count} programs, {blocked} are blocked on {target} by {blockers}; beside that, {work}.",
+        return say_plural(
+            "Of {programs} programs, {count} is blocked on {target} by {blockers}; beside that, {work}.",
+            "Of {programs} programs, {count} are blocked on {target} by {blockers}; beside that, {work}.",
             **values,
             work=work,
         )
@@ -260,11 +269,7 @@ class Report:
         if 0 < len(names) <= _MOST_NAMES:
             return say("{names}, which it does not have", names=", ".join(f"`{name}`" for name in names))
         count = len(names) or len(self.blockers)
-        return (
-            say("one thing that it does not have")
-            if count == 1
-            else say("{count} things that it does not have", count=count)
-        )
+        return say_plural("one thing that it does not have", "{count} things that it does not have", count=count)
 
     def _work(self) -> Message | None:
         """Return what is to be done as one phrase; where findings were left out, what the programs need."""
@@ -273,7 +278,9 @@ class Report:
             return self._work_by_grade()
         if len(self.programs) == 1:
             return work_of(needing[0])
-        return say("changes in what {count} programs reach", count=len(needing))
+        return say_plural(
+            "changes in what {count} program reaches", "changes in what {count} programs reach", count=len(needing)
+        )
 
     def _work_by_grade(self) -> Message | None:
         """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
@@ -286,13 +293,11 @@ class Report:
         safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(doubts)
         parts = []
         if safe:
-            parts.append(say("one safe fix") if safe == 1 else say("{count} safe fixes", count=safe))
+            parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))
         if unsafe:
-            parts.append(
-                say("one fix to read first") if unsafe == 1 else say("{count} fixes to read first", count=unsafe)
-            )
+            parts.append(say_plural("one fix to read first", "{count} fixes to read first", count=unsafe))
         if manual:
-            parts.append(say("one decision") if manual == 1 else say("{count} decisions", count=manual))
+            parts.append(say_plural("one decision", "{count} decisions", count=manual))
         if len(parts) == 3:
             return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])
         if len(parts) == 2:
@@ -327,7 +332,7 @@ class Report:
 
 
 def _files(count: int) -> Message:
-    return say("one file") if count == 1 else say("{count} files", count=count)
+    return say_plural("one file", "{count} files", count=count)
 
 
 def family(code: str) -> str:

@@ -6,6 +6,7 @@ import inspect
 import sys
 from typing import NamedTuple
 
+from torchferry.core.messages import catalogue
 from torchferry.rules.base import Rule
 from torchferry.rules.registry import rules, unknown_rule
 
@@ -39,7 +40,9 @@ def page(code: str, lang: str) -> Page:
     if rule is None:
         raise unknown_rule(code)
     module = type(rule).__module__
-    text = rule.CHINESE if lang == "zh" and rule.CHINESE else sys.modules[module].__doc__ or ""
-    title, _, body = inspect.cleandoc(text).partition("\n\n")
+    text = inspect.cleandoc(sys.modules[module].__doc__ or "").strip()
+    if lang == "zh":
+        text = catalogue("rules").gettext(text) if text else ""
+    title, _, body = text.partition("\n\n")
     name = module.rpartition(".")[2].replace("_", "-")
     return Page(rule.CODE, name, " ".join(title.split()), body.strip(), rule)

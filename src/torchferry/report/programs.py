@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unlooked, Unread, Verdict
 
 VERDICT_GRADES = {
@@ -30,7 +30,7 @@ def verdict_of(judged: Judged) -> Message:
 def _verdict(judged: Judged) -> Message:
     work = work_of(judged)
     if judged.verdict is Verdict.READY:
-        return say("ready")
+        return say_in("verdict", "ready")
     if judged.verdict is Verdict.NOT_JUDGED:
         return say("not judged: it reaches what was not read")
     if judged.verdict is Verdict.BLOCKED:
@@ -51,8 +51,8 @@ def _names(obstacles: tuple[Obstacle, ...]) -> str:
 def work_of(judged: Judged) -> Message | None:
     """Return what has to change in what a program reaches, as a phrase; None where nothing has."""
     fixes, decisions = judged.fixes, len(judged.decisions)
-    fix = say("one fix") if fixes == 1 else say("{count} fixes", count=fixes)
-    decide = say("one decision") if decisions == 1 else say("{count} decisions", count=decisions)
+    fix = say_plural("one fix", "{count} fixes", count=fixes)
+    decide = say_plural("one decision", "{count} decisions", count=decisions)
     if fixes and decisions:
         return say("{first} and {second}", first=fix, second=decide)
     return fix if fixes else decide if decisions else None
@@ -98,7 +98,7 @@ def circumstance_of(obstacle: Obstacle) -> Message:
         return say("the code goes on without it")
     if way.conditions:
         return say("only where {conditions}", conditions="; ".join(way.conditions))
-    return say("always")
+    return say_in("need", "always")
 
 
 def lines_of(judged: Judged) -> Iterator[Message]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.importable import is_importable
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.migration.transaction import Write
 from torchferry.report.model import Report, Verdict
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
@@ -57,11 +57,17 @@ def summary(
     else:
         yield say("Nothing is left to do by hand.").render(lang)
     if notes and written.style == "shim":
-        yield say("{count} notes on places that stay as they are, most of them redirected.", count=notes).render(lang)
+        yield say_plural(
+            "{count} note on a place that stays as it is.",
+            "{count} notes on places that stay as they are, most of them redirected.",
+            count=notes,
+        ).render(lang)
     elif notes:
-        yield say("{count} notes on places that stay as they are; `torchferry scan` shows them.", count=notes).render(
-            lang
-        )
+        yield say_plural(
+            "{count} note on a place that stays as it is; `torchferry scan` shows it.",
+            "{count} notes on places that stay as they are; `torchferry scan` shows them.",
+            count=notes,
+        ).render(lang)
     yield ""
     yield from _next(report, work, writes, target, written, lang)
 
@@ -76,23 +82,22 @@ def _headline(report: Report, fixed: list[Finding], writes: list[Write], target:
     values = {
         "root": report.root,
         "target": target.title,
-        "fixes": len(fixed),
-        "files": len(writes),
+        "fixes": say_plural("{count} fix", "{count} fixes", count=len(fixed)),
+        "files": say_plural("{count} file", "{count} files", count=len(writes)),
         "place": written.place,
     }
     if not writes:
         return say("{root}: nothing to rewrite for {target}.", **values)
     if written.way == "nothing":
-        return say(
-            "{root}: {fixes} fixes in {files} files would be applied for {target}; nothing was written.", **values
-        )
+        return say("{root}: {fixes} in {files} would be applied for {target}; nothing was written.", **values)
     if written.way == "patch":
-        return say("{root}: {fixes} fixes in {files} files for {target}, as a patch in {place}.", **values)
+        return say("{root}: {fixes} in {files} for {target}, as a patch in {place}.", **values)
     if written.way == "copy":
-        return say("{root}: {fixes} fixes in {files} files for {target}, in the copy {place}.", **values)
+        return say("{root}: {fixes} in {files} for {target}, in the copy {place}.", **values)
     if written.way == "beside":
-        return say("{root}: {fixes} fixes for {target}, in {files} new files beside the originals.", **values)
-    return say("{root}: {fixes} fixes applied in {files} files for {target}.", **values)
+        values["files"] = say_plural("{count} new file", "{count} new files", count=len(writes))
+        return say("{root}: {fixes} for {target}, in {files} beside the originals.", **values)
+    return say("{root}: {fixes} applied in {files} for {target}.", **values)
 
 
 def _files(count: int, written: Written) -> Message:
@@ -115,10 +120,18 @@ def _table(fixed: list[Finding], writes: list[Write], target: Target, written: W
         else say("{plugin} is not installed here; {install}", plugin=plugin, install=target.install)
     )
     rows = [
-        (say("environment"), installed, environment),
-        (say("files"), written.way != "nothing", _files(len(writes), written)),
-        (say("paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
-        (say("syntax"), True, say("all {count} Python files parse, and a second run changes nothing", count=python)),
+        (say_in("row", "environment"), installed, environment),
+        (say_in("row", "files"), written.way != "nothing", _files(len(writes), written)),
+        (say_in("row", "paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
+        (
+            say_in("row", "syntax"),
+            True,
+            say_plural(
+                "{count} Python file parses, and a second run changes nothing",
+                "all {count} Python files parse, and a second run changes nothing",
+                count=python,
+            ),
+        ),
     ]
     width = max(len(title.render(lang)) for title, _, _ in rows)
     for title, good, text in rows:

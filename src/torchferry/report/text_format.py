@@ -6,21 +6,26 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade, Stage
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural, translatable
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 
-GRADE_TITLES = {Grade.SAFE: "safe fix", Grade.UNSAFE: "unsafe fix", Grade.MANUAL: "by hand", Grade.NOTE: "note"}
+GRADE_TITLES = {
+    Grade.SAFE: translatable("safe fix"),
+    Grade.UNSAFE: translatable("unsafe fix"),
+    Grade.MANUAL: translatable("by hand"),
+    Grade.NOTE: translatable("note"),
+}
 """What the grades are called."""
 
 STAGE_TITLES = {
-    Stage.REDIRECT: "the redirect does it when the program runs",
-    Stage.MACHINE: "it belongs to one machine",
-    Stage.ACCELERATOR: "torch.accelerator offers less",
-    Stage.PATH: "the project's module cannot be imported there",
-    Stage.GROUP: "findings that change together",
+    Stage.REDIRECT: translatable("the redirect does it when the program runs"),
+    Stage.MACHINE: translatable("it belongs to one machine"),
+    Stage.ACCELERATOR: translatable("torch.accelerator offers less"),
+    Stage.PATH: translatable("the project's module cannot be imported there"),
+    Stage.GROUP: translatable("findings that change together"),
 }
 """Why a grade was changed after the rules."""
 
@@ -50,10 +55,11 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     """
     paint = paint or _plain
     yield paint(report.verdict_message.render(lang), "verdict")
-    yield say(
-        "{root}: {files} files examined for {target}",
+    yield say_plural(
+        "{root}: {count} file examined for {target}",
+        "{root}: {count} files examined for {target}",
         root=printable(report.root),
-        files=report.files,
+        count=report.files,
         target=report.target,
     ).render(lang)
     for remark in report.remarks:

@@ -171,7 +171,7 @@ class Rule:
     """Finds one kind of CUDA dependence.
 
     A subclass lives in a module of its own, whose docstring is the rule's page: the first line says what is
-    found, the rest why it matters and what to do. `CHINESE` is the same page in Chinese.
+    found, the rest why it matters and what to do. Its Chinese is in `locale/zh/LC_MESSAGES/rules.po`.
     """
 
     CODE: ClassVar[str]
@@ -188,9 +188,6 @@ class Rule:
 
     BINDS: ClassVar[bool] = False
     """Whether what the rule finds fails, or answers no, where there is no CUDA: conditions around it go with it."""
-
-    CHINESE: ClassVar[str] = ""
-    """The rule's page in Chinese."""
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the words without which a file cannot interest the rule; none when it has nothing to do."""

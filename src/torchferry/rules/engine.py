@@ -11,7 +11,7 @@ from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -108,9 +108,11 @@ class Engine:
         if not rules and not (self.account and speaks_of_cuda(data)):
             return examined
         if len(data) > self.options.max_file_size:
-            message = say(
-                "{size} bytes are above the limit of {limit}; it names CUDA, look at it by hand or raise max-file-size",
-                size=len(data),
+            message = say_plural(
+                "{count} byte is above the limit of {limit}; it names CUDA, look at it by hand or raise max-file-size",
+                "{count} bytes are above the limit of {limit}; it names CUDA, look at it by hand "
+                "or raise max-file-size",
+                count=len(data),
                 limit=self.options.max_file_size,
             )
             return self._problem(entry, OversizedFile.at(entry.path, message))

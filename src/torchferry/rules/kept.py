@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Location
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import translatable
 from torchferry.rules.base import Context, PythonContext
 from torchferry.source.native import NATIVE_KINDS, comments
 from torchferry.source.python import PythonFile
@@ -30,12 +31,12 @@ _IDENTIFIER = lazy_regex(r"[\w]+")
 class Why(str, Enum):
     """Why a word of CUDA stays as it is without a finding."""
 
-    COMMENT = "comments"
-    DOCUMENTATION = "docstrings"
-    TEXT = "texts that reach no device"
-    NAME = "names of the project's own or of other libraries"
-    NATIVE = "C, C++, CUDA and CMake code"
-    OTHER = "other files"
+    COMMENT = translatable("comments")
+    DOCUMENTATION = translatable("docstrings")
+    TEXT = translatable("texts that reach no device")
+    NAME = translatable("names of the project's own or of other libraries")
+    NATIVE = translatable("C, C++, CUDA and CMake code")
+    OTHER = translatable("other files")
 
 
 class Kept(NamedTuple):

@@ -11,7 +11,7 @@ from torchferry.backends import cuda
 from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
 from torchferry.shim.redirect import Redirect, current, enable, untested
@@ -109,7 +109,8 @@ def opening(redirect: Redirect) -> str:
     target = redirect.target
     if target is None:
         return str(say("torch.cuda is CUDA itself here; nothing is redirected"))
-    text = say(
+    text = say_plural(
+        "torch.cuda of this program runs on {target} (`{device}`), {count} name of torch redirected",
         "torch.cuda of this program runs on {target} (`{device}`), {count} names of torch redirected",
         target=target.title,
         device=target.backend.DEVICE_TYPE,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
 
-@check("card.health", rank=1, side="host", title=Bilingual("health of the cards", "卡的健康状态"), needs_card=True)
+@check("card.health", rank=1, side="host", title=say_in("check", "health of the cards"), needs_card=True)
 def card_health(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's word with the words that mean health, and look for cards that fell off the bus."""
     if not context.cards:
@@ -50,7 +50,8 @@ def card_health(context: CheckContext) -> Iterator[Result]:
         yield unverified(say("what the tool shows of a sick card"))
     elif not sick:
         yield passed(
-            say(
+            say_plural(
+                "{tool} says {health} of {count}",
                 "{tool} says {health} of all {count}",
                 tool=name,
                 health=context.cards[0].health,

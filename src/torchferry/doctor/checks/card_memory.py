@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -17,7 +17,7 @@ _BUSY = 0.5
 """Share in use from which a warning is worth it: half of a card is gone."""
 
 
-@check("card.memory", rank=4, side="host", title=Bilingual("memory of the cards", "显存占用"), needs_card=True)
+@check("card.memory", rank=4, side="host", title=say_in("check", "memory of the cards"), needs_card=True)
 def card_memory(context: CheckContext) -> Iterator[Result]:
     """Compare what is used with what there is, and name the processes."""
     if not context.cards:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from torchferry.backends.smi import Card
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified, warned
@@ -18,7 +18,7 @@ _OFF = ("disable", "disabled", "off")
     "card.memory_errors",
     rank=2,
     side="host",
-    title=Bilingual("memory errors (ECC)", "显存错误（ECC）"),
+    title=say_in("check", "memory errors (ECC)"),
     needs_card=True,
 )
 def card_memory_errors(context: CheckContext) -> Iterator[Result]:
@@ -46,7 +46,12 @@ def card_memory_errors(context: CheckContext) -> Iterator[Result]:
             yield unknown(say("card {index}: the tool does not say how many memory errors it had", index=card.index))
         elif count:
             yield failed(
-                say("card {index}: {count} memory errors that could not be corrected", index=card.index, count=count),
+                say_plural(
+                    "card {index}: {count} memory error that could not be corrected",
+                    "card {index}: {count} memory errors that could not be corrected",
+                    index=card.index,
+                    count=count,
+                ),
                 say("its memory is damaged, or was: results computed since are not to be trusted"),
                 " ".join(_command(context, card)) if tool.memory_error else f"{context.tool_name} -q",
                 advice=say("take the card out of use and give the vendor this report"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
@@ -14,7 +14,7 @@ _SLACK = 0.8
 """Share of a model's memory that the tool must show: some settings take a part (S60: 42,976 of 49,120 MiB)."""
 
 
-@check("card.memory_size", rank=5, side="host", title=Bilingual("size of the memory", "显存容量"), needs_card=True)
+@check("card.memory_size", rank=5, side="host", title=say_in("check", "size of the memory"), needs_card=True)
 def card_memory_size(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's total with what is known of the model."""
     if not context.cards:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
@@ -14,7 +14,7 @@ _APART = 15.0
 """Degrees above the median of the cards of one host: our own measure, since no vendor publishes a limit."""
 
 
-@check("card.temperature", rank=3, side="host", title=Bilingual("temperature", "温度"), needs_card=True)
+@check("card.temperature", rank=3, side="host", title=say_in("check", "temperature"), needs_card=True)
 def card_temperature(context: CheckContext) -> Iterator[Result]:
     """Compare the cards with one another."""
     degrees = {card.index: card.temperature for card in context.cards if card.temperature is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import skip_unless_container
 from torchferry.doctor.context import CheckContext
@@ -15,7 +15,7 @@ _HOSTS = "ipc:[4026531839]"
 """The kernel's first IPC namespace has this number on every machine (Linux, include/linux/proc_ns.h: 0xEFFFFFFF)."""
 
 
-@check("container.ipc", rank=4, side="container", title=Bilingual("IPC namespace", "IPC 命名空间"))
+@check("container.ipc", rank=4, side="container", title=say_in("check", "IPC namespace"))
 def container_ipc(context: CheckContext) -> Iterator[Result]:
     """Compare the namespace's number with that of the host's."""
     container = context.requirements.container

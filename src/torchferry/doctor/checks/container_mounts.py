@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import skip_unless_container
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
 
-@check(
-    "container.mounts", rank=1, side="container", title=Bilingual("mounts of the driver", "驱动挂载"), needs_card=True
-)
+@check("container.mounts", rank=1, side="container", title=say_in("check", "mounts of the driver"), needs_card=True)
 def container_mounts(context: CheckContext) -> Iterator[Result]:
     """Look for the paths; the nodes are judged by node.present."""
     container = context.requirements.container

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 
-@check("container.network", rank=3, side="container", title=Bilingual("network", "容器网络"))
+@check("container.network", rank=3, side="container", title=say_in("check", "network"))
 def container_network(context: CheckContext) -> Iterator[Result]:
     """Look whether every network card is one end of a pair, as on a bridge."""
     around = container_info(context.host)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info, skip_unless_container
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, passed, warned
 
 
-@check("container.privileges", rank=2, side="container", title=Bilingual("privileges", "容器权限"))
+@check("container.privileges", rank=2, side="container", title=say_in("check", "privileges"))
 def container_privileges(context: CheckContext) -> Iterator[Result]:
     """Compare the capabilities with `--privileged`."""
     container = context.requirements.container

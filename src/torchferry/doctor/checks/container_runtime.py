@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
 
 
-@check(
-    "container.runtime", rank=6, side="container", title=Bilingual("container runtime", "容器运行时"), needs_card=True
-)
+@check("container.runtime", rank=6, side="container", title=say_in("check", "container runtime"), needs_card=True)
 def container_runtime(context: CheckContext) -> Iterator[Result]:
     """Read Docker's settings file."""
     container = context.requirements.container

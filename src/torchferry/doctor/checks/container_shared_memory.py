@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -19,7 +19,7 @@ _LITTLE = 8 << 30
 """Bytes below which several loader workers of several ranks run into it: our own measure."""
 
 
-@check("container.shared_memory", rank=5, side="container", title=Bilingual("shared memory", "共享内存"))
+@check("container.shared_memory", rank=5, side="container", title=say_in("check", "shared memory"))
 def container_shared_memory(context: CheckContext) -> Iterator[Result]:
     """Compare its size with Docker's default and with what the vendor asks for."""
     space = context.host.space(_PLACE)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.checks.driver_pci import is_card
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 
-@check("driver.iommu", rank=5, side="host", title=Bilingual("IOMMU", "IOMMU"), needs_card=True)
+@check("driver.iommu", rank=5, side="host", title=say_in("check", "IOMMU"), needs_card=True)
 def driver_iommu(context: CheckContext) -> Iterator[Result]:
     """Look for IOMMU groups: the kernel makes them when it is on."""
     host, driver = context.host, context.requirements.driver

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified, warned
 
 
-@check("driver.kernel", rank=3, side="host", title=Bilingual("driver and kernel", "驱动与内核"), needs_card=True)
+@check("driver.kernel", rank=3, side="host", title=say_in("check", "driver and kernel"), needs_card=True)
 def driver_kernel(context: CheckContext) -> Iterator[Result]:
     """Look for the module below /lib/modules, for this kernel and for others."""
     host = context.host

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
 
 
-@check("driver.module", rank=2, side="host", title=Bilingual("driver module", "驱动内核模块"), needs_card=True)
+@check("driver.module", rank=2, side="host", title=say_in("check", "driver module"), needs_card=True)
 def driver_module(context: CheckContext) -> Iterator[Result]:
     """Compare /proc/modules and /sys/module with the driver's name."""
     name = context.target.backend.DRIVER_MODULE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
@@ -13,7 +13,7 @@ _ACCELERATOR_CLASSES = ("0x12", "0x0302", "0x0300", "0x0380")
 """Processing accelerators, 3D and display controllers (PCI code and ID assignment specification)."""
 
 
-@check("driver.pci", rank=1, side="host", title=Bilingual("cards on the PCI bus", "PCI 总线上的卡"), needs_card=True)
+@check("driver.pci", rank=1, side="host", title=say_in("check", "cards on the PCI bus"), needs_card=True)
 def driver_pci(context: CheckContext) -> Iterator[Result]:
     """Count the devices of the vendor that are accelerators."""
     host, driver = context.host, context.requirements.driver

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, warned
 
 
-@check("driver.version", rank=4, side="host", title=Bilingual("driver version", "驱动版本"), needs_card=True)
+@check("driver.version", rank=4, side="host", title=say_in("check", "driver version"), needs_card=True)
 def driver_version(context: CheckContext) -> Iterator[Result]:
     """Read the version from the driver's file and from the tool, and compare the two."""
     version, where = context.driver_version

@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
@@ -14,7 +14,7 @@ from torchferry.doctor.result import Result, passed, warned
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-@check("environment.proxy", rank=2, side="host", title=Bilingual("proxies and mirrors", "代理与镜像源"))
+@check("environment.proxy", rank=2, side="host", title=say_in("check", "proxies and mirrors"))
 def environment_proxy(context: CheckContext) -> Iterator[Result]:
     """Compare the two spellings, ask for exceptions of this host, and look at pip's index."""
     environment = context.host.environment

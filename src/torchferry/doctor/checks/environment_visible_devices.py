@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.backends.cards import default_card
 from torchferry.backends.smi import Card
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -21,9 +21,7 @@ _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""
 
 
-@check(
-    "environment.visible_devices", rank=1, side="host", title=Bilingual("variables that choose cards", "可见设备变量")
-)
+@check("environment.visible_devices", rank=1, side="host", title=say_in("check", "variables that choose cards"))
 def environment_visible_devices(context: CheckContext) -> Iterator[Result]:
     """Look at the target's variables and at those of CUDA."""
     backend = context.target.backend
@@ -196,7 +194,8 @@ def _within(context: CheckContext, name: str, outer: str) -> Iterator[Result]:
     if any(number not in given for number in beyond):
         yield warned(
             say("{name} is {inner}, and {outer} passes {given} into this container", **values),
-            say("{count} devices are in this container, and none of them has the number {number}",
+            say_plural("{count} device is in this container, and it does not have the number {number}",
+                    "{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
             f"unset {name}",
             source=context.target.backend.source_of("CONTAINER_VISIBLE_DEVICES"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.machine import Library
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, unknown, unverified
 
 
-@check("library.found", rank=1, side="host", title=Bilingual("runtime libraries", "运行时库"), needs_card=True)
+@check("library.found", rank=1, side="host", title=say_in("check", "runtime libraries"), needs_card=True)
 def library_found(context: CheckContext) -> Iterator[Result]:
     """Judge each library that programs load, but the collective one, which has a check of its own."""
     wanted = [library for library in context.requirements.libraries if library.role != "collective"]

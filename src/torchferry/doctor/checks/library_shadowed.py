@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 
-@check(
-    "library.shadowed", rank=2, side="host", title=Bilingual("copies of libraries", "库的重复与遮蔽"), needs_card=True
-)
+@check("library.shadowed", rank=2, side="host", title=say_in("check", "copies of libraries"), needs_card=True)
 def library_shadowed(context: CheckContext) -> Iterator[Result]:
     """Look for several copies on the loader's path, and for folders on it that do not exist."""
     host = context.host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.machine import Node
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -19,9 +19,7 @@ _MISSING_GROUP_NUMBER = 109
 """Number that the developer manual of torch_musa (11.1) gives to a group `render` that is missing."""
 
 
-@check(
-    "node.access", rank=2, side="host", title=Bilingual("permission to open the nodes", "设备节点权限"), needs_card=True
-)
+@check("node.access", rank=2, side="host", title=say_in("check", "permission to open the nodes"), needs_card=True)
 def node_access(context: CheckContext) -> Iterator[Result]:
     """Ask for reading and writing, and say which group has it."""
     host = context.host
@@ -37,7 +35,14 @@ def node_access(context: CheckContext) -> Iterator[Result]:
     closed = [(node, entry) for node, entry in entries if not entry.usable]
     if not closed:
         who = host.user.name
-        yield passed(say("{user} may open all {count} device nodes", user=who, count=len(entries)))
+        yield passed(
+            say_plural(
+                "{user} may open {count} device node",
+                "{user} may open all {count} device nodes",
+                user=who,
+                count=len(entries),
+            )
+        )
         return
     node, entry = next((pair for pair in closed if pair[0].group), closed[0])
     names = ", ".join(sorted({entry.path for _, entry in closed})[:4])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unverified
 
 
-@check("node.present", rank=1, side="host", title=Bilingual("device nodes", "设备节点"), needs_card=True)
+@check("node.present", rank=1, side="host", title=say_in("check", "device nodes"), needs_card=True)
 def node_present(context: CheckContext) -> Iterator[Result]:
     """Look for each kind of node that the target has."""
     if not context.requirements.nodes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import step
 from torchferry.doctor.result import Result, passed, skipped, unknown
 
 
-@check("probe.bandwidth", rank=7, side="probe", title=Bilingual("host and device", "主机与设备带宽"))
+@check("probe.bandwidth", rank=7, side="probe", title=say_in("check", "host and device"))
 def probe_bandwidth(context: CheckContext) -> Iterator[Result]:
     """Report what was measured."""
     outcome = step(context.probe or {}, "bandwidth")

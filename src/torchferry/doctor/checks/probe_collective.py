@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
 
-@check(
-    "probe.collective", rank=6, side="probe", title=Bilingual("collective between all devices", "全部设备间集合通信")
-)
+@check("probe.collective", rank=6, side="probe", title=say_in("check", "collective between all devices"))
 def probe_collective(context: CheckContext) -> Iterator[Result]:
     """Judge the sum over a rank for each device."""
     outcome = step(context.probe or {}, "collective")
@@ -24,7 +22,8 @@ def probe_collective(context: CheckContext) -> Iterator[Result]:
         yield skipped(say("there is one device: nothing to talk to"))
     elif outcome.get("limit"):
         yield warned(
-            say(
+            say_plural(
+                "{name} over {count} device did not end within {seconds} s, its share of the probe's time limit",
                 "{name} over {count} devices did not end within {seconds} s, its share of the probe's time limit",
                 name=name,
                 count=outcome["ranks"],
@@ -37,11 +36,24 @@ def probe_collective(context: CheckContext) -> Iterator[Result]:
         )
     elif outcome.get("error"):
         yield failed(
-            say("{name} over {count} devices: {error}", name=name, count=outcome["ranks"], error=outcome["error"]),
+            say_plural(
+                "{name} over {count} device: {error}",
+                "{name} over {count} devices: {error}",
+                name=name,
+                count=outcome["ranks"],
+                error=outcome["error"],
+            ),
             say("the collective library does not start, or the devices do not reach each other"),
             f"ls /dev/shm; ulimit -l; env | grep -i {name}",
             advice=say("see library.collective, system.limits and container.shared_memory"),
             evidence=tuple(outcome.get("lines", ())),
         )
     else:
-        yield passed(say("{name}: a sum over {count} devices is right", name=name, count=outcome["ranks"]))
+        yield passed(
+            say_plural(
+                "{name}: a sum over {count} device is right",
+                "{name}: a sum over {count} devices is right",
+                name=name,
+                count=outcome["ranks"],
+            )
+        )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, passed, skipped, warned
 
 
-@check("probe.dtypes", rank=4, side="probe", title=Bilingual("dtypes", "数据类型"))
+@check("probe.dtypes", rank=4, side="probe", title=say_in("check", "dtypes"))
 def probe_dtypes(context: CheckContext) -> Iterator[Result]:
     """List what works, and what is known of what does not."""
     good, bad = parts(context, "dtype")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import parts
 from torchferry.doctor.result import Result, failed, passed, skipped
 
 
-@check("probe.operators", rank=5, side="probe", title=Bilingual("operators", "算子"))
+@check("probe.operators", rank=5, side="probe", title=say_in("check", "operators"))
 def probe_operators(context: CheckContext) -> Iterator[Result]:
     """Judge each group."""
     good, bad = parts(context, "operators")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, warned
 
 
-@check("probe.start", rank=1, side="probe", title=Bilingual("start of the device", "设备启动"))
+@check("probe.start", rank=1, side="probe", title=say_in("check", "start of the device"))
 def probe_start(context: CheckContext) -> Iterator[Result]:
     """Judge the first step, and say whether the probe came to its end."""
     probe = context.probe or {}
@@ -40,7 +40,11 @@ def probe_start(context: CheckContext) -> Iterator[Result]:
             evidence=tuple(probe.get("lines", ())),
         )
         return
-    yield passed(say("{count} devices: {name}", count=start["devices"], name=start.get("name") or "?"))
+    yield passed(
+        say_plural(
+            "{count} device: {name}", "{count} devices: {name}", count=start["devices"], name=start.get("name") or "?"
+        )
+    )
     if probe.get("stopped") == "timeout":
         yield warned(
             say(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unverified, warned
@@ -15,7 +15,7 @@ _SINCE = (2, 5)
 """First torch that loads plugins by itself (release notes of PyTorch 2.5)."""
 
 
-@check("python.autoload", rank=8, side="python", title=Bilingual("loading the plugin by itself", "插件自动加载"))
+@check("python.autoload", rank=8, side="python", title=say_in("check", "loading the plugin by itself"))
 def python_autoload(context: CheckContext) -> Iterator[Result]:
     """Compare the plugin's ability with the entry point, the switch and torch's version."""
     backend = context.target.backend

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, unknown, warned
@@ -20,7 +20,7 @@ _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
     "python.companions",
     rank=11,
     side="python",
-    title=Bilingual("torchvision and torchaudio", "torchvision 与 torchaudio"),
+    title=say_in("check", "torchvision and torchaudio"),
 )
 def python_companions(context: CheckContext) -> Iterator[Result]:
     """Compare the release for which each was compiled with torch's own; a number after it changes nothing."""

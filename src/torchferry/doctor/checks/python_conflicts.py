@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, skipped, warned
@@ -13,7 +13,7 @@ _OURS = "torchferry"
 """How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
 
 
-@check("python.conflicts", rank=9, side="python", title=Bilingual("packages in the way", "冲突的软件包"))
+@check("python.conflicts", rank=9, side="python", title=say_in("check", "packages in the way"))
 def python_conflicts(context: CheckContext) -> Iterator[Result]:
     """Look at what torch would load by itself, and for packages that serve CUDA alone."""
     python = context.python
@@ -31,7 +31,12 @@ def python_conflicts(context: CheckContext) -> Iterator[Result]:
     packages = context.cuda_packages
     if packages:
         yield warned(
-            say("{count} packages here serve CUDA alone: {names}", count=len(packages), names=", ".join(packages[:6])),
+            say_plural(
+                "{count} package here serves CUDA alone: {names}",
+                "{count} packages here serve CUDA alone: {names}",
+                count=len(packages),
+                names=", ".join(packages[:6]),
+            ),
             say("they take room, and code that finds them may choose them"),
             f"{context.host.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),

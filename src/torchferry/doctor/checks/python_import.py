@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, failed, passed, skipped
 
 
-@check("python.import", rank=5, side="python", title=Bilingual("importing the plugin", "导入插件"))
+@check("python.import", rank=5, side="python", title=say_in("check", "importing the plugin"))
 def python_import(context: CheckContext) -> Iterator[Result]:
     """Import torch and the plugin in a process of its own, and explain a failure that is known."""
     imported, plugin = context.imported, context.target.backend.PLUGIN

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, failed, passed
 
 
-@check("python.interpreter", rank=1, side="python", title=Bilingual("interpreter", "解释器"))
+@check("python.interpreter", rank=1, side="python", title=say_in("check", "interpreter"))
 def python_interpreter(context: CheckContext) -> Iterator[Result]:
     """Judge whether the program of ours ran in it."""
     python = context.python

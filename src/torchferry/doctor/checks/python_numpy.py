@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
@@ -17,7 +17,7 @@ _FIRST = (2, 3)
 _SOURCE = "pytorch/pytorch issues 107302 and 132179: torch 2.3.0 is the first that works with NumPy 2"
 
 
-@check("python.numpy", rank=12, side="python", title=Bilingual("torch and NumPy", "torch 与 NumPy"))
+@check("python.numpy", rank=12, side="python", title=say_in("check", "torch and NumPy"))
 def python_numpy(context: CheckContext) -> Iterator[Result]:
     """Take what happened after the import of torch; where nothing was imported, compare the versions."""
     torch, numpy, imported = context.torch, context.python.installed("numpy"), context.imported

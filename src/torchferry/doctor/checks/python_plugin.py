@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
 
-@check("python.plugin", rank=4, side="python", title=Bilingual("plugin", "插件"))
+@check("python.plugin", rank=4, side="python", title=say_in("check", "plugin"))
 def python_plugin(context: CheckContext) -> Iterator[Result]:
     """Look for each module of the plugin without importing it."""
     python = context.python

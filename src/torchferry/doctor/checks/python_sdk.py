@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown, unverified
 
 
-@check("python.sdk", rank=7, side="python", title=Bilingual("plugin and toolkit", "插件与工具包版本"), needs_card=True)
+@check("python.sdk", rank=7, side="python", title=say_in("check", "plugin and toolkit"), needs_card=True)
 def python_sdk(context: CheckContext) -> Iterator[Result]:
     """Look up over which toolkit this version of the plugin was built."""
     plugin, (version, where) = context.plugin, context.sdk_version

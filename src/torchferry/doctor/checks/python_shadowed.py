@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, warned
 
 
-@check("python.shadowed", rank=10, side="python", title=Bilingual("modules hidden by a folder", "被目录遮蔽的模块"))
+@check("python.shadowed", rank=10, side="python", title=say_in("check", "modules hidden by a folder"))
 def python_shadowed(context: CheckContext) -> Iterator[Result]:
     """Look in the working folder and in the folders of PYTHONPATH, which come before installed packages."""
     host = context.host

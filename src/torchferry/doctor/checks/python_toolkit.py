@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
@@ -14,7 +14,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped, warned
     "python.toolkit",
     rank=13,
     side="python",
-    title=Bilingual("Python packages of the toolkit", "工具包所需的 Python 包"),
+    title=say_in("check", "Python packages of the toolkit"),
     needs_card=True,
 )
 def python_toolkit(context: CheckContext) -> Iterator[Result]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped
 
 
-@check("python.torch", rank=2, side="python", title=Bilingual("torch", "torch"))
+@check("python.torch", rank=2, side="python", title=say_in("check", "torch"))
 def python_torch(context: CheckContext) -> Iterator[Result]:
     """Look for torch without importing it."""
     python = context.python

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 
 
-@check(
-    "python.torch_build", rank=3, side="python", title=Bilingual("build of torch", "torch 构建版本"), needs_card=True
-)
+@check("python.torch_build", rank=3, side="python", title=say_in("check", "build of torch"), needs_card=True)
 def python_torch_build(context: CheckContext) -> Iterator[Result]:
     """Compare torch's own word for its build with what the vendor wants."""
     if not context.torch:

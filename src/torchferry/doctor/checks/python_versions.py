@@ -6,16 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchferry.backends.tables import Row
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.installing import install_commands
 from torchferry.doctor.result import Result, failed, passed, skipped, unknown
 
 
-@check(
-    "python.versions", rank=6, side="python", title=Bilingual("torch and plugin", "torch 与插件版本"), needs_card=True
-)
+@check("python.versions", rank=6, side="python", title=say_in("check", "torch and plugin"), needs_card=True)
 def python_versions(context: CheckContext) -> Iterator[Result]:
     """Look each distribution of the plugin up in its own rows of the table; what is not in it is unknown."""
     torch = context.torch

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Remedy, Result, failed, passed, skipped, unverified, warned
 
 
-@check(
-    "sdk.environment", rank=2, side="host", title=Bilingual("toolkit's environment", "工具包环境变量"), needs_card=True
-)
+@check("sdk.environment", rank=2, side="host", title=say_in("check", "toolkit's environment"), needs_card=True)
 def sdk_environment(context: CheckContext) -> Iterator[Result]:
     """Look for the script, for the variables it sets and for the folders it adds."""
     sdk, environment = context.requirements.sdk, context.host.environment
@@ -53,7 +51,12 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
         return
     if len(scripts) > 1 and not any(environment.get(name, "").startswith(root) for name in sdk.variables):
         yield warned(
-            say("{count} copies of {sdk} are installed, and not the first is used", count=len(scripts), sdk=sdk.name),
+            say_plural(
+                "{count} copy of {sdk} is installed, and not the first is used",
+                "{count} copies of {sdk} are installed, and not the first is used",
+                count=len(scripts),
+                sdk=sdk.name,
+            ),
             say("{names} points at another", names=", ".join(sdk.variables)),
             *(f"source {script}" for script in scripts),
             source=sdk.source,

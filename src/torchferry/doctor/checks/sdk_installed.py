@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified
 
 
-@check("sdk.installed", rank=1, side="host", title=Bilingual("toolkit", "工具包"), needs_card=True)
+@check("sdk.installed", rank=1, side="host", title=say_in("check", "toolkit"), needs_card=True)
 def sdk_installed(context: CheckContext) -> Iterator[Result]:
     """Read the file that states the version, else look for anything of the toolkit."""
     sdk = context.requirements.sdk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -16,7 +16,7 @@ _FAR = 1.0
 """Seconds: our own measure; tools that compare times of files and logs go wrong from there."""
 
 
-@check("system.clock", rank=3, side="host", title=Bilingual("clock", "时钟"))
+@check("system.clock", rank=3, side="host", title=say_in("check", "clock"))
 def system_clock(context: CheckContext) -> Iterator[Result]:
     """Ask chrony, then systemd; how far two hosts are apart, one host cannot tell."""
     if container_info(context.host).evidence:

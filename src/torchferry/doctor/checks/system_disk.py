@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.env import cache_folder
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Remedy, Result, failed, passed, warned
@@ -17,7 +17,7 @@ _NOTHING = 100 << 20
 """Bytes below which programs fail at once."""
 
 
-@check("system.disk", rank=2, side="host", title=Bilingual("disk", "磁盘"))
+@check("system.disk", rank=2, side="host", title=say_in("check", "disk"))
 def system_disk(context: CheckContext) -> Iterator[Result]:
     """Ask for the room of the working folder, of temporary files and of the home folder."""
     host, environment = context.host, context.host.environment

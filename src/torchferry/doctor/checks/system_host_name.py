@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Result, passed, unknown, warned
 
 
-@check("system.host_name", rank=4, side="host", title=Bilingual("host name", "主机名"))
+@check("system.host_name", rank=4, side="host", title=say_in("check", "host name"))
 def system_host_name(context: CheckContext) -> Iterator[Result]:
     """Look for the name in /etc/hosts; a name server is not asked, since it may not answer for long."""
     name = context.host.hostname

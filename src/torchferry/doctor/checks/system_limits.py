@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import Bilingual, say
+from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -15,7 +15,7 @@ _WANTED = {"memlock": 64 << 20, "nofile": 4096, "nproc": 4096}
 fails; a training with 16 loader workers and 8 ranks needs more files and processes than the usual 1024."""
 
 
-@check("system.limits", rank=1, side="host", title=Bilingual("limits (ulimit)", "资源限制（ulimit）"))
+@check("system.limits", rank=1, side="host", title=say_in("check", "limits (ulimit)"))
 def system_limits(context: CheckContext) -> Iterator[Result]:
     """Compare the soft limits with what training needs."""
     ok = True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext, SmiQuery
@@ -16,7 +16,7 @@ from torchferry.doctor.result import Missing, Result, failed, passed, unknown, u
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:\s]+)")
 
 
-@check("tool.present", rank=1, side="host", title=Bilingual("management tool", "管理工具"), needs_card=True)
+@check("tool.present", rank=1, side="host", title=say_in("check", "management tool"), needs_card=True)
 def tool_present(context: CheckContext) -> Iterator[Result]:
     """Judge how the tool ended and whether its output has a known format."""
     name = context.tool_name
@@ -75,12 +75,25 @@ def _judged(context: CheckContext, smi: SmiQuery) -> Result:
     if smi.reading.cards:
         if smi.reading.unread:
             return unknown(
-                say("{count} cards in the output of {tool} could not be read", count=smi.reading.unread, tool=name),
+                say_plural(
+                    "{count} card in the output of {tool} could not be read",
+                    "{count} cards in the output of {tool} could not be read",
+                    count=smi.reading.unread,
+                    tool=name,
+                ),
                 evidence=lines,
             )
         count = len(smi.reading.cards)
         version = smi.reading.version or "?"
-        return passed(say("{tool} {version} shows {count} devices", tool=name, version=version, count=count))
+        return passed(
+            say_plural(
+                "{tool} {version} shows {count} device",
+                "{tool} {version} shows {count} devices",
+                tool=name,
+                version=version,
+                count=count,
+            )
+        )
     if process.problem or not process.ok:
         return failed(
             say("{tool} {how}", tool=name, how=_how(process.problem, process.status)),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.callfile.reading import DTYPES, FORMATS, LARGEST, LAYOUTS, Call, Refused, find
 
 _WIDER = {
@@ -138,8 +138,12 @@ def _made(row: Any, dtype: torch.dtype, size: int) -> Tensor:
     """Return values with the statistics of those that were too many to be written, from a seed."""
     if size > LARGEST:
         raise Refused(
-            say(
-                "{place} would have {size} bytes; more than {most} are not built", place="made", size=size, most=LARGEST
+            say_plural(
+                "{place} would have {count} byte; more than {most} are not built",
+                "{place} would have {count} bytes; more than {most} are not built",
+                place="made",
+                count=size,
+                most=LARGEST,
             )
         )
     count = size // torch.empty(0, dtype=dtype).element_size()

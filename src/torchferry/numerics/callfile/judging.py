@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.numerics.callfile.building import called
 from torchferry.numerics.callfile.reading import Call, Refused
 
@@ -67,7 +67,16 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         return [Judgement(UNTESTED, say("all results"), say("it makes no tensor"))]
     if len(results) != len(low):
         judgements.append(
-            Judgement(FAIL, say("all results"), say("{n} results, and {m} on the CPU", n=len(results), m=len(low)))
+            Judgement(
+                FAIL,
+                say("all results"),
+                say_plural(
+                    "{count} result, and {m} on the CPU",
+                    "{count} results, and {m} on the CPU",
+                    count=len(results),
+                    m=len(low),
+                ),
+            )
         )
     for index in range(min(len(results), len(low))):
         result, same = results[index], low[index]
@@ -111,8 +120,14 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
     if not got.is_floating_point():
         wrong = int((got != same).sum())
         if wrong:
-            return Judgement(FAIL, what, say("{n} of {all} elements differ", n=wrong, all=got.numel()))
-        return Judgement(PASS, what, say("equal"))
+            return Judgement(
+                FAIL,
+                what,
+                say_plural(
+                    "{n} of {count} element differs", "{n} of {count} elements differ", n=wrong, count=got.numel()
+                ),
+            )
+        return Judgement(PASS, what, say_in("judgement", "equal"))
     right = _plain(truth).to(torch.float64)
     rounded = _plain(truth.to(result.dtype))  # what lies beyond the dtype is infinite there as well
     for name, of in (("NaN", torch.isnan), ("+Inf", torch.isposinf), ("-Inf", torch.isneginf)):
@@ -126,7 +141,7 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
     finite = torch.isfinite(got) & torch.isfinite(right) & torch.isfinite(same)
     got, same, right = got[finite], same[finite], right[finite]
     if not got.numel():
-        return Judgement(PASS, what, say("equal"))
+        return Judgement(PASS, what, say_in("judgement", "equal"))
     unit = torch.finfo(result.dtype).eps
     error = (got - right).abs()
     screen = (4 if unit < 1e-4 else 1) * unit * right.abs() + torch.finfo(result.dtype).tiny

@@ -45,6 +45,14 @@ def say(template, **values):
     return template.format(**values)
 
 
+def say_in(context, template, **values):
+    return say(template, **values)
+
+
+def say_plural(singular, plural, *, count, **values):
+    return say(singular if str(count) == "1" else plural, count=count, **values)
+
+
 '''
 
 _END = """

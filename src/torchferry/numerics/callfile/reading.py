@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 
 FORMAT = 1
 """Version of the directory; another one is refused."""
@@ -179,10 +179,11 @@ def _bytes(path: Path, most: int) -> bytes:
             raise Refused(say("{file} is no plain file", file=path.name))
         if status.st_size > most:
             raise Refused(
-                say(
-                    "{file} has {size} bytes; more than {most} are not read",
+                say_plural(
+                    "{file} has {count} byte; more than {most} are not read",
+                    "{file} has {count} bytes; more than {most} are not read",
                     file=path.name,
-                    size=status.st_size,
+                    count=status.st_size,
                     most=most,
                 )
             )
@@ -230,11 +231,12 @@ def _storages(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
         first, last = ends
         if not 0 <= first <= last or begin + last > len(data) or last - first != size:
             raise Refused(
-                say(
-                    "{file}: entry `{name}` does not hold the {size} bytes that are due",
+                say_plural(
+                    "{file}: entry `{name}` does not hold the {count} byte that are due",
+                    "{file}: entry `{name}` does not hold the {count} bytes that are due",
                     file=path.name,
                     name=name,
-                    size=size,
+                    count=size,
                 )
             )
         piece = bytearray(data[begin + first : begin + last])
@@ -283,10 +285,11 @@ def check_tensor(place: str, row: Any, storages: dict[str, Any]) -> None:
         )
     if numel * size > max(LARGEST, have):
         raise Refused(
-            say(
-                "{place} would have {size} bytes; more than {most} are not built",
+            say_plural(
+                "{place} would have {count} byte; more than {most} are not built",
+                "{place} would have {count} bytes; more than {most} are not built",
                 place=place,
-                size=numel * size,
+                count=numel * size,
                 most=LARGEST,
             )
         )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.numerics.callfile.building import Builder, Done, called
 from torchferry.numerics.callfile.capture import capture
 from torchferry.numerics.callfile.judging import UNTESTED, Judgement, judged
@@ -88,7 +88,7 @@ def _told(verdict: ResultVerdict, index: int) -> Judgement:
     figures = None if verdict.measures is None else _figures(verdict.measures)
     why = verdict.reason
     if why is None:
-        why = figures or say("equal")
+        why = figures or say_in("judgement", "equal")
     elif figures is not None and verdict.status is not Status.UNTESTED:
         why = say("{reason}; {figures}", reason=why, figures=figures)
     ratio = verdict.measures.rmse_ratio if verdict.measures is not None else None

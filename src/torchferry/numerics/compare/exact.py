@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.snapshot import StridedPlace, Untestable, replaced
@@ -132,7 +132,12 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict
     count = int(wrong_at.sum())
     return ResultVerdict(
         Status.FAIL,
-        say("{off} of {count} elements differ, and they must be equal", off=count, count=right.numel()),
+        say_plural(
+            "{off} of {count} element differs, and it must be equal",
+            "{off} of {count} elements differ, and they must be equal",
+            off=count,
+            count=right.numel(),
+        ),
         _distances(ours, right, count),
         result.shape,
         dtype,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import standards, tables, tolerances
 from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.device_noise import device_noise, explained
@@ -140,10 +140,18 @@ def _differ(
     elements = first_off(value, rounded, wrong, _SHOWN)
     its = same()
     if its is not None and bool((_pattern(value) == _pattern(its)).all()):
-        reason = say("{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside", count=off)
+        reason = say_plural(
+            "{count} NaN or infinity, as on the CPU in the same dtype: it overflows inside",
+            "{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside",
+            count=off,
+        )
         return ResultVerdict(Status.WARN, reason, measures, elements=elements)
     if bad:
-        reason = say("{count} NaN or infinities where the CPU has none", count=bad)
+        reason = say_plural(
+            "{count} NaN or infinity where the CPU has none",
+            "{count} NaN or infinities where the CPU has none",
+            count=bad,
+        )
         return ResultVerdict(Status.FAIL, reason, measures, elements=elements)
     status, reason = _hidden(wrong, rounded, its, dtype, given_finite)
     return ResultVerdict(status, reason, measures, elements=elements)
@@ -155,21 +163,28 @@ def _hidden(
     """Judge finite numbers where the reference has none: an error, unless there is a reason to doubt the reference."""
     off, name = int(wrong.sum()), str(dtype).removeprefix("torch.")
     if its is None:
-        return Status.WARN, say(
-            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}", count=off, dtype=name
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity; it cannot run in {dtype}",
+            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}",
+            count=off,
+            dtype=name,
         )
     both = int((wrong & (_pattern(its) == _pattern(rounded))).sum())
     if not both:
-        return Status.WARN, say(
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity, in higher precision and not in {dtype}",
             "{count} finite numbers where the CPU has NaN or infinity, in higher precision and not in {dtype}",
             count=off,
             dtype=name,
         )
     if not given_finite():
-        return Status.WARN, say(
-            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite", count=both
+        return Status.WARN, say_plural(
+            "{count} finite number where the CPU has NaN or infinity, of inputs that are not all finite",
+            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite",
+            count=both,
         )
-    return Status.FAIL, say(
+    return Status.FAIL, say_plural(
+        "{count} finite number where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
         "{count} finite numbers where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
         count=both,
         dtype=name,
@@ -339,7 +354,12 @@ class Judge:
         return replace(verdict, elements=tuple(located))
 
     def _count(self, call: ComparedCall, count: int) -> ResultVerdict:
-        reason = say("{ours} results, and the CPU has {its}", ours=len(call.results), its=count)
+        reason = say_plural(
+            "{count} result, and the CPU has {its}",
+            "{count} results, and the CPU has {its}",
+            count=len(call.results),
+            its=count,
+        )
         return ResultVerdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)
 
     def _one(self, session: _Session, number: int) -> ResultVerdict:
@@ -519,7 +539,11 @@ def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:
     """Return a verdict that says how many results were not compared, if any."""
     if not uncompared or verdict.status is not Status.PASS:
         return verdict
-    count = say("{count} results not compared: only the device's own backward reads them", count=uncompared)
+    count = say_plural(
+        "{count} result not compared: only the device's own backward reads it",
+        "{count} results not compared: only the device's own backward reads them",
+        count=uncompared,
+    )
     if verdict.reason is None:
         return replace(verdict, reason=count)
     return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import tables
 from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.snapshot import Untestable
@@ -279,7 +279,14 @@ def _enough(count: int) -> None:
         Untestable: there are too few.
     """
     if count < _FEW:
-        raise Untestable(say("{reason}: {count} elements are too few for more", reason=_only_range(), count=count))
+        raise Untestable(
+            say_plural(
+                "{reason}: {count} element is too little for more",
+                "{reason}: {count} elements are too few for more",
+                reason=_only_range(),
+                count=count,
+            )
+        )
 
 
 def _outside(values: Tensor, low: float) -> Message | None:

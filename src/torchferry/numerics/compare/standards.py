@@ -14,7 +14,7 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import verdict
 from torchferry.numerics.compare.tables import Growth
 from torchferry.numerics.compare.tolerances import ErrorBound
@@ -290,7 +290,8 @@ def within(pair: ResultPair, absolute: float, relative: float) -> Judgement:
     off = int((error > absolute + relative * size).sum())
     if not off:
         return PASSED
-    return Status.FAIL, say(
+    return Status.FAIL, say_plural(
+        "{off} of {count} element is not within {absolute} + {relative} * |reference|",
         "{off} of {count} elements are not within {absolute} + {relative} * |reference|",
         off=off,
         count=error.numel(),

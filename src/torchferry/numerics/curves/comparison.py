@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torchferry.backends.acceptance import Limit, Rule
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.curve import Curve, Habits, Pairing, curve_of, pair, shown, uncovered
 from torchferry.numerics.curves.judging import (
     FACTOR,
@@ -242,7 +242,12 @@ def compare(
         say("{path}: {what}", path=log.path, what=what) for log in (*references, *targets) for what in log.troubles
     ]
     notes += [
-        say("{path}: {count} more places were left out", path=log.path, count=log.more_troubles)
+        say_plural(
+            "{path}: {count} more place was left out",
+            "{path}: {count} more places were left out",
+            path=log.path,
+            count=log.more_troubles,
+        )
         for log in (*references, *targets)
         if log.more_troubles
     ]
@@ -304,7 +309,7 @@ def _compared(
 
 def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken: bool) -> CurveVerdict:
     limit = Limit("mean_relative", spread.allowed, inclusive=True)
-    own = Rule(SPREAD, Bilingual("the reference's own spread", "参考自身的离散程度"), ((limit,),), rule.from_step)
+    own = Rule(SPREAD, say("the reference's own spread"), ((limit,),), rule.from_step)
     errors = [error for error in spread.target if error is not None]
     worst = max(errors) if len(errors) == len(spread.target) else None
     checked = Checked(limit, worst)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.reading import Points
 
 Key = tuple[float, float]
@@ -107,7 +107,14 @@ def _of_one_rank(ranks: dict[int | None, Points], rank: int | None) -> tuple[Poi
     if len(ranks) == 1:
         return ranks[chosen], []
     others = len(ranks) - 1
-    return ranks[chosen], [say("rank {rank} counts; {count} others wrote this metric too", rank=chosen, count=others)]
+    return ranks[chosen], [
+        say_plural(
+            "rank {rank} counts; {count} other wrote this metric too",
+            "rank {rank} counts; {count} others wrote this metric too",
+            rank=chosen,
+            count=others,
+        )
+    ]
 
 
 def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]]:
@@ -118,7 +125,8 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
     if habits.by_order or (not with_step and not with_epoch):
         return in_order, Form.ORDER, []
     if max(with_step, with_epoch) < count:
-        message = say(
+        message = say_plural(
+            "only {some} of {count} value has a step; all are taken in order",
             "only {some} of {count} values have a step; all are taken in order",
             some=max(with_step, with_epoch),
             count=count,
@@ -133,7 +141,17 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
     if whole_epochs:
         return list(zip(points.epochs, points.steps, strict=True)), Form.BOTH, []
     keys, passes = _counted_epochs(points, habits)
-    return keys, Form.BOTH, [say("the step begins anew {count} times, taken as epochs", count=passes)]
+    return (
+        keys,
+        Form.BOTH,
+        [
+            say_plural(
+                "the step begins anew {count} time, taken as epochs",
+                "the step begins anew {count} times, taken as epochs",
+                count=passes,
+            )
+        ],
+    )
 
 
 def _by_epoch(points: Points) -> list[Key]:
@@ -186,14 +204,22 @@ def _settled(points: Points, keys: list[Key], form: str, habits: Habits, notes: 
         values.append([value])
     if restarts:
         notes.append(
-            say(
+            say_plural(
+                "the step goes back {count} time; the later values count and {replaced} were replaced",
                 "the step goes back {count} times; the later values count and {replaced} were replaced",
                 count=restarts,
                 replaced=replaced,
             )
         )
     if repeated:
-        notes.append(say("{count} values repeat a step; {which} counts", count=repeated, which=_WHICH[habits.repeated]))
+        notes.append(
+            say_plural(
+                "{count} value repeats a step; {which} counts",
+                "{count} values repeat a step; {which} counts",
+                count=repeated,
+                which=_WHICH[habits.repeated],
+            )
+        )
     pick = {"last": lambda many: many[-1], "first": lambda many: many[0], "mean": fmean}[habits.repeated]
     chosen = tuple(float(many[0] if len(many) == 1 else pick(many)) for many in values)
     return Curve(points.metric, form, tuple(kept), chosen, tuple(notes))

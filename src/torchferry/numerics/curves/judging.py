@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from torchferry.backends.acceptance import SIGNED, Limit, Rule
-from torchferry.core.messages import Bilingual, Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.curve import Form, Key, Pairing, shown
 from torchferry.numerics.curves.measures import CurveMeasures, measure
 
@@ -124,7 +124,7 @@ class CurveVerdict:
 
 def own_rule(rtol: float) -> Rule:
     """Return torchferry's own rule for one run on either side."""
-    title = Bilingual("mean relative error", "平均相对误差")
+    title = say("mean relative error")
     return Rule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
 
 
@@ -136,7 +136,8 @@ def judge(rule: Rule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict
     if measures.broken is not None:
         met = False
         notes.append(
-            say(
+            say_plural(
+                "the target is NaN or infinite at {count} step where the reference is not, first at {step}",
                 "the target is NaN or infinite at {count} steps where the reference is not, first at {step}",
                 count=measures.broken_count,
                 step=shown(measures.broken, pairing.form),
@@ -144,15 +145,26 @@ def judge(rule: Rule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict
         )
     if measures.unusable:
         notes.append(
-            say("the reference is NaN or infinite at {count} steps; they were not judged", count=measures.unusable)
+            say_plural(
+                "the reference is NaN or infinite at {count} step; it was not judged",
+                "the reference is NaN or infinite at {count} steps; they were not judged",
+                count=measures.unusable,
+            )
         )
     if measures.zeros:
-        notes.append(say("the reference is 0 at {count} steps; they have no relative error", count=measures.zeros))
+        notes.append(
+            say_plural(
+                "the reference is 0 at {count} step; it has no relative error",
+                "the reference is 0 at {count} steps; they have no relative error",
+                count=measures.zeros,
+            )
+        )
     if 0 < measures.count < _FEW:
-        notes.append(say("only {count} steps were judged", count=measures.count))
+        notes.append(say_plural("only {count} step was judged", "only {count} steps were judged", count=measures.count))
     if rule.advised_steps > measures.count:
         notes.append(
-            say(
+            say_plural(
+                "the rule's source advises at least {wanted} steps; {count} was judged",
                 "the rule's source advises at least {wanted} steps; {count} were judged",
                 wanted=rule.advised_steps,
                 count=measures.count,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.events import EventReader, is_event_file
 from torchferry.numerics.curves.records import (
     DocumentReader,
@@ -124,7 +124,12 @@ def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> Non
         if ranks is None:
             if len(log.points) >= _MOST_METRICS:
                 raise TorchferryError(
-                    say("{path} has more than {count} metrics", path=file, count=_MOST_METRICS),
+                    say_plural(
+                        "{path} has more than {count} metric",
+                        "{path} has more than {count} metrics",
+                        path=file,
+                        count=_MOST_METRICS,
+                    ),
                     say("name those that are meant with --metric"),
                 )
             ranks = log.points[name] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 
 # What a log says at one place: a value of a metric, and what is known of when it was.
 
@@ -312,7 +312,8 @@ class TableReader:
                 continue  # a run that was started again writes its header again
             if len(cells) != len(names):
                 yield Trouble(
-                    say(
+                    say_plural(
+                        "a row has {count} cell and not {wanted}; it was left out: {text}",
                         "a row has {count} cells and not {wanted}; it was left out: {text}",
                         count=len(cells),
                         wanted=len(names),

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
 from torchferry.numerics.framework.bootstrap import is_selected_rank, known_rank, rank
 from torchferry.numerics.framework.dispatch import capturing, without_dispatch_modes
@@ -229,7 +229,14 @@ class NanInfTracker:
             self._log.say(str(message))
         for error, count in self._memory.failures.items():
             self._log.say(
-                str(say("the tool failed {count} times, and did not look then: {error}", count=count, error=error))
+                str(
+                    say_plural(
+                        "the tool failed {count} time, and did not look then: {error}",
+                        "the tool failed {count} times, and did not look then: {error}",
+                        count=count,
+                        error=error,
+                    )
+                )
             )
 
     def step(self) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.dispatch import capturing
 from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, kind_of
@@ -123,17 +123,19 @@ class StepMemory:
         said = []
         if self.dropped:
             said.append(
-                say(
-                    "of {calls} calls of outermost modules in this step, the first {kept} were looked at",
-                    calls=len(self.roots) + self.dropped,
+                say_plural(
+                    "of {count} call of outermost modules in this step, the first {kept} were looked at",
+                    "of {count} calls of outermost modules in this step, the first {kept} were looked at",
+                    count=len(self.roots) + self.dropped,
                     kept=MOST_ROOTS,
                 )
             )
         if self.forgotten:
             said.append(
-                say(
-                    "of {calls} calls of outermost modules in this step, the last {kept} could be run again",
-                    calls=self.forgotten + len(self.roots) + self.dropped,
+                say_plural(
+                    "of {count} call of outermost modules in this step, the last {kept} could be run again",
+                    "of {count} calls of outermost modules in this step, the last {kept} could be run again",
+                    count=self.forgotten + len(self.roots) + self.dropped,
                     kept=len(self.roots),
                 )
             )

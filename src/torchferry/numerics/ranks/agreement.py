@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes
 from torchferry.numerics.recording.sketching import Hasher
 
@@ -203,13 +203,33 @@ class Agreement:
         elif self.differences:
             said.append(self.differences[0].message())
             if len(self.differences) > 1:
-                said.append(say("{n} of {all} tensors differ", n=len(self.differences), all=self.compared))
+                said.append(
+                    say_plural(
+                        "{n} of {count} tensor differs",
+                        "{n} of {count} tensors differ",
+                        n=len(self.differences),
+                        count=self.compared,
+                    )
+                )
         elif self.compared:
-            said.append(say("{n} tensors are equal on {ranks} ranks", n=self.compared, ranks=len(self.ranks)))
+            said.append(
+                say_plural(
+                    "{count} tensor is equal on {ranks} ranks",
+                    "{count} tensors are equal on {ranks} ranks",
+                    count=self.compared,
+                    ranks=len(self.ranks),
+                )
+            )
         else:
             said.append(say("the ranks were not compared: {why}", why=say("no tensor of the model has to be equal")))
         said += [
-            say("{n} tensors were not compared: {why}", n=len(names), why=why) for why, names in self.left_out.items()
+            say_plural(
+                "{count} tensor was not compared: {why}",
+                "{count} tensors were not compared: {why}",
+                count=len(names),
+                why=why,
+            )
+            for why, names in self.left_out.items()
         ]
         return said
 

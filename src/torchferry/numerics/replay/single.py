@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in
 from torchferry.numerics.callfile.building import Builder, called
 from torchferry.numerics.callfile.environment import place
 from torchferry.numerics.callfile.judging import FAIL, PASS, Judgement
@@ -105,7 +105,7 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
                 Judgement(PASS, what, say("no worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
-            judgements.append(Judgement(PASS, what, say("finite")))
+            judgements.append(Judgement(PASS, what, say_in("judgement", "finite")))
     return judgements
 
 

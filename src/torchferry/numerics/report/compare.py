@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.launcher import Outcome
 
 SCHEMA = 1
@@ -90,7 +90,11 @@ def _why_nothing(document: dict[str, Any]) -> Message:
     if unmet:
         return say("no operator was called by the name {names}", names=", ".join(unmet))
     steps = max(rank["steps"] for rank in ranks)
-    return say("the program ended after {steps} steps; see --start-step, --end-step and what was skipped", steps=steps)
+    return say_plural(
+        "the program ended after {count} step; see --start-step, --end-step and what was skipped",
+        "the program ended after {count} steps; see --start-step, --end-step and what was skipped",
+        count=steps,
+    )
 
 
 def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
@@ -100,10 +104,11 @@ def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
         yield str(rank["error"]).strip().rpartition("\n")[2]
         return
     counts = ", ".join(f"{rank['counts'][name]} {name}" for name in STATUSES)
-    yield say(
-        "rank {rank} (process {process}), {steps} steps on {device}: {counts}",
+    yield say_plural(
+        "rank {rank} (process {process}), {count} step on {device}: {counts}",
+        "rank {rank} (process {process}), {count} steps on {device}: {counts}",
         **who,
-        steps=rank["steps"],
+        count=rank["steps"],
         device=rank["device"],
         counts=counts,
     ).render(lang)
@@ -129,14 +134,20 @@ def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
 
 def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
     if rank["not_sampled"]:
-        yield say("{count} further calls were not in the sample; --every compares all", count=rank["not_sampled"])
-        yield say(
-            "each kind of call was compared again within {steps} steps, and each of its places within {more}",
-            steps=rank["again_within"],
+        yield say_plural(
+            "{count} further call was not in the sample; --every compares all",
+            "{count} further calls were not in the sample; --every compares all",
+            count=rank["not_sampled"],
+        )
+        yield say_plural(
+            "each kind of call was compared again within {count} step, and each of its places within {more}",
+            "each kind of call was compared again within {count} steps, and each of its places within {more}",
+            count=rank["again_within"],
             more=rank["places_within"],
         )
     if rank["in_part"]:
-        yield say(
+        yield say_plural(
+            "{count} call compared in part: a block of large products and lists, which moves on from call to call",
             "{count} calls compared in part: a block of large products and lists, which moves on from call to call",
             count=rank["in_part"],
         )
@@ -146,12 +157,14 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
     if rank["unmet"]:
         yield say("no operator was called by the name {names}", names=", ".join(rank["unmet"]))
     if rank["in_other_threads"]:
-        yield say(
+        yield say_plural(
+            "{count} forward pass ran in threads of the program, where nothing is compared",
             "{count} forward passes ran in threads of the program, where nothing is compared",
             count=rank["in_other_threads"],
         )
     if rank["left_to_budget"]:
-        yield say(
+        yield say_plural(
+            "{count} kind of call came after the 64th of its operator and was left to the budget",
             "{count} kinds of call came after the 64th of their operator and were left to the budget",
             count=rank["left_to_budget"],
         )
@@ -163,7 +176,13 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
             key = (row["operator"], row["reason"])
             reasons[key] = reasons.get(key, 0) + row["count"]
     for (operator, reason), count in sorted(reasons.items(), key=lambda item: -item[1])[:_WORST]:
-        yield say("untested: {operator}, {count} calls: {reason}", operator=operator, count=count, reason=reason)
+        yield say_plural(
+            "untested: {operator}, {count} call: {reason}",
+            "untested: {operator}, {count} calls: {reason}",
+            operator=operator,
+            count=count,
+            reason=reason,
+        )
 
 
 def extent(row: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import math
 import unicodedata
 
 from torchferry.backends.acceptance import Limit
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Key, shown
 from torchferry.numerics.curves.judging import UNDEFINED, Checked, percent
@@ -97,9 +97,11 @@ def bound(limit: Limit) -> str:
 def extent(compared: Compared) -> Message:
     """Return how much of the curves was put side by side."""
     pairing = compared.pairing
-    return say(
-        "{count} common steps, {first} .. {last}; without a counterpart: "
-        "{reference} of the reference, {target} of the target",
+    return say_plural(
+        "{count} common step, {first} .. {last}; without a counterpart: {reference} of the reference, "
+        "{target} of the target",
+        "{count} common steps, {first} .. {last}; without a counterpart: {reference} of the "
+        "reference, {target} of the target",
         count=len(pairing.keys),
         first=shown(pairing.keys[0], pairing.form),
         last=shown(pairing.keys[-1], pairing.form),
@@ -115,11 +117,14 @@ def rows(compared: Compared, lang: str) -> list[tuple[str, str]]:
     def at(key: Key | None) -> str:
         return "" if key is None else shown(key, compared.pairing.form)
 
-    beyond = say("none").render(lang)
+    beyond = say_in("step", "none").render(lang)
     if measures.first_beyond is not None:
-        beyond = say("{step} ({count} steps in all)", step=at(measures.first_beyond), count=measures.beyond).render(
-            lang
-        )
+        beyond = say_plural(
+            "{step} ({count} step in all)",
+            "{step} ({count} steps in all)",
+            step=at(measures.first_beyond),
+            count=measures.beyond,
+        ).render(lang)
     table = [
         (TITLES["mean_relative"], percent(measures.mean_relative)),
         (TITLES["mean_absolute"], number(measures.mean_absolute)),
@@ -151,9 +156,9 @@ def ends(compared: Compared, lang: str) -> list[tuple[str, str, str]]:
     ]
     first, other = sides
     return [
-        (say("first").render(lang), number(first[0]), number(other[0])),
-        (say("lowest").render(lang), number(min(first)), number(min(other))),
-        (say("last").render(lang), number(first[-1]), number(other[-1])),
+        (say_in("value of a curve", "first").render(lang), number(first[0]), number(other[0])),
+        (say_in("value of a curve", "lowest").render(lang), number(min(first)), number(min(other))),
+        (say_in("value of a curve", "last").render(lang), number(first[-1]), number(other[-1])),
     ]
 
 
@@ -162,9 +167,11 @@ def notes(compared: Compared) -> list[Message]:
     messages = list(compared.verdict.notes)
     if compared.uncovered:
         messages.append(
-            say(
-                "{count} values of the reference were not compared: the target ends before them, or has none there; "
-                "--partial accepts that",
+            say_plural(
+                "{count} value of the reference was not compared: the target ends before it, or has none "
+                "there; --partial accepts that",
+                "{count} values of the reference were not compared: the target ends before them, or has none "
+                "there; --partial accepts that",
                 count=compared.uncovered,
             )
         )

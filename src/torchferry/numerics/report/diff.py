@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
 from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
 
@@ -121,9 +121,10 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
     elif result.earliest and not result.same:
         yield say("first difference of any size: {where}", where=result.earliest).render(lang)
     yield ""
-    yield say(
-        "{aligned} results were laid side by side; {only_a} only the first run has, {only_b} only the second",
-        aligned=result.aligned,
+    yield say_plural(
+        "{count} result was laid side by side; {only_a} only the first run has, {only_b} only the second",
+        "{count} results were laid side by side; {only_a} only the first run has, {only_b} only the second",
+        count=result.aligned,
         only_a=result.only_a,
         only_b=result.only_b,
     ).render(lang)
@@ -143,20 +144,27 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
 
 def _headline(result: RunComparison) -> Message:
     covered = result.coverage
-    counts = {"count": result.aligned, "steps": covered.compared, "made": covered.made}
+    counts = {
+        "results": say_plural("{count} result", "{count} results", count=result.aligned),
+        "steps": _steps(covered.compared),
+        "made": _steps(covered.made),
+    }
     if result.differs:
         return say("DIFFERENT")
     if not covered.complete:
         return say(
-            "NOT COMPARED TO THE END: {count} results of {steps} steps laid side by side, none beyond the standard; "
-            "the first run made {made} steps",
+            "NOT COMPARED TO THE END: {results} of {steps} laid side by side, none beyond the standard; "
+            "the first run made {made}",
             **counts,
         )
     return say(
-        "SAME: {count} results of {steps} steps laid side by side, none beyond the standard; the first run made {made} "
-        "steps",
+        "SAME: {results} of {steps} laid side by side, none beyond the standard; the first run made {made}",
         **counts,
     )
+
+
+def _steps(count: int) -> Message:
+    return say_plural("{count} step", "{count} steps", count=count)
 
 
 def _cause(cause: Cause, lang: str) -> Iterator[str]:
@@ -191,10 +199,11 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
     ).render(lang)
     if first.exact is not None:
         exact = first.exact
-        yield "      " + say(
-            "{differing} of {of} elements differ, the most at {at}: {a} | {b}; cosine {cosine}",
+        yield "      " + say_plural(
+            "{differing} of {count} element differs, the most at {at}: {a} | {b}; cosine {cosine}",
+            "{differing} of {count} elements differ, the most at {at}: {a} | {b}; cosine {cosine}",
             differing=exact.differing,
-            of=exact.of,
+            count=exact.of,
             at=list(exact.at),
             a=f"{exact.values[0]:.7g}",
             b=f"{exact.values[1]:.7g}",

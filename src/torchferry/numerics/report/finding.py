@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in, say_plural
 
 _PHASES = {
-    "forward": say("forward"),
-    "backward": say("backward"),
-    "recompute": say("recompute"),
-    "optimizer": say("optimizer"),
+    "forward": say_in("phase of a step", "forward"),
+    "backward": say_in("phase of a step", "backward"),
+    "recompute": say_in("phase of a step", "recompute"),
+    "optimizer": say_in("phase of a step", "optimizer"),
     "gradient scaling": say("gradient scaling"),
 }
 
@@ -35,7 +35,12 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
         lines += _details(first, lang)
         if len(origins) > 1:
             lines.append(
-                "  " + say("{count} more calls made something bad by themselves:", count=len(origins) - 1).render(lang)
+                "  "
+                + say_plural(
+                    "{count} more call made something bad by itself:",
+                    "{count} more calls made something bad by themselves:",
+                    count=len(origins) - 1,
+                ).render(lang)
             )
             lines += [f"    {origin['operator']} ({origin['kind']}), {place(origin, lang)}" for origin in origins[1:]]
     else:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.launcher import Outcome
 from torchferry.numerics.report.finding import told
 
@@ -36,9 +36,17 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     elif first is None:
         steps = max((rank.get("steps", 0) for rank in ranks), default=0)
         shown.append(
-            say("{steps} steps, nothing that is not finite was seen, but not everything was looked at", steps=steps)
+            say_plural(
+                "{count} step, nothing that is not finite was seen, but not everything was looked at",
+                "{count} steps, nothing that is not finite was seen, but not everything was looked at",
+                count=steps,
+            )
             if incomplete(result)
-            else say("{steps} steps, nothing that is not finite reached a loss, a gradient or a result", steps=steps)
+            else say_plural(
+                "{count} step, nothing that is not finite reached a loss, a gradient or a result",
+                "{count} steps, nothing that is not finite reached a loss, a gradient or a result",
+                count=steps,
+            )
         )
     else:
         block = told(first, lang=lang)
@@ -46,14 +54,22 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         shown += block[1:]
         bad = {step for rank in ranks for step in rank.get("bad_steps", [])}
         steps = max(rank.get("steps", 0) for rank in ranks)
-        shown.append(say("{bad} of {steps} steps were not finite", bad=len(bad), steps=max(steps, len(bad))))
+        shown.append(
+            say_plural(
+                "{bad} of {count} step was not finite",
+                "{bad} of {count} steps were not finite",
+                bad=len(bad),
+                count=max(steps, len(bad)),
+            )
+        )
         others = sorted({rank["rank"] for rank in ranks if rank.get("bad_steps")} - {first["rank"]})
         if others:
             shown.append(say("also on ranks {ranks}", ranks=", ".join(map(str, others))))
     overflows = {step for rank in ranks for step in rank.get("overflows", [])}
     if overflows:
         shown.append(
-            say(
+            say_plural(
+                "{count} step was left out by the gradient scaler, as it does: steps {steps}",
                 "{count} steps were left out by the gradient scaler, as it does: steps {steps}",
                 count=len(overflows),
                 steps=_some(sorted(overflows)),
@@ -68,7 +84,8 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     for rank in result["ranks"]:
         for error, count in rank.get("failures", {}).items():
             shown.append(
-                say(
+                say_plural(
+                    "rank {rank}: the tool failed {count} time, and did not look then: {error}",
                     "rank {rank}: the tool failed {count} times, and did not look then: {error}",
                     rank=rank["rank"],
                     count=count,
@@ -109,18 +126,31 @@ def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
         for kind, count in rank.get("unread", {}).items():
             unread[kind] = unread.get(kind, 0) + count
     if unread:
-        yield say(
+        yield say_plural(
+            "not looked at: {count} gradient or loss that cannot be read here: {kinds}",
             "not looked at: {count} gradients or losses that cannot be read here: {kinds}",
             count=sum(unread.values()),
             kinds=", ".join(sorted(unread)),
         )
     calls, results, captured = (sum(rank.get(name, 0) for rank in ranks) for name in _UNLOOKED[1:])
     if calls:
-        yield say("not looked at: {count} calls of models, too many for one step", count=calls)
+        yield say_plural(
+            "not looked at: {count} call of models, too many for one step",
+            "not looked at: {count} calls of models, too many for one step",
+            count=calls,
+        )
     if results:
-        yield say("not looked at: {count} results of operators, too many for one step", count=results)
+        yield say_plural(
+            "not looked at: {count} result of operators, too many for one step",
+            "not looked at: {count} results of operators, too many for one step",
+            count=results,
+        )
     if captured:
-        yield say("captured graph: not looked at ({count} calls went into it; its runs are not seen)", count=captured)
+        yield say_plural(
+            "captured graph: not looked at ({count} call went into it; its runs are not seen)",
+            "captured graph: not looked at ({count} calls went into it; its runs are not seen)",
+            count=captured,
+        )
 
 
 def nothing_ran(result: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.numerics.report.compare import compared, extent, failed
 from torchferry.numerics.report.compare import lines as compare_lines
 from torchferry.numerics.report.finding import place
@@ -219,7 +219,15 @@ def compare_page(document: dict[str, Any], lang: str) -> str:
         ),
     ]
     if cut > 0:
-        body.append(paragraphs([say("{count} more rows: write CSV for all", count=cut).render(lang)]))
+        body.append(
+            paragraphs(
+                [
+                    say_plural(
+                        "{count} more row: write CSV for all", "{count} more rows: write CSV for all", count=cut
+                    ).render(lang)
+                ]
+            )
+        )
     return framed(title, not (failed(document) or nothing), body, lang)
 
 
@@ -255,7 +263,14 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
     origins = [(finding, origin) for finding in _finding_pages(result) for origin in finding["origins"]]
     if origins:
-        heads = (say("rank"), say("step"), say("operator"), say("where"), say("kind"), say("line"))
+        heads = (
+            say_in("column", "rank"),
+            say_in("column", "step"),
+            say_in("column", "operator"),
+            say_in("column", "where"),
+            say_in("column", "kind"),
+            say_in("column", "line"),
+        )
         body += [
             heading(say("calls that made something bad of what was not").render(lang)),
             table(
@@ -311,7 +326,13 @@ def diff_page(document: dict[str, Any], lines: list[str], lang: str) -> str:
     body = [paragraphs(rest)]
     if document["causes"]:
         keys = ("cause", "where", "a", "b", "advice")
-        head = [say("cause").render(lang), say("where").render(lang), "A", "B", say("advice").render(lang)]
+        head = [
+            say_in("column", "cause").render(lang),
+            say_in("column", "where").render(lang),
+            "A",
+            "B",
+            say_in("column", "advice").render(lang),
+        ]
         body += [
             heading(say("what differs before any number does").render(lang)),
             table(head, [[str(cause.get(key, "")) for key in keys] for cause in document["causes"]]),
@@ -324,7 +345,7 @@ def diff_page(document: dict[str, Any], lines: list[str], lang: str) -> str:
         body += [heading(say("modules").render(lang)), tree(grown(marks, say("no module").render(lang)))]
     drawing = curve(
         [(float(step["step"]), _error(step["error"])) for step in document["steps"]],
-        say("step").render(lang),
+        say_in("column", "step").render(lang),
         say("relative error of a step").render(lang),
     )
     return framed(title, bool(document["same"]), [*body, drawing], lang)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.record import Rank, Record, RecordedStep
 
@@ -48,16 +48,23 @@ class Coverage:
         """Add the gaps that are known when all steps were compared."""
         if self.compared < self.recorded:
             self.gaps.append(
-                say(
-                    "the second record has {compared} of the {recorded} steps that the first has operator by operator",
+                say_plural(
+                    "the second record has {compared} of the {count} step that the first has operator by operator",
+                    "the second record has {compared} of the {count} steps that the first has operator by operator",
                     compared=self.compared,
-                    recorded=self.recorded,
+                    count=self.recorded,
                 )
             )
         elif not self.recorded:
             self.gaps.append(say("no step of the first run was recorded operator by operator"))
         if 2 * self.unmeasured > self.aligned:
-            self.gaps.append(say("{count} results have another size in the second run", count=self.unmeasured))
+            self.gaps.append(
+                say_plural(
+                    "{count} result have another size in the second run",
+                    "{count} results have another size in the second run",
+                    count=self.unmeasured,
+                )
+            )
         if self.compared:
             self.gaps += [
                 say("no result of the phase {phase} has a partner in the second run", phase=phase)
@@ -84,7 +91,12 @@ def coverage(a: Record, b: Record) -> Coverage:
     covered.steps = min(shared, default=0)
     if covered.steps < covered.made:
         covered.gaps.append(
-            say("{steps} of the {made} steps of the run are in both records", steps=covered.steps, made=covered.made)
+            say_plural(
+                "{steps} of the {count} step of the run are in both records",
+                "{steps} of the {count} steps of the run are in both records",
+                steps=covered.steps,
+                count=covered.made,
+            )
         )
     for rank in (*a.ranks, *b.ranks):
         if covered.steps < covered.made or rank.ended is None:  # nobody knows how far it would have come
@@ -106,7 +118,11 @@ def remarks(a: Record, b: Record) -> Iterator[Message]:
             )
     more = max(rank.made for rank in b.ranks) - max(rank.made for rank in a.ranks)
     if more > 0:
-        yield say("the second run made {count} more steps than the first", count=more)
+        yield say_plural(
+            "the second run made {count} more step than the first",
+            "the second run made {count} more steps than the first",
+            count=more,
+        )
 
 
 def _why_short(rank: Rank) -> Iterator[Message]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.runlog.layout import checksum
 
 # Read files of a record that somebody sent: no link is followed, nothing is larger than it may be, nothing is run.
@@ -87,7 +87,15 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def _too_large(path: Path, size: int, limit: int) -> TorchferryError:
-    return damaged(path, say("it has {size} bytes, where {limit} are the most", size=size, limit=limit))
+    return damaged(
+        path,
+        say_plural(
+            "it has {count} byte, where {limit} are the most",
+            "it has {count} bytes, where {limit} are the most",
+            count=size,
+            limit=limit,
+        ),
+    )
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -116,11 +124,21 @@ def lines(path: Path, limit: int, most: int) -> Iterator[tuple[bytes, dict[str, 
                 return
             if not line.endswith(b"\n"):
                 if len(line) >= _LINE:
-                    raise damaged(path, say("line {number} has more than {size} bytes", number=number, size=_LINE))
+                    raise damaged(
+                        path,
+                        say_plural(
+                            "line {number} has more than {count} byte",
+                            "line {number} has more than {count} bytes",
+                            number=number,
+                            count=_LINE,
+                        ),
+                    )
                 yield line, {}
                 return
             if number > most:
-                raise damaged(path, say("it has more than {most} lines", most=most))
+                raise damaged(
+                    path, say_plural("it has more than {count} line", "it has more than {count} lines", count=most)
+                )
             yield line.rstrip(b"\n"), parsed(path, line)
 
 
@@ -259,7 +277,12 @@ def _changed() -> object:
 def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """Return what a header says, if it is true of the bytes behind it."""
     if size > _HEADER or len(data) != size or rest < 0:
-        raise damaged(path, say("its header of {size} bytes does not fit", size=size))
+        raise damaged(
+            path,
+            say_plural(
+                "its header of {count} byte does not fit", "its header of {count} bytes does not fit", count=size
+            ),
+        )
     header = parsed(path, data)
     try:
         metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}

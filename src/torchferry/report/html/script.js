@@ -384,7 +384,7 @@ function oneColumn(rows, words) {
 
 /** Return the row of a folded stretch; where its lines are held, a button puts them in its place. */
 function folded([, left, right, count, held], width, words, lines) {
-  const text = words.folded.replace("{count}", String(count));
+  const text = count === 1 ? words.foldedOne : words.folded.replace("{count}", String(count));
   const row = make("tr", { class: "fold" });
   const unfold = () => {
     const next = row.nextElementSibling || row.previousElementSibling;

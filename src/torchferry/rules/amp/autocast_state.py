@@ -31,11 +31,6 @@ class AutocastState(ReferenceRule):
 
     CODE = "AMP103"
     BINDS = False
-    CHINESE = """针对 CUDA 查询或设置 autocast 状态。
-
-不带设备类型的 `torch.get_autocast_gpu_dtype()`、`torch.set_autocast_gpu_dtype()` 与
-`torch.is_autocast_enabled()` 指的是 CUDA：在目标平台上，它们回答的是一个并不存在的设备。
-"""
     WORDS = ("autocast_gpu_dtype", "is_autocast_enabled", "set_autocast_enabled")
     GROUPS = ("autocast",)
 

@@ -14,10 +14,5 @@ class CudaAmp(ReferenceRule):
     """Finds uses of `torch.cuda.amp`."""
 
     CODE = "AMP101"
-    CHINESE = """`torch.cuda.amp` 中的自动混合精度。
-
-`torch.cuda.amp.autocast`、`GradScaler`、`custom_fwd`、`custom_bwd`。没有 CUDA 时旧名称只会给出警告并
-静默关闭：训练照常进行，但以 float32 计算。名称改为插件自己的模块。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("amp",)

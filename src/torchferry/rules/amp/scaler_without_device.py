@@ -21,10 +21,6 @@ class ScalerWithoutDevice(Rule):
     """Finds `torch.amp.GradScaler` without a device."""
 
     CODE = "AMP102"
-    CHINESE = """没有指明设备的梯度缩放器。
-
-`torch.amp.GradScaler()` 默认用于 CUDA；没有 CUDA 时它会静默关闭，float16 的梯度随之下溢。设备会被明确写出。
-"""
     WORDS = ("GradScaler",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -27,11 +27,6 @@ class TorchAmpAbsent(ReferenceRule):
     CODE = "AMP104"
     BINDS = False
     GROUPS = ()
-    CHINESE = """目标平台另有混合精度时，仍使用 torch 自带的混合精度。
-
-`torch.autocast(...)`、`torch.amp.GradScaler(...)` 以及查询其状态的函数只服务于 torch 认识的设备。旧版 torch 的插件
-自带 `autocast` 与 `GradScaler`，参数也不同。
-"""
     WORDS = ("autocast", "GradScaler")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -31,11 +31,6 @@ class AttentionImplementation(Rule):
     """Finds attention implementations chosen by name."""
 
     CODE = "ATT102"
-    CHINESE = """按名称选择的注意力实现。
-
-`attn_implementation="flash_attention_2"` 等需要 CUDA 的软件包，加载模型时会报错。目标平台有对应实现时改为其名称，
-否则改为结果在舍入误差内一致的普通实现。
-"""
     WORDS = ("flash_attention", "set_attention_backend", "attn_implementation")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -19,11 +19,6 @@ class AttentionKernelForced(Rule):
     """Finds `sdpa_kernel` without the plain kernel."""
 
     CODE = "ATT104"
-    CHINESE = """只允许某一种注意力核函数。
-
-`sdpa_kernel(SDPBackend.FLASH_ATTENTION)` 禁用其他核函数；目标平台若没有这一种，调用就会报错。请同时允许
-`SDPBackend.MATH`。
-"""
     WORDS = ("sdpa_kernel",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -34,14 +34,6 @@ class AttentionPackage(Rule):
     """Finds imports of attention kernels."""
 
     CODE = "ATT101"
-    CHINESE = """CUDA 注意力核函数的软件包：flash-attn、xformers、sageattention。
-
-它们的核函数是 CUDA 代码，在目标平台上既不能构建也不能加载。目标平台有自己的融合注意力时请使用它；
-`torch.nn.functional.scaled_dot_product_attention` 处处可用。普通注意力结果在舍入误差内一致，但要保存整个得分矩阵，
-显存占用随序列长度的平方增长。
-
-位于 `try`/`except ImportError` 中或先判断软件包是否存在的导入只作说明：没有它程序也能继续。
-"""
     MODULES = tuple(_PACKAGES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -29,11 +29,6 @@ class MemoryEfficientSwitch(Rule):
     """Finds calls that turn on memory-efficient attention."""
 
     CODE = "ATT103"
-    CHINESE = """启用省显存的注意力。
-
-`enable_xformers_memory_efficient_attention()` 等会导入 xformers，在目标平台上报错。不启用时使用普通注意力：结果在
-舍入误差内一致，显存占用随序列长度的平方增长。
-"""
     WORDS = ("memory_efficient_attention", "flash_attn")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -23,11 +23,6 @@ class ModelCompiled(Rule):
     """Finds `torch.compile`."""
 
     CODE = "CMP101"
-    CHINESE = """用 `torch.compile` 编译的模型，或会捕获 CUDA 图的后端。
-
-`torch.compile` 在 CUDA 上生成 Triton 代码。插件自带后端，或者没有：那样模型首次运行时会回退或报错，请写明插件的后端。
-`mode="reduce-overhead"` 与 `backend="cudagraphs"` 会捕获 CUDA 图。
-"""
     WORDS = ("torch.compile", "import compile")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -21,11 +21,6 @@ class TritonKernel(Rule):
     """Finds imports of Triton."""
 
     CODE = "CMP102"
-    CHINESE = """用 Triton 编写的核函数。
-
-Triton 面向 NVIDIA 与 AMD 的卡。有些厂商为自己的卡发布 Triton，能编译同样的源码，但各有限制；没有时必须用 torch 算子
-代替这些核函数，或移植它们。
-"""
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -19,12 +19,6 @@ class AttentionSetting(SwitchRule):
     """Finds settings that switch on attention of a CUDA package."""
 
     CODE = "CFG106"
-    CHINESE = """通过设置启用 CUDA 软件包的注意力：`flash_attention: true`、`--use_flash_attn True`。
-
-程序会因此导入 flash-attn、xformers 或 sageattention，没有时便会中止。关闭后使用 torch 自带的注意力：
-结果在舍入误差内一致；
-没有融合核函数时，显存占用随序列长度的平方增长。各软件包在目标平台上的替代见其表。
-"""
     ROLE = "attention"
 
     def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:

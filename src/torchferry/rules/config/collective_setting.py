@@ -25,10 +25,6 @@ class CollectiveSetting(Rule):
     """Finds NCCL in configuration files."""
 
     CODE = "CFG102"
-    CHINESE = """配置文件中的 NCCL：`backend: nccl`、`dist_params: {backend: nccl}`。
-
-目标平台有自己的集合通信库。按设备类型组合的值只改写其中 CUDA 的部分。
-"""
     WORDS = ("nccl", "NCCL")
     KINDS = CONFIG_KINDS
 

@@ -21,11 +21,6 @@ class CompileSetting(SwitchRule):
     """Finds settings that switch compilation on."""
 
     CODE = "CFG105"
-    CHINESE = """通过设置启用编译：`torch_compile: true`，或训练脚本开头的 `compile = True`。
-
-该设置最终调用 `torch.compile`，其后端 inductor 为 CUDA 卡生成 Triton 代码。目标平台插件有什么见其表：没有、需要指定
-后端，或自带 inductor。
-"""
     ROLE = "compile"
 
     def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:

@@ -35,10 +35,6 @@ class DeviceSetting(Rule):
     """Finds CUDA devices in configuration files."""
 
     CODE = "CFG101"
-    CHINESE = """配置文件中的 CUDA 设备：`device: cuda`、`"map_location": "cuda:0"`。
-
-程序读取后会向 torch 索取目标平台没有的设备。键名表明其值是设备时才改写；数字和数字列表在任何平台上都是编号，保持不变。
-"""
     WORDS = ("cuda",)
     KINDS = CONFIG_KINDS
 

@@ -38,10 +38,6 @@ class FrameworkSetting(Rule):
     """Finds settings of other libraries that mean CUDA."""
 
     CODE = "CFG103"
-    CHINESE = """其他库中指 CUDA 的设置：`accelerator: gpu`、`distributed_type: MULTI_GPU`。
-
-该库与目标平台的集成需要什么，见目标平台的表；未知时会如实说明。
-"""
     WORDS = ("MULTI_GPU", "accelerator", "attn_implementation", "gpus")
     KINDS = CONFIG_KINDS
 

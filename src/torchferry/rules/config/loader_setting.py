@@ -18,11 +18,6 @@ class LoaderSetting(SwitchRule):
     """Finds settings that choose DALI."""
 
     CODE = "CFG107"
-    CHINESE = """通过设置选用 NVIDIA 的数据加载器：`--data-backend dali-gpu`、`data_loader: dali`。
-
-DALI 在 NVIDIA 卡上解码和增强，目标平台的机器上没有。提供此选项的程序还有其他加载器：请改用它，并增加工作进程数，
-因为工作改由 CPU 完成。
-"""
     ROLE = "loader"
 
     def words(self, target: Target, options: object) -> tuple[str, ...]:

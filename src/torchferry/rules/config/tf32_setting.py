@@ -23,11 +23,6 @@ class Tf32Setting(SwitchRule):
     """Finds settings that ask for TF32."""
 
     CODE = "CFG104"
-    CHINESE = """通过设置要求 TF32：配置中的 `tf32: true`，或参数类中的 `tf32: bool = True`。
-
-没有 Ampere 一代的 NVIDIA 卡时，transformers 会在第一步之前报错。关闭后其余不变：目标平台有自己的矩阵单元，
-按自己的规则使用。
-"""
     ROLE = "tf32"
     KINDS = (Kind.PYTHON, *CONFIG_KINDS)  # SHL104 speaks of `--tf32 True`
 

@@ -35,11 +35,6 @@ class BaseImage(Rule):
     """Finds images of CUDA."""
 
     CODE = "CNT101"
-    CHINESE = """构建或启动容器所用的 CUDA 镜像：`FROM nvcr.io/nvidia/pytorch:22.10-py3`。
-
-它带有 CUDA、cuDNN 和为其构建的 torch，却没有厂商的工具包。厂商有自己的镜像，标签含工具包版本，往往还含卡型号，
-选哪一个由您决定。
-"""
     WORDS = ("nvidia", "cuda", "pytorch/pytorch", "gpu")
     KINDS = JOB_KINDS
 

@@ -26,10 +26,6 @@ class CardAccess(Rule):
     """Finds options that give NVIDIA cards to a container."""
 
     CODE = "CNT102"
-    CHINESE = """以 NVIDIA 的方式把卡交给容器：`docker run --gpus all`、`runtime: nvidia`、`nvidia.com/gpu: 1`。
-
-该选项需要 NVIDIA 的容器运行时。厂商有自己的运行时，或需手工挂载设备节点与驱动。
-"""
     WORDS = ("nvidia", "gpu", "--nv")
     KINDS = JOB_KINDS
 

@@ -27,11 +27,6 @@ class SystemPackage(Rule):
     """Finds installations of CUDA's system packages, and where they are fetched from."""
 
     CODE = "CNT103"
-    CHINESE = """脚本或镜像安装的 CUDA 系统软件包：`apt-get install libnccl2 cuda-toolkit-12-1`。
-
-它带来 CUDA 的库或编译器，在目标平台上无人使用；机器的软件源里也可能没有，构建会就此中止。应改用厂商的工具包，
-它大多已在厂商的镜像中。
-"""
     WORDS = ("cuda", "cudnn", "nccl", "nvidia", "nvinfer", "tensorrt", "cublas", "nsight", "datacenter-gpu")
     KINDS = COMMAND_KINDS
 

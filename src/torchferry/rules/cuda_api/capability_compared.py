@@ -24,13 +24,6 @@ class CapabilityCompared(Rule):
     """Finds comparisons of the compute capability and of the card's name, and calculations with what is None."""
 
     CODE = "CUD110"
-    CHINESE = """按 NVIDIA 的计算能力或卡名作判断。
-
-`torch.cuda.get_device_capability() >= (8, 0)` 指 Ampere；`"A100" in torch.cuda.get_device_name()` 指某一种卡。
-在目标平台上这些数字是厂商自己的代次，或者没有，名称也不同。插件返回 None 时，拆包或参与计算的语句会抛出 TypeError。
-调用由 `CUD101` 改名；若条件只按卡的代次作选择，则保持原样，走为其他设备编写的代码。改用什么判断由您决定，
-通常是能力本身，例如 `is_bf16_supported()`。
-"""
     WORDS = ("get_device_capability", "get_device_name", "get_device_properties")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -13,9 +13,5 @@ class CudaCapabilityQuery(ReferenceRule):
     """Finds capability queries of `torch.cuda`."""
 
     CODE = "CUD102"
-    CHINESE = """查询卡的能力：数据类型、架构。
-
-名称随插件修改；答案指的是目标平台的卡，不是 NVIDIA 的卡。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("build",)

@@ -15,10 +15,5 @@ class CudaDeviceCall(ReferenceRule):
     """Finds uses of the device functions of `torch.cuda`."""
 
     CODE = "CUD101"
-    CHINESE = """对 `torch.cuda` 设备函数的调用。
-
-选择设备、等待设备、统计设备的函数。没有 CUDA 的 torch 会报错，或更糟：`is_available()` 为 False，程序静默地使用 CPU。
-名称改为插件的命名空间，判断与其所保护的内容一同修改。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("device",)

@@ -13,9 +13,5 @@ class CudaNameUnlisted(ReferenceRule):
     """Finds names of `torch.cuda` that the tables do not know."""
 
     CODE = "CUD106"
-    CHINESE = """表中没有列出的 `torch.cuda` 名称。
-
-可能是 torch 的新名称或私有名称。目标平台是否具备：UNKNOWN，请在卡上试。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("unlisted",)

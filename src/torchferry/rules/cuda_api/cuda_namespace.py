@@ -25,11 +25,6 @@ class CudaNamespace(Rule):
 
     CODE = "CUD107"
     BINDS = True
-    CHINESE = """把 `torch.cuda` 模块当作值使用。
-
-`getattr(torch.cuda, name)`、`hasattr(torch.cuda, "memory_stats")`、`backend = torch.cuda`：向它索取什么要到运行时才
-知道，无法事先查表。模块改名；请确认所索取的内容存在。
-"""
     WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import say_plural
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.references import CUDA_NAMES
 
@@ -20,11 +20,6 @@ class CudaPatched(Rule):
     """Finds assignments to names of `torch.cuda`."""
 
     CODE = "CUD108"
-    CHINESE = """替换 `torch.cuda` 函数的文件。
-
-对 `torch.cuda.*` 赋值的代码，要么让别的设备看起来像 CUDA，要么为自己的目的改变 torch 的行为。只改一半两者都不成立，
-因此整个文件保持原样。若它是在别的加速器上冒充 CUDA，在目标平台上就没有用处；若它改变的内容目标平台也需要，请手工移植。
-"""
     WORDS = CUDA_NAMES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -39,7 +34,8 @@ class CudaPatched(Rule):
             if isinstance(reference.node, ast.Attribute) and not isinstance(reference.node.ctx, ast.Load)
         ]
         first = min(stores, key=lambda node: (node.lineno, node.col_offset))
-        message = say(
+        message = say_plural(
+            "this file replaces {count} name of `torch.cuda`; it is left whole, decide what it should do on {target}",
             "this file replaces {count} names of `torch.cuda`; it is left whole, decide what it should do on {target}",
             count=len(stores),
             target=context.target.title,

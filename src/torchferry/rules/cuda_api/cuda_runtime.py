@@ -13,9 +13,5 @@ class CudaRuntime(ReferenceRule):
     """Finds uses of the CUDA runtime through torch."""
 
     CODE = "CUD104"
-    CHINESE = """CUDA 运行时本身、其错误与句柄。
-
-`torch.cuda.cudart()`、`check_error()` 等直接面向 CUDA 的库。插件若有对应物，其成员名称不同，需要逐一查看。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("runtime",)

@@ -13,9 +13,5 @@ class CudaTelemetry(ReferenceRule):
     """Finds telemetry calls of `torch.cuda`."""
 
     CODE = "CUD103"
-    CHINESE = """卡的利用率、功耗与温度。
-
-这些函数读取 NVIDIA 管理库。有的插件提供其中一部分，其余请用厂商的管理工具。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("telemetry",)

@@ -13,9 +13,5 @@ class CudaTuning(ReferenceRule):
     """Finds uses of TunableOp and GPUDirect Storage."""
 
     CODE = "CUD105"
-    CHINESE = """TunableOp：CUDA 矩阵乘的调优。
-
-它调优 cuBLAS 与 hipBLASLt，在目标平台上没有意义；删除调用不影响结果。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("tuning", "storage_direct")

@@ -20,10 +20,6 @@ class CudaVersion(Rule):
 
     CODE = "CUD109"
     BINDS = True
-    CHINESE = """torch 构建所用的 CUDA 版本。
-
-`torch.version.cuda` 在没有 CUDA 的 torch 中为 None：显示它无妨，拆分或比较它会报错。
-"""
     WORDS = ("version.cuda", "torch.version", "CUDNN_TENSOR_DTYPES")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

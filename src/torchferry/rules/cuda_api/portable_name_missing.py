@@ -25,12 +25,6 @@ class PortableNameMissing(Rule):
     """Finds portable names that the target lacks."""
 
     CODE = "CUD111"
-    CHINESE = """在目标平台上没有对应内容的可移植名称。
-
-面向所有设备的代码（`migrate --style portable`）以 `torchferry.device` 或其副本 `device_utils.py` 代替 `torch.cuda`。
-目标平台没有相应函数时，调用会报错并说明替代办法；设备不提供的数据为 0 并给出警告，不在此列。请用 `accelerator_type()`
-判断，只在具备它的设备上调用；`hasattr` 对所有设备的回答都相同。
-"""
     WORDS = (INSTALLED, "torchferry import device", _COPY)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

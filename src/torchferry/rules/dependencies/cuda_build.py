@@ -34,10 +34,6 @@ class CudaBuild(Rule):
     """Finds pins and package indices of torch's CUDA builds."""
 
     CODE = "DEP102"
-    CHINESE = """要求 CUDA 构建的 torch：`torch==2.1.0+cu118`、CUDA wheel 的软件源、`pytorch-cuda=11.8`。
-
-它会带来数 GB 的 CUDA 库，有些插件拒绝与之一起加载。目标平台需要的是插件所指定版本的 CPU 构建。
-"""
     WORDS = ("+cu", "/cu1", "/cu9", "/cu2", "nvidia")
     KINDS = (*LIST_KINDS, *COMMAND_KINDS)
 

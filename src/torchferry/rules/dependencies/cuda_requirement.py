@@ -15,7 +15,7 @@ from typing import ClassVar
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
 from torchferry.rules.dependencies.packages import LIBRARY_WHEEL, known_package
@@ -36,13 +36,6 @@ class CudaRequirement(Rule):
     """Finds requirements that need CUDA."""
 
     CODE = "DEP101"
-    CHINESE = """需要 CUDA 的依赖：flash-attn、xformers、apex、bitsandbytes、cupy、TensorRT 等。
-
-它无法构建，或构建后不能运行。每个软件包在目标平台上如何处理见其表：换一个发行包、换一种做法，或不用。
-依赖不会未经询问就被删除；单纯的改名用 `--unsafe-fixes` 应用。同一文件列出的 torch CUDA 构建的各个部分
-（`cudatoolkit`、`nvidia-cublas-cu12` 等，冻结的环境中可达数十项）合为一个决定：全部去掉。与它们一同固定版本的 `triton`
-随 torch 而来；项目自己用 Triton 编写的核函数见 `CMP102`。
-"""
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 
@@ -75,7 +68,8 @@ class CudaRequirement(Rule):
                 target=context.target.title,
             )
         else:
-            message = say(
+            message = say_plural(
+                "{count} package of torch's CUDA build; {target} does not need it, leave it out: {names}",
                 "{count} packages of torch's CUDA build; {target} does not need them, leave them out: {names}",
                 count=len(names),
                 target=context.target.title,

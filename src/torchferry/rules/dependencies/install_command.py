@@ -13,9 +13,5 @@ class InstallCommand(CudaRequirement):
     """Finds packages that need CUDA in commands of pip and conda."""
 
     CODE = "DEP104"
-    CHINESE = """用命令安装需要 CUDA 的软件包：`pip install flash-attn`、`conda install pytorch-cuda`。
-
-构建失败，或成功而不能运行。每个软件包在目标平台上如何处理见其表。
-"""
     WORDS = ("install", " add ", "create")
     KINDS = COMMAND_KINDS

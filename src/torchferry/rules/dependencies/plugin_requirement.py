@@ -22,11 +22,6 @@ class PluginRequirement(Rule):
     """Finds lists of requirements without the plugin."""
 
     CODE = "DEP103"
-    CHINESE = """依赖中有 torch 而没有目标平台的插件。
-
-迁移后程序会导入插件。哪个版本对应哪个 torch 见目标平台的表；厂商不在 PyPI 发布时，会说明如何获得。
-若固定的 torch 比所有已知有插件的版本都旧，则需人工决定：项目须先升级 torch。
-"""
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
 

@@ -21,11 +21,6 @@ class PortableRequirement(Rule):
     """Finds lists of requirements without torchferry."""
 
     CODE = "DEP106"
-    CHINESE = """代码向已安装的软件包查询设备，而依赖中没有 torchferry。
-
-`migrate --style portable --device-module package` 写出的代码导入 `torchferry.device`：运行处都需要 torchferry。
-该行放在 torch 之下；不会改写的格式则予以报告。
-"""
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 

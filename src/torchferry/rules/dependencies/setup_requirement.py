@@ -17,10 +17,6 @@ class SetupRequirement(CudaRequirement):
     """Finds requirements that need CUDA in Python."""
 
     CODE = "DEP105"
-    CHINESE = """构建脚本中列出的、需要 CUDA 的依赖：`setup(install_requires=["flash-attn"])`。
-
-在目标平台上安装该项目的人也会得到它，安装会失败，或装上不能运行的东西。
-"""
     WORDS = ("_requires", "extras_require", "requirements", "REQUIREMENTS", "dependencies", "install(")
     KINDS = (Kind.PYTHON,)
 

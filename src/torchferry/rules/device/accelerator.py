@@ -30,14 +30,6 @@ class Accelerator(ReferenceRule):
     """Finds uses of `torch.accelerator` that do not work on the target as they are."""
 
     CODE = "DEV110"
-    CHINESE = """在找不到设备的目标平台上使用 `torch.accelerator`（当前加速器）。
-
-`torch.accelerator.current_accelerator()` 返回以自有名称（PrivateUse1）扩展 torch 的插件的设备，torch 2.6 起才有。
-它不认识 torch 的其他设备类型，更早的 torch 没有该模块：程序会失败，或不加提示地使用 CPU。插件有对应项时改用对应项；
-有些函数对插件另有要求，未知是否满足时予以报告。
-
-该函数在目标平台上可用时不作任何提示：这样的代码无需迁移。
-"""
     WORDS = ("accelerator",)
     GROUPS = ("accelerator",)
 

@@ -31,14 +31,6 @@ class CudaDeviceString(Rule):
 
     CODE = "DEV101"
     BINDS = True
-    CHINESE = """指明 CUDA 设备的字符串。
-
-`"cuda"`、`"cuda:0"`、`f"cuda:{rank}"`、`"cuda:%d" % i` 等，凡是能到达设备的地方：参数、默认值、选项、配置值、比较的
-一方。目标平台不认识设备类型 `cuda`，`torch.device` 会报错，而比较会静默为假。
-
-只是含有该词的字符串保持不变：注释、帮助与日志文本、文件名、命令行标志、字典的键、其他库的名称。`map_location` 字典的键
-也不变，它指检查点内的设备，而不是要加载到的设备。
-"""
     WORDS = ('"cuda', "'cuda")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

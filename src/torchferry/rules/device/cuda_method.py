@@ -31,11 +31,6 @@ class CudaMethod(Rule):
 
     CODE = "DEV103"
     BINDS = True
-    CHINESE = """张量或模块的 `.cuda()`。
-
-没有 CUDA 时它会报错。插件有自己的方法名；没有时，以及在 TorchScript 编译的代码中，改为 `.to(...)`。
-项目自己定义的同名方法保持不变。
-"""
     WORDS = (".cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

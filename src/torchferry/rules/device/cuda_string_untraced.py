@@ -25,10 +25,6 @@ class CudaStringUntraced(Rule):
 
     CODE = "DEV102"
     BINDS = True
-    CHINESE = """可能是设备、但未能追踪到底的字符串。
-
-它的写法像设备，用途却没有查清。是设备就必须改，不是就不能改：请看一眼，或用 `--unsafe-fixes` 一并改写。
-"""
     WORDS = CudaDeviceString.WORDS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

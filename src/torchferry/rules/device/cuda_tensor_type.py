@@ -32,13 +32,6 @@ class CudaTensorType(ReferenceRule):
     """Finds tensor types of CUDA, as names and as strings."""
 
     CODE = "DEV105"
-    CHINESE = """CUDA 的张量类型：`torch.cuda.FloatTensor`，或以字符串书写的名称。
-
-这类类型用于构造张量、转换张量（`x.type(torch.cuda.HalfTensor)`）、指定默认张量类型，也会与 `x.type()` 的返回值比较：
-在目标平台上该字符串开头不同，比较静默为假。插件有此类型时改名；没有时请写明设备与 dtype：
-`torch.zeros(n, dtype=torch.float32, device=...)`。`torch.set_default_tensor_type` 只接受 CUDA 与 CPU 的类型，遇到插件的
-类型会抛出 TypeError；请分别设置默认 dtype 与默认设备。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("tensor",)
 

@@ -30,13 +30,6 @@ class IntegerDevice(Rule):
     """Finds numbers where a device is meant."""
 
     CODE = "DEV106"
-    CHINESE = """以裸数字给出的设备：`.to(0)`、`torch.device(rank)`、`device=0`。
-
-在为 CUDA 构建的 torch 中，裸数字是 CUDA 编号。torch 2.1 起它是进程所用加速器的编号，但各插件跟进的时间不同，旧版会报
-“不支持”或当作 CUDA。设备字符串在任何版本上都含义明确。
-
-字面数字会被改写；变量用 `--unsafe-fixes` 改写，因为它可能本来就是设备。
-"""
     WORDS = (".to(", "torch.device(", "device=", "map_location")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

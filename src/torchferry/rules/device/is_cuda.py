@@ -31,11 +31,6 @@ class IsCuda(Rule):
 
     CODE = "DEV104"
     BINDS = True
-    CHINESE = """张量的 `.is_cuda`。
-
-它在目标平台的张量上为 False，其后的代码被静默跳过。改为插件自己的属性；没有时，以及在 TorchScript 编译的代码中
-（它不认识插件的属性），改为比较 `.device.type`。
-"""
     WORDS = ("is_cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

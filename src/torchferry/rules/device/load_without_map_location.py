@@ -38,13 +38,6 @@ class LoadWithoutMapLocation(Rule):
     """Finds checkpoints that are loaded to where they were saved."""
 
     CODE = "DEV107"
-    CHINESE = """加载检查点而不指明张量放到哪里。
-
-CUDA 机器写出的检查点内部写着 `cuda`。不给 `map_location` 或给 None 时，torch 会把张量放回那里，在目标平台上报错；
-源码中看不出这一点。`torch.load`、`torch.jit.load` 以及从 URL 加载的函数都是如此。`torch.export.load` 没有
-`map_location`：在 CUDA 上导出的程序在其图中写明了设备，需要重新导出。迁移后的程序自己写出的检查点可以照常加载；
-safetensors、Lightning 的 `load_from_checkpoint` 和 torchvision 发布的权重也是。
-"""
     WORDS = ("torch.load", "import load", "jit.load", "load_state_dict_from_url", "load_url", "export", "serialization")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

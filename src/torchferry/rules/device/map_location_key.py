@@ -23,11 +23,6 @@ class MapLocationKey(Rule):
     """Finds keys of `map_location` that name CUDA devices."""
 
     CODE = "DEV108"
-    CHINESE = """键为 CUDA 设备的 `map_location` 字典：`{"cuda:0": "cuda:%d" % rank}`。
-
-键指文件中的张量是从哪个设备保存的。对 CUDA 机器保存的检查点，它们本来就正确。迁移后的程序保存的检查点记录的是目标平台的
-设备，找不到对应的键，于是加载到保存时的设备：每个进程都加载到第一张卡。请同时写两种键，或使用 `map_location="cpu"`。
-"""
     WORDS = ("map_location",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -22,11 +22,6 @@ class OwnCudaMethod(Rule):
     """Finds definitions of `cuda` in classes."""
 
     CODE = "DEV109"
-    CHINESE = """项目中的类自己定义的 `cuda` 方法。
-
-凡对象可能是张量或模块之处，`.cuda()` 都会改为插件的方法名。该类的对象可能在其中，所以类在旧名称之外也得到新名称：
-在方法下加一行，让新名称指向 `cuda`。按旧名称调用的代码仍然可用。
-"""
     WORDS = ("def cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -34,12 +34,6 @@ class PortableChoice(Rule):
     """Finds conditional expressions that have become pointless."""
 
     CODE = "DEV113"
-    CHINESE = """可移植名称自己就会做出的“加速器还是 CPU”的选择。
-
-`"cuda" if torch.cuda.is_available() else "cpu"` 在面向所有设备的代码中（`migrate --style portable`）成为
-`device_string() if is_available() else "cpu"`，而没有加速器时 `device_string()` 就是 `cpu`：条件不再有意义，予以去掉。
-两边变得相同的条件也一样。
-"""
     WORDS = ("is_available", *_SAME_WITHOUT)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

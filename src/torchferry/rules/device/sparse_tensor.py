@@ -64,12 +64,6 @@ class SparseTensor(Rule):
     """Finds sparse tensors where the target has none."""
 
     CODE = "DEV112"
-    CHINESE = """目标平台没有的稀疏张量：`torch.sparse_coo_tensor`、`x.to_sparse()`、`Embedding(sparse=True)`。
-
-每种设备都需要为各种稀疏布局提供自己的核函数。插件没有注册时，这类张量会报错，且没有回退。
-请将其留在 CPU 上，或改为稠密张量。不知道插件支持什么时仅作说明。
-有稀疏张量、但没有 `torch.sparse.mm` 等最终调用的算子，或没有稀疏矩阵的 `torch.matmul`、`@` 所用算子时，同样如此。
-"""
     WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -26,10 +26,6 @@ class TensorTypePrefix(Rule):
 
     CODE = "DEV111"
     BINDS = True
-    CHINESE = """询问张量类型名是否属于 CUDA：`x.type().startswith("torch.cuda")`、`"torch.cuda" in x.type()`。
-
-目标平台上类型名的开头不同，因此静默得到否，本应在卡上的部分会按 CPU 处理。请改为询问设备：`x.device.type`。
-"""
     WORDS = ("torch.cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

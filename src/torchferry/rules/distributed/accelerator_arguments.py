@@ -35,13 +35,6 @@ class AcceleratorArguments(Rule):
     """Finds arguments that take a card, in code for every device."""
 
     CODE = "DST107"
-    CHINESE = """在还要能在 CPU 上运行的代码中，把卡的编号交给集合通信或包装类。
-
-`DistributedDataParallel(model, device_ids=[rank])`、`dist.barrier(device_ids=[rank])`、`init_process_group(...,
-device_id=...)` 以及 FSDP 的 `device_id` 只接受加速器的卡：模型在 CPU 上时 torch 会报错。在面向所有设备的代码中
-（`migrate --style portable`），该值经过 `accelerator_only`，在 CPU 上为 None。已有“是否有加速器”判断的调用
-保持不变。
-"""
     WORDS = ("device_id", "DistributedDataParallel", "DDP")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

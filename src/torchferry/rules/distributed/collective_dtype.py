@@ -33,12 +33,6 @@ class CollectiveDtype(Rule):
     """Finds collectives on a tensor that is evidently of a dtype which the process group refuses."""
 
     CODE = "DST108"
-    CHINESE = """目标的集合通信库不接受该 dtype 的张量。
-
-对 float64 张量做 `dist.all_reduce(t)`，用 NCCL 没有问题；厂商的进程组可能不支持该 dtype 的归约，
-并在首个 epoch 中途报错：在各 rank 之间汇总损失的统计代码常这样写。
-请汇总 float32 或 int64 的值，或另建一个 gloo 进程组，在 CPU 上汇总。
-"""
     WORDS = tuple(name.rpartition(".")[2] for name in _OPERATIONS)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

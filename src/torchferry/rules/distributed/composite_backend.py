@@ -26,10 +26,6 @@ class CompositeBackend(Rule):
     """Finds composite backends with a part for CUDA."""
 
     CODE = "DST103"
-    CHINESE = """按设备类型指定的后端：`"cpu:gloo,cuda:nccl"`。
-
-CUDA 的部分（设备与库）整体修改，其余部分不变。
-"""
     WORDS = ("cuda:nccl",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -34,11 +34,6 @@ class DataParallel(Rule):
     """Finds `nn.DataParallel` and what it is made of."""
 
     CODE = "DST105"
-    CHINESE = """一个进程驱动多张卡：`nn.DataParallel`，或自行调用 `replicate`、`scatter`、`gather`。
-
-它把模型复制到每张卡再收集结果，所用函数并非每个插件都有，在 CUDA 上也是最慢的方式。每卡一个进程的
-`DistributedDataParallel` 处处可用。该包装还会给检查点的键加上 `module.` 前缀，所以不能简单去掉。
-"""
     WORDS = ("DataParallel", "data_parallel", "nn.parallel", "from torch.nn import parallel")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -38,12 +38,6 @@ class GlooOnCard(Rule):
     """Finds groups over gloo whose tensors are evidently on the card."""
 
     CODE = "DST109"
-    CHINESE = """`gloo` 进程组收到卡上的张量。
-
-在 CUDA 上 gloo 也接受卡上的张量，经主机内存复制。对其他设备它一无所知：首个集合操作，或 `DistributedDataParallel`
-包装模型时，torch 会以“No backend type associated with device type ...”结束。请改用目标自己的后端；若还要通信 CPU
-上的张量，请为每种设备类型各指定一个后端，如 CUDA 的 `cpu:gloo,cuda:nccl`。只用于 CPU 的进程组保持不变。
-"""
     WORDS = (_GLOO, _GLOO.upper())
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -22,11 +22,6 @@ class NcclAvailability(ReferenceRule):
     """Finds availability tests and classes of NCCL in torch.distributed."""
 
     CODE = "DST102"
-    CHINESE = """查询 NCCL 是否存在，或 torch 中 NCCL 类的名称。
-
-在插件所扩展的 torch 上 `dist.is_nccl_available()` 为 False。因此
-`"nccl" if dist.is_nccl_available() else "gloo"` 中的名称与查询必须一同修改：只改名称，程序就会静默地经 CPU 使用 gloo。
-"""
     WORDS = ("nccl_available", "ProcessGroupNCCL")
     GROUPS = ("distributed",)
 

@@ -25,11 +25,6 @@ class NcclBackendString(Rule):
 
     CODE = "DST101"
     BINDS = True
-    CHINESE = """以字符串指明的集合通信后端 `nccl`。
-
-`init_process_group("nccl")`、`backend="nccl"`、选项的默认值或可选值、配置值、与 `dist.get_backend()` 的比较。
-目标平台没有 NVIDIA 的库，各插件自带。比较若保留旧名称会静默为假，其后的代码被跳过。
-"""
     WORDS = ('"nccl"', "'nccl'", '"NCCL"', "'NCCL'")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

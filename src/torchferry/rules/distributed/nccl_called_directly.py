@@ -13,9 +13,5 @@ class NcclCalledDirectly(ReferenceRule):
     """Finds direct uses of NCCL and of copies between cards."""
 
     CODE = "DST104"
-    CHINESE = """直接使用 NCCL，或在卡之间直接复制。
-
-`torch.cuda.nccl` 与 `torch.cuda.comm` 是 CUDA 的内部接口。请使用 `torch.distributed`，每卡一个进程。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("collective",)

@@ -23,11 +23,6 @@ class OwnDistributed(ReferenceRule):
 
     CODE = "DST106"
     BINDS = False
-    CHINESE = """目标平台用自己的实现代替的 torch 函数或类。
-
-有些插件自带一份 `torch.distributed`、`DistributedDataParallel`、采样器或分析器，torch 原有的与之不能配合
-（`Invalid backend`，或称参数在 CPU 上）。名称改为插件的。
-"""
     WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "profiler", "optim")
     GROUPS = ()
 

@@ -54,10 +54,6 @@ class CommandInDocument(Rule):
     """Finds commands in documents that mean CUDA."""
 
     CODE = "DOC101"
-    CHINESE = """README 中目标平台无法理解的命令：`pip install flash-attn`、`--device cuda`、`nvidia-smi`。
-
-只看代码块和带 `$` 提示符的行，不看正文。这些命令只作报告；使用 `--rewrite-documents` 时按脚本的规则改写。
-"""
     KINDS = (Kind.MARKDOWN,)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.rules.base import PythonContext, Rule, calls_of
 
 STATES = {
-    "missing": say("missing"),
-    "narrowed": say("narrowed"),
-    "emulated": say("emulated"),
-    "limited": say("limited"),
+    "missing": say_in("state of a dtype", "missing"),
+    "narrowed": say_in("state of a dtype", "narrowed"),
+    "emulated": say_in("state of a dtype", "emulated"),
+    "limited": say_in("state of a dtype", "limited"),
 }
 """What a dtype can be on a target (`Backend.DTYPES`)."""
 
@@ -28,7 +28,8 @@ def dtype_findings(
     uses = sorted(_uses(context, names, methods), key=lambda node: (node.lineno, node.col_offset))
     if not uses:
         return
-    message = say(
+    message = say_plural(
+        "uses {dtype} ({count} place), which is {state} on {target}: {note}",
         "uses {dtype} ({count} places), which is {state} on {target}: {note}",
         dtype=dtype,
         count=len(uses),

@@ -18,11 +18,6 @@ class Bfloat16Used(Rule):
     """Finds the first use of bfloat16 in a file."""
 
     CODE = "DTY102"
-    CHINESE = """在不具备 bfloat16 的卡上使用 bfloat16。
-
-`torch.bfloat16` 与 `.bfloat16()`：不具备的卡会拒绝，或以另一种数值范围模拟，bfloat16 能表示的值可能溢出。
-改用 float16 时需要梯度缩放。
-"""
     WORDS = ("bfloat16",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -18,11 +18,6 @@ class Float64Used(Rule):
     """Finds the first use of float64 in a file."""
 
     CODE = "DTY101"
-    CHINESE = """在没有双精度的卡上使用双精度。
-
-`torch.float64`、`torch.double`、`.double()`：有些卡没有 64 位运算，其插件会拒绝、变慢，或不加提示地按 32 位计算。
-末位数字重要时，请在 CPU 上做这一部分。
-"""
     WORDS = ("float64", "double", "DoubleTensor")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

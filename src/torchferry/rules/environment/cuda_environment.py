@@ -26,11 +26,6 @@ class CudaEnvironment(Rule):
     """Finds environment variables of CUDA in Python."""
 
     CODE = "ENV101"
-    CHINESE = """在 Python 中读取或设置的 CUDA 环境变量。
-
-`os.environ["CUDA_VISIBLE_DEVICES"]`、`CUDA_LAUNCH_BLOCKING`、`PYTORCH_CUDA_ALLOC_CONF`、`NCCL_*`。在目标平台上设置它们
-不起作用：本应使用 3 号卡的程序会去抢大家的 0 号卡。各插件有自己的名称；取值不同时会说明。
-"""
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

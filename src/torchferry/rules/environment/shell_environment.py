@@ -55,12 +55,6 @@ class ShellEnvironment(Rule):
     """Finds environment variables of CUDA where commands are written."""
 
     CODE = "ENV102"
-    CHINESE = """脚本、Makefile、Dockerfile 或 compose 文件中的 CUDA 环境变量。
-
-`export CUDA_VISIBLE_DEVICES=0,1`、`CUDA_VISIBLE_DEVICES=0 python train.py`、`${CUDA_VISIBLE_DEVICES:-0}`、`-e NAME=`、
-`ENV NAME=`：目标平台上的程序不会读取，于是去抢大家的 0 号卡。打印的文本与注释保持不变；打印文本中的变量仍是变量。
-隐藏所有卡的取值留给您决定，因为改名后会隐藏目标平台的卡。文件自己设置了目标平台的变量时，CUDA 的变量保持不变。
-"""
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
     KINDS = JOB_KINDS
 

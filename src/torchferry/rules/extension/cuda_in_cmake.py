@@ -17,11 +17,6 @@ class CudaInCmake(NativeRule):
     """Finds CMake files that ask for CUDA."""
 
     CODE = "EXT105"
-    CHINESE = """要求 CUDA 的 CMake：`find_package(CUDA)`、`enable_language(CUDA)`、`CMAKE_CUDA_ARCHITECTURES`。
-
-没有 CUDA 工具包时配置会失败。项目有相应开关时，请在不带 CUDA 的情况下配置；否则请先移植源码，再让 CMake 调用厂商自己的
-编译器。位于 `if(USE_CUDA)` 等开关之下的部分仅作说明：请不要打开该开关。
-"""
     KINDS = (Kind.CMAKE,)
     ROLE = "build"
 

@@ -17,11 +17,6 @@ class CudaInCpp(NativeRule):
     """Finds C and C++ files that call CUDA itself."""
 
     CODE = "EXT103"
-    CHINESE = """直接调用 CUDA 的 C 或 C++：运行时、驱动、cuBLAS、cuDNN、NCCL、TensorRT。
-
-其他卡没有这些头文件和库，因此无法编译。这里按所用的 CUDA 部分计数，注释不计。请将这些调用移植到厂商自己的运行时和库，
-或在构建时不包含它们。只在 `#ifdef WITH_CUDA` 等开关下编译的部分仅作说明：请不要打开该开关。
-"""
     KINDS = (Kind.CPP,)
     ROLE = "device"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Rule
 from torchferry.source.kinds import Kind
 from torchferry.source.native import code_of
@@ -24,10 +24,6 @@ class CudaSource(Rule):
     """Finds CUDA source files."""
 
     CODE = "EXT102"
-    CHINESE = """CUDA 源文件：`.cu`、`.cuh`。
-
-这里不改写核函数，只作统计，因为它们决定迁移的代价：请移植到厂商自己的核函数语言，或弄清项目是否有不用它们的普通路径。
-"""
     WORDS = ("",)
     KINDS = (Kind.KERNEL,)
 
@@ -35,10 +31,11 @@ class CudaSource(Rule):
         """Yield one finding a file."""
         backend = context.target.backend
         code = code_of(context.kind, context.text)
-        kernels, launches = len(_KERNEL.findall(code)), len(_LAUNCH.findall(code))
+        kernels = say_plural("{count} kernel", "{count} kernels", count=len(_KERNEL.findall(code)))
+        launches = say_plural("{count} launch", "{count} launches", count=len(_LAUNCH.findall(code)))
         if isinstance(backend.COMPILER, Unknown):
             message = say(
-                "CUDA source with {kernels} kernels and {launches} launches: what compiles kernels for {target} is "
+                "CUDA source with {kernels} and {launches}: what compiles kernels for {target} is "
                 "UNKNOWN; run without it where the project can",
                 kernels=kernels,
                 launches=launches,
@@ -47,7 +44,7 @@ class CudaSource(Rule):
             yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)
             return
         message = say(
-            "CUDA source with {kernels} kernels and {launches} launches: port it for {compiler}, or run without it "
+            "CUDA source with {kernels} and {launches}: port it for {compiler}, or run without it "
             "where the project can",
             kernels=kernels,
             launches=launches,

@@ -30,11 +30,6 @@ class DispatchKey(Rule):
     """Finds dispatch keys of CUDA in Python."""
 
     CODE = "EXT107"
-    CHINESE = """用 Python 为 CUDA 注册的算子：`lib.impl("f", f, "CUDA")`、`@impl(lib, "f", "AutogradCUDA")`。
-
-torch 按所给张量的分发键调用注册的函数。目标平台使用另一个键，因此该注册不会被使用：算子会失败，或静默改用较慢的实现。
-加 `--unsafe-fixes` 时改写该键：所注册的函数本身必须能在目标平台上运行，CUDA 核函数不能。
-"""
     WORDS = ('"CUDA"', "'CUDA'", "AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "DispatchKey")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -29,11 +29,6 @@ class ExtensionBuild(Rule):
     """Finds builders of CUDA extensions."""
 
     CODE = "EXT101"
-    CHINESE = """需要编译的 CUDA C++：`CUDAExtension`、`cpp_extension.load`、`CUDA_HOME`。
-
-源码是 CUDA，改写构建脚本并不能让它为另一种卡编译。先移植核函数，再用插件自己的构建器构建。因此构建脚本保持原样，
-其中对 `torch.cuda.is_available()` 的判断也不变：在目标平台上它们会跳过 CUDA 源码。
-"""
     WORDS = ("cpp_extension",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -17,12 +17,6 @@ class LibtorchCuda(NativeRule):
     """Finds C++ files that ask libtorch for CUDA."""
 
     CODE = "EXT104"
-    CHINESE = """通过 libtorch 使用 CUDA 的 C++：`torch::kCUDA`、`x.is_cuda()`、`c10/cuda`、为 `CUDA` 注册的算子。
-
-其他卡上的 libtorch 没有 CUDA 设备：`torch::kCUDA` 会报错，`is_cuda()` 返回否，为分发键 `CUDA` 注册的算子不会被调用。
-请改用目标平台的设备，并移植其中使用 CUDA 流和核函数的部分。只在 `#ifdef WITH_CUDA` 等开关下编译的部分仅作说明：
-请不要打开该开关。
-"""
     KINDS = (Kind.CPP,)
     ROLE = "torch"
 

@@ -20,13 +20,6 @@ class TorchUtilsFfi(Rule):
     """Finds imports of `torch.utils.ffi`."""
 
     CODE = "EXT106"
-    CHINESE = """使用 `torch.utils.ffi` 的 C 扩展，torch 自 1.0 起已移除该模块。
-
-目标平台插件支持的任何 torch 都不能构建或加载它。请用 `torch.utils.cpp_extension` 重写，并移植其 CUDA
-核函数；或使用后来进入 torch 与 torchvision 的实现（`torchvision.ops.roi_align`、`nms`）。
-其构建脚本中对 `torch.cuda.is_available()` 的判断，
-以及核函数前对 `.is_cuda` 的判断，均保持原样。
-"""
     WORDS = ("utils.ffi", "import ffi")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

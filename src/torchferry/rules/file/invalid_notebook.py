@@ -13,7 +13,3 @@ class InvalidNotebook(FileProblem):
     """Reports a notebook that cannot be read."""
 
     CODE = "FIL106"
-    CHINESE = """不是 JSON、或不是笔记本 JSON 的笔记本文件。
-
-它保持原样。被合并弄坏的笔记本请先解决冲突；被截断的必须恢复。
-"""

@@ -13,7 +13,3 @@ class LinkOutOfProject(FileProblem):
     """Reports a link that is not followed."""
 
     CODE = "FIL105"
-    CHINESE = """指向项目之外的链接。
-
-torchferry 不读也不写项目之外的任何内容。若所指的是项目的一部分，请单独对它运行。
-"""

@@ -13,7 +13,3 @@ class OversizedFile(FileProblem):
     """Reports a file that is too large."""
 
     CODE = "FIL104"
-    CHINESE = """超过大小上限的文件。
-
-很大的文件通常是数据而不是程序。提到 CUDA 时请手工查看，或在设置中提高 `max-file-size`。
-"""

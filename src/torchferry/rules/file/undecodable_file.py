@@ -14,7 +14,3 @@ class UndecodableFile(FileProblem):
     """Reports a file that cannot be decoded."""
 
     CODE = "FIL102"
-    CHINESE = """无法解码的文件。
-
-Python 源码按其编码声明或 UTF-8 解码，与 Python 自己一样。不能原样写回的文件不会被改动；请转换为 UTF-8，或写明编码。
-"""

@@ -13,7 +13,3 @@ class UnparsableFile(FileProblem):
     """Reports a Python file that cannot be parsed."""
 
     CODE = "FIL103"
-    CHINESE = """无法解析的 Python 文件。
-
-Python 2、未完成的合并或语法错误。它保持原样，其余照常进行。
-"""

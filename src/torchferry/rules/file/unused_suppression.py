@@ -16,10 +16,6 @@ class UnusedSuppression(Rule):
     """Reports a suppressing comment that covers no finding."""
 
     CODE = "SUP101"
-    CHINESE = """没有屏蔽任何内容的忽略注释。
-
-`# torchferry: ignore[...]` 所说的发现在目标平台上并不存在。代码改了而注释留下时，它会误导读者；请删除，或更正其代码。
-"""
 
     def at(self, context: Context, comment: Suppression) -> Finding:
         """Build the finding for a comment."""

@@ -13,7 +13,3 @@ class WriteProtectedFile(FileProblem):
     """Reports a file that is write-protected."""
 
     CODE = "FIL107"
-    CHINESE = """只读的文件。
-
-有人有意不让它被修改，因此即使能写也不写。请允许写入后再运行，或用 `--out` 写出副本。
-"""

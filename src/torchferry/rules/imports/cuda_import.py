@@ -38,11 +38,6 @@ class CudaImport(Rule):
     """Finds imports of `torch.cuda`."""
 
     CODE = "IMP102"
-    CHINESE = """对 `torch.cuda`、其中的内容、或插件另有位置的 torch 名称的导入。
-
-`from torch.cuda.amp import autocast`、`from torch.cuda import amp`、`import torch.cuda.amp as amp`、`from torch import
-cuda`。导入改为插件自己的模块，所绑定的名称不变，因此文件其余部分无需修改。插件没有的名称留在原处并报告。
-"""
     WORDS = ("torch.cuda", "import cuda", ", cuda", "cuda,")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

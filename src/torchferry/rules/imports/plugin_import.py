@@ -22,12 +22,6 @@ class PluginImport(Rule):
     """Adds the plugin's import where it is needed; which files these are is known when all were examined."""
 
     CODE = "IMP101"
-    CHINESE = """使用该设备却没有导入插件的程序。
-
-设备类型、它在 torch 中的模块以及它的方法，都要在导入插件之后才存在。torch 2.5 起插件可由 `import torch` 加载，
-那样只需在启动的程序中导入，并且表达明确。不会自动加载的插件，凡导入 torch 并使用该设备的模块都要导入它。
-该行放在第一处导入 torch 之后，只放一次。
-"""
 
     def edit(self, source: SourceText, target: Target, anyhow: bool) -> Edit | None:
         """Return the edit for a file that needs the plugin, or None when it has it or has no place for it.

@@ -24,12 +24,6 @@ class RedirectImport(Rule):
     """Adds the redirect's import to programs; which files these are is known when all were examined."""
 
     CODE = "IMP103"
-    CHINESE = """以 `--style shim` 迁移时，使用 CUDA 却没有启动重定向的程序。
-
-`import torchferry.shim.auto` 把该进程的 `torch.cuda` 引向已安装的加速卡，代码保持不变。它是第一条导入，位于文档字符串与
-`from __future__` 之后，加在每个由人启动、并会用到设备的程序中；程序所导入的模块不需要。它也位于设置环境变量的语句之前：
-插件在导入时读取的变量，请在启动程序之处设置。程序用 `multiprocessing` 启动的进程会再次导入该程序，因此也会启动重定向。
-"""
 
     def edit(self, source: SourceText, target: Target, anyhow: bool) -> Edit | None:
         """Return the edit for a program, or None when it begins the redirect already or does not parse."""

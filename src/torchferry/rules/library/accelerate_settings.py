@@ -21,10 +21,6 @@ class AccelerateSettings(Rule):
     """Finds accelerate's distributed type for CUDA."""
 
     CODE = "LIB105"
-    CHINESE = """accelerate 认为多进程就是多张 CUDA 卡：`DistributedType.MULTI_GPU`。
-
-accelerate 为其认识的每种设备各有一个分布式类型。与 CUDA 的类型比较，在目标平台上会静默得到否。
-"""
     WORDS = ("MULTI_GPU",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -48,11 +48,6 @@ class BitsandbytesSettings(Rule):
     """Finds settings that choose bitsandbytes."""
 
     CODE = "LIB107"
-    CHINESE = """通过设置选用 bitsandbytes：`BitsAndBytesConfig(load_in_4bit=True)`、`optim="paged_adamw_32bit"`。
-
-虽然没有导入它，权重的保存或参数的更新仍由 bitsandbytes 的 CUDA 核函数完成。目标平台上的情况见其表；没有时请以
-bfloat16 或 float16 加载权重，并用 `adamw_torch` 更新：二者都占用更多显存。
-"""
     WORDS = (*_QUANTISED, *_ADAM, *_BITS, "use-8bit-adam", "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS, *COMMAND_KINDS)
 

@@ -27,11 +27,6 @@ class ChosenDevice(Rule):
     """Finds calls that leave the choice between CUDA and the CPU to a library."""
 
     CODE = "LIB112"
-    CHINESE = """把设备交给只认识 CUDA 与 CPU 的库来选择：`whisper.load_model("base")`、`clip.load(...)`。
-
-该库询问 `torch.cuda.is_available()`，在目标平台上便使用 CPU：程序能运行，但慢很多倍，且没有任何提示。请指明设备。
-哪些调用会这样选择见其表；认识目标平台的库不会报告，由程序自行移动的模型也不会。
-"""
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The libraries of the table that do not know the target."""

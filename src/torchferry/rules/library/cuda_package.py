@@ -17,7 +17,7 @@ from torchferry.backends.parts import divided
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Bilingual, Message, noted, say
+from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import kept
@@ -42,11 +42,6 @@ class CudaPackage(Rule):
     """Finds imports of packages that need CUDA."""
 
     CODE = "LIB101"
-    CHINESE = """导入需要 CUDA 的软件包。
-
-apex、bitsandbytes、pynvml、cupy、numba.cuda、DALI、TensorRT 等：各自在目标平台上如何处理见其表。位于
-`try`/`except ImportError` 中或先判断是否存在的导入只作说明。依赖由 `DEP101` 检查。
-"""
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""
@@ -149,4 +144,9 @@ def advice(target: Bilingual, name: str, row: Row) -> Message:
             ),
             row.remark,
         )
-    return say("`{name}` on {target}: {note}", name=name, target=target, note=row.remark or say("works"))
+    return say(
+        "`{name}` on {target}: {note}",
+        name=name,
+        target=target,
+        note=row.remark or say_in("state of a package", "works"),
+    )

@@ -24,11 +24,6 @@ class DefaultDeviceRule(Rule):
     """Finds calls into other libraries that use CUDA when no device is named."""
 
     CODE = "LIB108"
-    CHINESE = """调用其他库时未指明设备而默认使用 CUDA：`timm.data.Mixup(...)`、`create_loader(...)`。
-
-项目中没有任何地方提到 CUDA，但该调用在目标平台上会报错。各自的行为以及到哪个版本为止见其表。
-请指明设备，或使用更新的版本。项目没有固定版本时仅作说明。
-"""
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The libraries of the table."""

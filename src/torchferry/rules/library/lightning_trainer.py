@@ -34,11 +34,6 @@ class LightningTrainer(Rule):
     """Finds Lightning trainers that are told to use CUDA."""
 
     CODE = "LIB103"
-    CHINESE = """Lightning 的 `Trainer` 指定 GPU。
-
-Lightning 的 `accelerator="gpu"` 指 CUDA（或 MPS）。与目标平台的集成需要什么见其表；有的需要程序自行注册 Accelerator。
-通过字典、Namespace 或命令行传给 Trainer 的参数，会在导入 Lightning 的文件中查找。
-"""
     MODULES = _PACKAGES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

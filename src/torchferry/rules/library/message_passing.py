@@ -23,11 +23,6 @@ class MessagePassing(Rule):
     """
 
     CODE = "LIB120"
-    CHINESE = """按 torch_geometric 最初版本调用 `MessagePassing.propagate`：聚合方式在最前。
-
-`self.propagate("add", edge_index, x=x)` 属于 torch 1.0 时期的 torch_geometric。与插件所用 torch 匹配的版本以边为
-第一个参数，聚合方式在创建层时给出。此类代码往往还把 `add_self_loops` 的返回值当作边本身，而它返回一个二元组。
-"""
     WORDS = ("propagate",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -27,11 +27,6 @@ class OnnxruntimeProvider(Rule):
     """Finds ONNX Runtime's providers for CUDA."""
 
     CODE = "LIB102"
-    CHINESE = """ONNX Runtime 的 CUDA 执行提供程序。
-
-没有 CUDA 时 ONNX Runtime 会警告并改用 CPU；若其后已列出 `CPUExecutionProvider`，则无需决定。目标平台有自己的提供程序时
-请使用它，否则请明确写 CPU。
-"""
     WORDS = _PROVIDERS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

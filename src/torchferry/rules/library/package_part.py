@@ -17,7 +17,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, noted, say
+from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.keeping import kept
@@ -44,12 +44,6 @@ class PackagePart(Rule):
     """Finds the parts of packages that need CUDA."""
 
     CODE = "LIB114"
-    CHINESE = """软件包中需要 CUDA 的部分，其余部分不需要。
-
-`torch_scatter.scatter_max`、`torch_cluster.knn_graph`、`bnb.nn.Linear4bit`、`mmcv.ops`、`detectron2.engine.launch`、
-`ti.cuda` 等：软件包可以导入，其中的纯 torch 部分可以运行。各部分在目标平台上如何处理见其表；只需换用该软件包的另一
-构建时，代码无需改动。
-"""
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages with parts that do not simply work on the target."""
@@ -152,7 +146,12 @@ def told(target: Target, name: str, part: Part, row: Row) -> Message:
     elif row.use:
         message = say("`{name}` on {target}: use `{use}`", name=name, target=target.title, use=row.use)
     else:
-        return say("`{name}` on {target}: {note}", name=name, target=target.title, note=row.remark or say("works"))
+        return say(
+            "`{name}` on {target}: {note}",
+            name=name,
+            target=target.title,
+            note=row.remark or say_in("state of a package", "works"),
+        )
     return noted(message, row.remark)
 
 

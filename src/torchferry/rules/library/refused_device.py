@@ -20,10 +20,6 @@ class RefusedDevice(Rule):
     """Finds devices given to functions that refuse the target's."""
 
     CODE = "LIB109"
-    CHINESE = """把设备传给只接受固定设备列表的库函数：`load_file(path, device="cuda")`。
-
-safetensors 自行解析设备名称，遇到不认识的名称会报错。请在 CPU 上加载后再移动张量。
-"""
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""

@@ -51,11 +51,6 @@ class TorchvisionOperator(Rule):
     """Finds operators that torchvision compiles itself."""
 
     CODE = "LIB113"
-    CHINESE = """torchvision 自行编译的算子：`torchvision.ops.nms`、`roi_align`、`deform_conv2d`。
-
-torchvision 只有这些算子的 CPU 与 CUDA 实现。只有插件、配套软件包或厂商的构建提供核函数时，它们才能在卡上运行；
-否则插件会回退到 CPU，或者调用报错。每个算子每个文件报告一次。torchvision 的检测模型使用 `nms` 与 `roi_align`。
-"""
     MODULES = ("torchvision",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -26,11 +26,6 @@ class TransformersArguments(Rule):
     """Finds arguments of transformers that mean CUDA."""
 
     CODE = "LIB104"
-    CHINESE = """transformers 中指 CUDA 的参数：`pipeline(device=0)`、`tf32=True`、带 CUDA 核函数的优化器。
-
-裸数字对旧版 `pipeline` 是 CUDA 编号。没有 Ampere 卡时 `tf32=True` 会报错。apex 与 bitsandbytes 的优化器是 CUDA 核函数，
-普通的 `adamw_torch` 更新步骤在舍入误差内一致。
-"""
     MODULES = ("transformers",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -23,10 +23,6 @@ class UltralyticsDevice(Rule):
     """Finds numeric devices given to ultralytics."""
 
     CODE = "LIB106"
-    CHINESE = """ultralytics 的设备参数。
-
-ultralytics 把数字当作 CUDA 编号，并自行检查 `torch.cuda`；不认识的设备会被拒绝，或静默改用 CPU。
-"""
     MODULES = ("ultralytics",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -13,10 +13,5 @@ class CudaMemoryCall(ReferenceRule):
     """Finds memory functions of `torch.cuda`."""
 
     CODE = "MEM101"
-    CHINESE = """显存的统计与释放。
-
-`torch.cuda.memory_allocated()`、`empty_cache()` 等在没有 CUDA 时返回 0 或什么也不做。名称改为插件的；
-插件没有的会逐一报告。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("memory",)

@@ -27,11 +27,6 @@ class MemoryFormat(ReferenceRule):
 
     CODE = "MEM102"
     BINDS = False
-    CHINESE = """插件拒绝的内存格式：`model.to(memory_format=torch.channels_last)`。
-
-在 CUDA 上该格式能加快卷积，不改变结果。有的插件以自己的次序存放图像张量，遇到此格式会报错。改用通常的格式；
-结果不变。可移植代码中由设备决定：插件拒绝该格式时用通常的格式，其他设备仍用该格式。
-"""
     WORDS = ("channels_last",)
     GROUPS = ("layout",)
 

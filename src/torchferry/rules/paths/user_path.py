@@ -27,13 +27,6 @@ class UserPath(Rule):
     """Finds paths that the user's table maps."""
 
     CODE = "PTH101"
-    CHINESE = """您的路径表中的路径。
-
-数据、权重与输出的路径随机器而变。`torchferry.toml` 的 `[paths]` 把旧前缀映射到新前缀；只替换完整的路径部分。
-新前缀可以包含旧前缀（`"/data/" = "/data/new/"`）：已是新路径的保持不变。
-若新路径会被该表再次映射，则报错，因为再次运行会继续改动它。
-torchferry 自己的设置从不改写。
-"""
     KINDS = (
         Kind.PYTHON,
         Kind.SHELL,

@@ -23,11 +23,6 @@ class CudaLibrarySwitch(ReferenceRule):
 
     CODE = "BKD101"
     BINDS = False  # a switch that stays raises nothing
-    CHINESE = """CUDA 库的开关：`torch.backends.cudnn.benchmark`、`torch.backends.cuda.matmul.allow_tf32`。
-
-大多数可以保留：该属性在每个 torch 中都存在，没有 CUDA 时不起作用。麻烦也正在于此：程序允许 TF32 或要求确定性卷积，
-结果两者都没有得到，也无人告知。目标平台有自己的开关时名称随之修改；没有时，说明失去了什么。
-"""
     WORDS = ("torch.backends", "import backends")
     GROUPS = ("backends",)
 

@@ -20,11 +20,6 @@ class CudaProgram(Rule):
     """Finds programs of the CUDA toolkit in strings that may be commands."""
 
     CODE = "PRC101"
-    CHINESE = """从 Python 启动的 CUDA 工具：`nvidia-smi`、`nvcc`、`nsys`。
-
-目标平台的机器上没有安装，调用会报错或输出为空；据此统计卡数的代码会得到 0。厂商有自己的程序，选项与输出都不同，
-读取输出的代码也必须检查。
-"""
     WORDS = ("nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

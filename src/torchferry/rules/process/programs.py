@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Grade
-from torchferry.core.messages import Message, noted, say
+from torchferry.core.messages import Message, noted, say, say_in
 
 
 class Program(NamedTuple):
@@ -64,7 +64,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
                     "`{name}` is a program of NVIDIA's; what {target} has in its place: {status}",
                     name=name,
                     target=target.title,
-                    status=say("nothing") if row.status == "missing" else "UNKNOWN",
+                    status=say_in("in place of a name", "nothing") if row.status == "missing" else "UNKNOWN",
                 ),
                 row.remark,
             )

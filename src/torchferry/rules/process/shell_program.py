@@ -25,10 +25,6 @@ class ShellProgram(Rule):
     """Finds programs of the CUDA toolkit in command lines."""
 
     CODE = "PRC102"
-    CHINESE = """脚本、Makefile 或 Dockerfile 中的 CUDA 工具：`nvidia-smi`、`nvcc`、`nsys`。
-
-目标平台的机器上没有安装：命令失败，或数到 0 行。厂商有自己的程序，选项与输出都不同，读取输出的代码也必须检查。
-"""
     WORDS = ("nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi")
     KINDS = JOB_KINDS
 

@@ -13,9 +13,5 @@ class CudaProfilerSwitch(ReferenceRule):
     """Finds the CUDA profiler switch."""
 
     CODE = "PRF104"
-    CHINESE = """启停 NVIDIA 分析器的开关。
-
-`torch.cuda.profiler.start()` 与 `profile()` 为 nsys 与 nvprof 圈定区间。厂商的分析器有自己选择区间的方式。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("profiler",)

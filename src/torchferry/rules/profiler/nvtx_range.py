@@ -13,10 +13,5 @@ class NvtxRange(ReferenceRule):
     """Finds range markers of NVTX."""
 
     CODE = "PRF103"
-    CHINESE = """通过 torch 使用的 NVTX 区间标记。
-
-`torch.cuda.nvtx.range_push("forward")` 在 NVIDIA 的分析器中标记区间，没有它们时会报错。有的插件有自己的标记；没有时
-`torch.profiler.record_function` 可在 torch 自带的分析器中标记。
-"""
     WORDS = ("nvtx",)
     GROUPS = ("nvtx",)

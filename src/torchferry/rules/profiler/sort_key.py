@@ -23,11 +23,6 @@ class SortKey(Rule):
     """Finds profiler columns named after CUDA."""
 
     CODE = "PRF102"
-    CHINESE = """以 CUDA 命名的分析列：`sort_by="cuda_time_total"`。
-
-torch 自己称这些列为 `device_time_total` 等；旧名称只适用于 CUDA，用于其他设备会报 AttributeError。事件的属性（如
-`evt.cuda_time_total`）同样如此。
-"""
     WORDS = ("cuda_time", "cuda_memory_usage")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -24,11 +24,6 @@ class UseCuda(Rule):
     """Finds `use_cuda` given to torch's profilers."""
 
     CODE = "PRF105"
-    CHINESE = """要求分析器测量 CUDA：`torch.autograd.profiler.profile(use_cuda=True)`。
-
-在目标平台上 `use_cuda` 什么也测不到。`torch.autograd.profiler.profile` 用 `use_device` 接受设备名称（torch 2.1 起）。
-`torch.profiler.profile` 没有该参数：除非 `activities` 另有指定，它会测量所有存在的设备，因此去掉 `use_cuda=True`。
-"""
     WORDS = ("use_cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -19,11 +19,6 @@ class ForkRngDefault(Rule):
     """Finds `fork_rng` without a device type."""
 
     CODE = "RNG103"
-    CHINESE = """没有说明设备的 `fork_rng`。
-
-`torch.random.fork_rng()` 保存并恢复 CPU 与 CUDA 的生成器。在目标平台上它不管卡的生成器，
-因此块内的抽样会影响其后的抽样。设备类型会被明确写出。
-"""
     WORDS = ("fork_rng",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -20,11 +20,6 @@ class GeneratorOnDevice(Rule):
     """Finds generators on the device."""
 
     CODE = "RNG102"
-    CHINESE = """在没有设备随机数生成器的目标平台上使用它。
-
-`torch.Generator("cuda")` 在卡上生成随机数。插件没有设备生成器时，请在 CPU 上生成再搬过去：
-`torch.randn(..., generator=torch.Generator()).to(device)`。无论如何，数值都与 CUDA 卡上的不同。
-"""
     WORDS = ("Generator",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -30,12 +30,6 @@ class LegacyFunction(Rule):
     """Finds functions of autograd of the form that torch refuses since 1.5."""
 
     CODE = "TCH105"
-    CHINESE = """`forward` 不是静态方法的 `autograd.Function`。
-
-torch 1.5 及以后调用这类函数会报错（“Legacy autograd function with non-static forward method”）。请把
-`forward(ctx, ...)` 与 `backward(ctx, ...)` 写成静态方法，把保存在 `self` 上的内容改存到 `ctx`，并以
-`MyFunction.apply(...)` 代替 `MyFunction()(...)`；构造时的参数改为调用时的参数。
-"""
     WORDS = ("Function",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

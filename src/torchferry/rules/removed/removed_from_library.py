@@ -15,11 +15,6 @@ class RemovedFromLibrary(RemovedNamesRule):
     """Finds names that newer versions of Python, SciPy and Pillow no longer have."""
 
     CODE = "TCH104"
-    CHINESE = """新版本 Python、SciPy 或 Pillow 已移除的名称：`collections.Mapping`、`scipy.misc.imread`。
-
-插件所需的新版 torch 要求的 Python 比 2018 年的程序所用的更新；除非项目要求旧版本，随之安装的库也更新。
-移动过的名称会改写为现在的位置；在插件所用 torch 支持的各版本中，新位置都存在。
-"""
     PACKAGES = ("python", "scipy", "pillow")
     WORDS = (
         "collections.", "from collections import", "getargspec", "scipy.misc", "from scipy import", "ANTIALIAS",

@@ -15,13 +15,6 @@ class RemovedFromNumpy(RemovedNamesRule):
     """Finds names that NumPy no longer has."""
 
     CODE = "TCH103"
-    CHINESE = """NumPy 已移除的名称：`np.float`、`np.int`、`np.bool`、`np.NaN`、`np.product`。
-
-NumPy 1.24 移除了 Python 自带类型的别名，2.0 又移除了约一百个名称。除非项目要求旧版本，目标平台插件所用的 torch
-会带来这样的
-NumPy。写入的内容在各版本 NumPy 中含义相同。`np.bool` 在 2.0 中作为 NumPy 自己的类型重新出现：在需要 dtype 的位置，
-`bool` 含义相同。
-"""
     PACKAGES = ("numpy",)
     WORDS = (
         *(f"np.{name}" for name in ("float", "int", "bool", "object", "str", "complex", "unicode", "cfloat")),

@@ -15,11 +15,6 @@ class RemovedFromTorch(RemovedNamesRule):
     """Finds names that torch, torchvision and torchtext no longer have."""
 
     CODE = "TCH101"
-    CHINESE = """torch、torchvision 或 torchtext 已移除的名称：`torch._six`、`torch.symeig`、`torchtext.legacy`。
-
-目标平台的插件需要特定版本的 torch，而 2018 年的程序并不了解它。被移除的名称在导入或调用时报错，与设备无关。
-在各版本中含义相同的写法会自动写入；其余的参数或返回值已改变，留给您决定。自行捕获错误或判断版本的代码保持不变。
-"""
     PACKAGES = ("torch", "torchvision", "torchtext")
     WORDS = (
         "_six", "symeig", "torch.eig", "torch.solve", "gesv", "torch.lstsq", "gels", "matrix_rank", "potr", "pstrf",

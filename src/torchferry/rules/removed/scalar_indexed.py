@@ -25,11 +25,6 @@ class ScalarIndexed(Rule):
     """Finds `loss.data[0]`."""
 
     CODE = "TCH106"
-    CHINESE = """把损失当作一维张量取下标：`loss.data[0]`。
-
-自 torch 0.4 起损失没有维度，自 0.5 起对其取下标会报错（“invalid index of a 0-dim tensor”）。`.item()` 给出该数值。
-当该值明显是 torch 的损失，或对全部元素求平均、求和的结果时，自动写入；仅由名称推断时请自行确认。
-"""
     WORDS = (".data[0]",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -31,13 +31,6 @@ class StftRealResult(Rule):
     """Finds `torch.stft` without `return_complex`."""
 
     CODE = "TCH102"
-    CHINESE = """未说明结果是否为复数的 `torch.stft` 调用。
-
-自 torch 2.0 起，对实数输入必须给出 `return_complex`，否则报错。这类程序期望的是旧形式：最后一维长度为二，
-依次为实部与虚部；
-`return_complex=False` 仍返回该形式，并给出警告。`torch.istft` 只接受复数形式：请对旧形式使用
-`torch.view_as_complex(...)`。
-"""
     WORDS = ("stft",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -18,10 +18,6 @@ class VolatileInput(Rule):
     """Finds `Variable(x, volatile=True)`."""
 
     CODE = "TCH107"
-    CHINESE = """以 `volatile=True` 创建的 `Variable`，自 torch 0.4 起被忽略。
-
-它的用意是不保留计算图。失效后每次评估都会保留计算图，并占用卡上内存。请把评估代码放在 `with torch.no_grad():` 之下。
-"""
     WORDS = ("volatile",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

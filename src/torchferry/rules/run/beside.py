@@ -13,7 +13,7 @@ from torchferry.backends import cuda
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding, Location
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.engine import Engine
 from torchferry.rules.examined import Examined, Selection
 from torchferry.rules.run.only_seen_at_run_time import OnlySeenAtRunTime
@@ -71,7 +71,8 @@ def lay_beside(engine: Engine, selection: Selection, examined: list[Examined], s
             seen[path] = _Seen(item, source, of_file)
     if apart:
         remarks.append(
-            say(
+            say_plural(
+                "The run went through {count} file that is not examined, such as {path}; its lines are left out.",
                 "The run went through {count} files that are not examined, such as {path}; its lines are left out.",
                 count=len(apart),
                 path=apart[0],

@@ -16,7 +16,7 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.rules.base import Rule
 
 
@@ -24,14 +24,6 @@ class OnlySeenAtRunTime(Rule):
     """Reports what a run saw and no rule; which lines these are is known when all files were examined."""
 
     CODE = "RUN101"
-    CHINESE = """程序运行时经过了重定向、却没有任何规则发现的行。
-
-`torchferry run --report FILE` 列出未修改的程序到达加速卡的行；`--seen FILE` 把它们与规则的发现并列。只有运行才知道的
-行，就是仅靠阅读程序不够的地方：设备来自配置或拼接出来的字符串，或者函数名是计算出来的。程序改写之后，那里不再有任何转换，该行仍会请求
-CUDA。请找到这个值的来源，让它写明目标平台的设备。运行没有走到的地方不会列出，这并不证明那里没有问题。
-
-若请求来自某个库，而该行只是调用它，则只作为备注：库大多跟随传入张量所在的设备。
-"""
 
     def device(self, place: Location, asked: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a device whose source no rule saw; `asked` is the expression that gave it."""
@@ -78,4 +70,4 @@ def _counterpart(name: str, target: Target) -> Message | str:
     row = target.api(name)
     if row.status in REWRITTEN and row.use:
         return f"`{row.use}`"
-    return say("nothing") if row.status == "missing" else "UNKNOWN"
+    return say_in("in place of a name", "nothing") if row.status == "missing" else "UNKNOWN"

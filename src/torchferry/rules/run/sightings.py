@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a report; a run over a large project writes some thousand lines of a hundred bytes."""
@@ -96,7 +96,9 @@ def _parsed(file: Path) -> dict[str, Any]:
         data = read_regular(file, LARGEST)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise _wrong(file, say("it has more than {limit} bytes", limit=LARGEST)) from None
+            raise _wrong(
+                file, say_plural("it has more than {count} byte", "it has more than {count} bytes", count=LARGEST)
+            ) from None
         raise TorchferryError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None
     try:
         document = json.loads(data)

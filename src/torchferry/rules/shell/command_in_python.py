@@ -50,13 +50,6 @@ class CommandInPython(Rule):
     """Finds command lines in Python that mean CUDA."""
 
     CODE = "SHL105"
-    CHINESE = """Python 中的命令行：`os.system("CUDA_VISIBLE_DEVICES=0 python x.py")`、`subprocess.run([...])`。
-
-程序交给 `os.system`、`os.popen`、`subprocess` 或 `asyncio` 的 shell 的内容，按脚本的规则检查：CUDA 的环境变量、
-`--device cuda`、启动器、所安装的软件包。拼接而成的文本，凡写在该文件中的部分都会检查：f-string、`%`、`.format`、
-相加、列表、
-变量，以及该文件传给“启动其参数的函数”的内容。只改写文件中逐字写出的部分。CUDA 的程序由 PRC101 负责。
-"""
     WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

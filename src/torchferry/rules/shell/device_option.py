@@ -27,11 +27,6 @@ class DeviceOption(Rule):
     """Finds options and variables of command lines whose value is a CUDA device or NCCL."""
 
     CODE = "SHL101"
-    CHINESE = """命令行中的设备或集合通信后端：`--device cuda:0`、`--dist-backend nccl`、`DEVICE=cuda`。
-
-迁移后程序自己的代码使用目标平台的设备名，启动它的脚本也必须如此。选项名或变量名表明它接受设备（`--device`、
-`--map-location`、`trainer.device=`）或后端时才改写；与该变量比较的值一并改写，但该变量也与目标平台的设备比较时除外。
-"""
     WORDS = ("cuda", "nccl", "NCCL")
     KINDS = JOB_KINDS
 

@@ -30,11 +30,6 @@ class EmbeddedPython(Rule):
     """Finds Python in command lines that names CUDA."""
 
     CODE = "SHL103"
-    CHINESE = """命令行中提到 CUDA 的 Python 代码：`python -c "import torch; torch.cuda.is_available()"`。
-
-引号之间或 here-document 中的代码不会改写：经过 shell 的引号与变量处理后它是另一段文本。它会在没有 CUDA 的机器上索取
-CUDA；往往只是打印安装情况，但脚本可能因此中止。
-"""
     WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi")
     KINDS = JOB_KINDS
 

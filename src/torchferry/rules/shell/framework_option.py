@@ -31,11 +31,6 @@ class FrameworkOption(Rule):
     """Finds options that tell other libraries to use CUDA."""
 
     CODE = "SHL104"
-    CHINESE = """以选项要求其他库使用 CUDA：`--tf32 True`、`--optim adamw_bnb_8bit`。
-
-基于 transformers 或 Lightning 的程序以选项接收设置，因此启动脚本中会出现别处写在 Python 代码里的内容。该库在目标平台上
-需要什么，见目标平台的表；未知时会如实说明。
-"""
     WORDS = ("attn_implementation", "attn-implementation", "optim", "accelerator", "tf32")
     KINDS = JOB_KINDS
 

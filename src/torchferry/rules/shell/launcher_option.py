@@ -19,10 +19,6 @@ class LauncherOption(Rule):
     """Finds options of launchers that mean CUDA."""
 
     CODE = "SHL102"
-    CHINESE = """要求启动器使用 CUDA 卡：`torchrun --nproc_per_node=gpu`、`accelerate launch --multi_gpu`。
-
-`gpu` 让 torchrun 统计 CUDA 卡，而目标平台上没有；数字处处可用。accelerate 的开关是否支持目标平台见其表。
-"""
     WORDS = ("nproc", "multi_gpu", "multi-gpu")
     KINDS = JOB_KINDS
 

@@ -50,11 +50,6 @@ class VideoCodec(Rule):
     """Finds parts of FFmpeg that need an NVIDIA card."""
 
     CODE = "SHL106"
-    CHINESE = """交给 FFmpeg 的 NVIDIA 解码器、滤镜或编码器：`-hwaccel cuda`、`-c:v h264_nvenc`、`codec="h264_nvenc"`。
-
-没有 NVIDIA 卡时 FFmpeg 会报错退出。不指定解码器时由 CPU 解码，`libx264` 或 `libx265` 在 CPU 上编码：速度较慢，
-选项不同，相同设置下画面也不同。
-"""
     WORDS = (
         "_nvenc",
         "nvenc_",

@@ -14,10 +14,5 @@ class CudaGraph(ReferenceRule):
     """Finds graph capture on CUDA."""
 
     CODE = "STR102"
-    CHINESE = """在 CUDA 上捕获的图。
-
-`torch.cuda.CUDAGraph`、`graph()`、`make_graphed_callables()`：各插件的类名不同，有的只能捕获推理，有的完全没有。
-不捕获时程序仍然正确，只是慢了启动核函数的开销。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("graph",)

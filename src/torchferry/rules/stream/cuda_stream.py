@@ -13,9 +13,5 @@ class CudaStream(ReferenceRule):
     """Finds streams and events of CUDA."""
 
     CODE = "STR101"
-    CHINESE = """CUDA 的流与事件。
-
-`torch.cuda.Stream()`、`Event()`：没有 CUDA 的 torch 创建时会报错。插件有同名的类，顺序规则相同。
-"""
     WORDS = CUDA_NAMES
     GROUPS = ("stream",)
