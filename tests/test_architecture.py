@@ -171,7 +171,7 @@ def imported_modules(path: Path, known: Collection[str]) -> Iterator[str]:
                 yield from [name for name in names if name in known][:1]
 
 
-@pytest.mark.parametrize("document", ["docs/architecture.md", "docs/zh/architecture.md"])
+@pytest.mark.parametrize("document", ["docs/internals.md", "docs/zh/internals.md"])
 def test_the_plan_names_every_family_of_patches(document: str) -> None:
     text = (SOURCE.parent.parent / document).read_text(encoding="utf-8")
     assert [path.name for path in (SOURCE / "shim").glob("patch_*.py") if f"`{path.name}`" not in text] == []
@@ -275,3 +275,23 @@ def test_help_imports_little() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "scan" in done.stdout
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "docs/zh/architecture.md"])
+def test_the_map_names_places_that_exist_and_few_words(document: str) -> None:
+    text = (SOURCE.parent.parent / document).read_text(encoding="utf-8")
+    assert len(text.split()) < 1500, "two pages"
+    glossary = text.partition("\n## Glossary" if "## Glossary" in text else "\n## 术语")[2]
+    assert 0 < sum(line.startswith("|") for line in glossary.splitlines()) - 2 <= 25
+    places = re.findall(r"`([a-z_]+/[\w./<>-]+)`", text)
+    names = registry.built_in()
+    gone = [
+        place
+        for place in places
+        if not any((base / place.replace("<name>", name).replace("<名称>", name)).exists()
+                   for base in (SOURCE, SOURCE.parent.parent) for name in names)
+    ]  # fmt: skip
+    assert len(places) > 20
+    assert gone == []
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages == set(re.findall(r"^  (\w+)/", text.partition("src/torchferry/\n")[2].partition("```")[0], re.M))
