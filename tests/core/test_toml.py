@@ -51,6 +51,8 @@ LEFT = [
     'a = ["x",\n"y"]\n',
     "[a] # said\nb = 1\n",
 ]
+OF_TOML_1_1 = ["a = [\n    { b = 1, },\n]\n", "a = { b = 1, }\n"]
+"""Newer versions of tomli, which reads our settings on Python 3.10, know TOML 1.1; Python's own parser does not yet."""
 WRONG = [
     'é = "x"\n',
     "[é]\n",
@@ -58,7 +60,6 @@ WRONG = [
     'a b = "x"\n',
     "a = [\n    { b = 1 }\n    { b = 2 }\n]\n",
     "a = [\n    { b = 1, b = 2 },\n]\n",
-    "a = [\n    { b = 1, },\n]\n",
     "a = [\n    { b = 01 },\n]\n",
     "a = 1\na = 2\n",
     "[a]\n[a]\n",
@@ -81,7 +82,6 @@ WRONG = [
     "a = ['x' 'y']\n",
     "a = [\n    'x',,\n]\n",
     'a = { b = 1, "b" = 2 }\n',
-    "a = { b = 1, }\n",
     'a = "\x07"\n',
     "# \x07\n",
     "a = \n",
@@ -107,6 +107,18 @@ def test_what_is_no_toml_is_an_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(text, encoding="utf-8")
     with pytest.raises(toml.TOMLDecodeError):
         toml.load_own(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("text", OF_TOML_1_1)
+def test_what_newer_toml_allows_is_read_as_the_library_reads_it(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    try:
+        expected = toml.loads(text)
+    except toml.TOMLDecodeError:
+        with pytest.raises(toml.TOMLDecodeError):
+            toml.load_own(tmp_path / "a.toml")
+    else:
+        assert toml.load_own(tmp_path / "a.toml") == expected
 
 
 def test_our_own_tables_read_the_same_both_ways() -> None:
