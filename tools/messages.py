@@ -209,19 +209,12 @@ def mo(catalog: Catalog) -> bytes:
     return buffer.getvalue()
 
 
-def write(more: Mapping[str, Mapping[Key, tuple[str, bool]]] | None = None) -> None:
-    """Bring the catalogues up to date.
-
-    `more` has further translations by domain, each with whether it goes before one that the catalogue has.
-    """
+def write() -> None:
+    """Bring the catalogues up to date."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for domain, find in DOMAINS.items():
         path = FOLDER / f"{domain}.po"
-        chinese = chinese_of(read(path))
-        for place, (text, stronger) in (more or {}).get(domain, {}).items():
-            if stronger or place not in chinese:
-                chinese[place] = text
-        built = catalogue(find(), chinese)
+        built = catalogue(find(), chinese_of(read(path)))
         path.write_bytes(po(built))
         path.with_suffix(".mo").write_bytes(mo(built))
         for entry in _untranslated(built):

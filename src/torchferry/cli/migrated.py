@@ -42,7 +42,7 @@ def status(planned: Plan, changes_count: bool = False) -> int:
     """Return the exit code: work that is left counts, and with --check what would change."""
     if planned.analysis.failures:
         return exitcodes.ERROR
-    left = any(finding.grade.value != "note" for finding in planned.remaining)
+    left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
     return exitcodes.FINDINGS if left or (changes_count and planned.writes) else exitcodes.CLEAN
 
 
@@ -132,6 +132,5 @@ def warn(report: Report, lang: str) -> None:
 def tell_work(setting: Setting, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
-    work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
-    for line in (*by_file(work, lang), *failure_lines(report, lang)):
+    for line in (*by_file(report.work, lang), *failure_lines(report, lang)):
         tell(line)

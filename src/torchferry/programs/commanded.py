@@ -46,12 +46,13 @@ def switched_on(
     given = said(program.arguments)
     options = [name for name in _OPTIONS if given.get(name, "").lower() not in _OFF]
     place = _reader(closure, modules, sources) if options else None
-    for name in options if place is not None else ():
-        assert place is not None
-        yield from _lacking(_OPTIONS[name], place, target)
+    if place is not None:
+        for name in options:
+            yield from _lacking(_OPTIONS[name], place, target)
+        return
     words = [word.rpartition("/")[2] for word in program.starts[0].command.split()]
     before = words[: next((number for number, word in enumerate(words) if word.endswith(".py")), len(words))]
-    for word in before if place is None else ():
+    for word in before:
         if word in _LAUNCHERS:
             yield from _lacking(_LAUNCHERS[word], Location(program.path, 1, 1, 1, 1), target)
 
@@ -62,12 +63,12 @@ def _reader(closure: Iterable[str], modules: Modules, sources: Sources) -> Locat
         for external in modules.externals.get(path, ()):
             if external.module.partition(".")[0] != "transformers":
                 continue
+            text = sources.text(path)
+            if _TAKES_OPTIONS.isdisjoint(external.names) and not any(f".{name}" in text for name in _TAKES_OPTIONS):
+                continue
             loaded = sources.file(path)
             statement = import_at(loaded[0], external.line) if loaded is not None else None
-            taken = _TAKES_OPTIONS & set(external.names) or any(
-                f".{name}" in sources.text(path) for name in _TAKES_OPTIONS
-            )
-            if loaded is not None and statement is not None and taken:
+            if loaded is not None and statement is not None:
                 return loaded[0].location(*loaded[0].span(statement))
     return None
 

@@ -27,12 +27,7 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 def in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
     """Return the value that a binding gives where it stands in an exception handler, or None."""
-    parent = file.parents.get(binding)
-    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        if isinstance(parent, ast.ExceptHandler):
-            return assigned_value(file, binding)
-        parent = file.parents.get(parent)
-    return None
+    return assigned_value(file, binding) if in_handler_of(file, binding) else None
 
 
 def in_handler_of(file: PythonFile, node: ast.AST) -> bool:

@@ -130,6 +130,7 @@ class Switchboard:
                 self._noted.setdefault(name, []).append(path)
         self._unread = frozenset(sources.words.paths) - self._by_path.keys()
         self._defining: dict[str, frozenset[str]] = {}
+        self._recording: frozenset[str] | None = None
 
     @property
     def settings(self) -> Values:
@@ -142,11 +143,18 @@ class Switchboard:
         """Return the files that define the switch of a name, or may define it, judged by their texts."""
         if name not in self._defining:
             words = self.sources.words
-            may = words.declaring(name, self._unread) if name.isidentifier() else self._unread
-            kept = (path for record in _RECORDS for path in words.as_call(record)) if name.isidentifier() else ()
-            holding = frozenset(kept) & frozenset(words.holding(name))
-            self._defining[name] = may.union(self._noted.get(name, ()), holding)
+            may = self._unread
+            if name.isidentifier():
+                may = words.declaring(name, self._unread) | self._with_records().intersection(words.holding(name))
+            self._defining[name] = may.union(self._noted.get(name, ()))
         return self._defining[name]
+
+    def _with_records(self) -> frozenset[str]:
+        """Return the files that may keep settings in a record, of those in which nobody looked for switches."""
+        if self._recording is None:
+            calling = (path for record in _RECORDS for path in self.sources.words.as_call(record))
+            self._recording = self._unread.intersection(calling)
+        return self._recording
 
     def of(self, path: str) -> dict[str, list[Switch]]:
         """Return the switches that a file defines, by their names."""
