@@ -43,16 +43,12 @@ WITH_TORCH = {
         f"torchferry.shim.{name}"
         for name in (
             "auto",  # redirects when it is imported
-            "device_count_guard",
             "devices",
             "install",
-            "nvtx",
             "patch_accelerator",
             "patch_amp",
             "patch_compile",
             "patch_cuda_namespace",
-            "patch_device_classes",
-            "patch_dispatcher",
             "patch_distributed",
             "patch_factories",
             "patch_profiler",

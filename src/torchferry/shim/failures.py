@@ -28,7 +28,6 @@ from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
 from torchferry.shim import no_device
-from torchferry.shim.device_properties import FIELDS
 from torchferry.shim.patches import Patches
 from torchferry.shim.program_source import Frame, Program, frames_of_program, path_of, path_of_call, read, shown
 
@@ -285,6 +284,8 @@ def _none_of_device(error: BaseException, target: Target) -> Message | None:
 def _unset_facts(target: Target) -> frozenset[str]:
     """Return the fields and functions that say None, or nothing, of the target's cards."""
     card = default_card(target.backend)
+    from torchferry.shim.patch_cuda_namespace import FIELDS  # imported late: the command has no torch
+
     fields = FIELDS.difference(card.property_names) if card.property_names else frozenset()
     function = {_CAPABILITY} if card.capability is None else set()
     return frozenset({*card.none_properties, *fields, *function})

@@ -11,8 +11,6 @@ from torchferry.shim import (
     patch_amp,
     patch_compile,
     patch_cuda_namespace,
-    patch_device_classes,
-    patch_dispatcher,
     patch_distributed,
     patch_factories,
     patch_profiler,
@@ -20,8 +18,8 @@ from torchferry.shim import (
     patch_torch_names,
 )
 from torchferry.shim.caller_policy import CallerPolicy
-from torchferry.shim.device_count_guard import DeviceCountGuard
 from torchferry.shim.devices import Devices
+from torchferry.shim.no_device import DeviceCountGuard
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 
@@ -39,7 +37,7 @@ def patch(patches: Patches, target: Target, call_sites: CallSites | None) -> Dev
     patch_tensors.patch_tensor_methods(patches, devices, policy)
     patch_tensors.patch_storages(patches, devices, policy)
     patch_factories.patch(patches, devices, policy)
-    patch_device_classes.patch_generator(patches, resolver, policy)
+    patch_tensors.patch_generator(patches, resolver, policy)
     patch_distributed.patch(patches, resolver.parameters, policy)
     patch_torch_names.patch_listed_names(patches, resolver, policy)
     patch_torch_names.patch_extensions(patches, resolver, policy)
@@ -49,14 +47,14 @@ def patch(patches: Patches, target: Target, call_sites: CallSites | None) -> Dev
     patch_amp.patch_tf32(patches, resolver, policy)
     patch_tensors.patch_data_loader(patches, resolver.parameters)
     patch_cuda_namespace.patch_public_names(patches, resolver, policy)
-    patch_device_classes.patch_streams(patches, resolver, policy)
+    patch_tensors.patch_streams(patches, resolver, policy)
     patch_accelerator.patch(patches, resolver, policy, guard)
     patch_compile.patch_torchscript(patches, resolver)
     patch_compile.patch_compile(patches, resolver, policy)
     patch_tensors.patch_default_tensor_type(patches, devices)
     patch_torch_names.patch_library_questions(patches)
-    patch_dispatcher.patch_registrations(patches, devices, policy)
+    patch_factories.patch_registrations(patches, devices, policy)
     patch_cuda_namespace.patch_private_names(patches, target, policy)
-    patch_dispatcher.patch_fallback(patches, devices)
+    patch_factories.patch_fallback(patches, devices)
     failures.patch(patches, target)
     return devices

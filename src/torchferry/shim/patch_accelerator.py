@@ -10,8 +10,8 @@ import torch
 
 from torchferry.backends import cuda
 from torchferry.shim.caller_policy import CallerPolicy
-from torchferry.shim.device_count_guard import QUESTIONS, DeviceCountGuard
 from torchferry.shim.devices import parameter_names
+from torchferry.shim.no_device import QUESTIONS, DeviceCountGuard
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import Resolver
 
