@@ -130,6 +130,26 @@ def test_how_much_is_printed(project: Path) -> None:
     assert quiet.count("\n") == 1
     loud = torchferry("migrate", "-t", "npu", "--check", "-v", "--select", "DEV", cwd=project).stdout
     assert "a.py\n  2:19 DEV" in loud
+    assert loud.count("\na.py\n  2:19 DEV") == 1
+
+
+GUARDED = """\
+import torch
+z = torch.zeros(1).cuda()
+if torch.cuda.is_available():
+    import flash_attn
+    x = flash_attn.flash_attn_func(y, y, y).cuda()
+"""
+
+
+@pytest.mark.parametrize("command", ["scan", "migrate --check", "migrate"])
+def test_how_a_grade_came_about_is_printed(command: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(GUARDED)
+    usual = torchferry(*command.split(), "-t", "npu", cwd=tmp_path).stdout
+    assert "->" not in usual
+    loud = torchferry(*command.split(), "-t", "npu", "-v", cwd=tmp_path).stdout.splitlines()
+    change = next(number for number, line in enumerate(loud) if "5:" in line and "DEV103" in line) + 1
+    assert loud[change] == "      safe fix -> note: findings that change together"
 
 
 MISTAKES = [

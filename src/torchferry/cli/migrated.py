@@ -62,9 +62,10 @@ def finish(
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
     report = report_of(setting, planned, judged, as_it_is)
     if form == "text" and file is None:
-        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang)
+        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang, shown.verbose)
         if shown.verbose:
-            for line in (*settings_lines(setting.config, choices), *by_file(planned.fixed, lang), ""):
+            applied = planned.fixed if written.way != "nothing" else []  # else they are listed as what would change
+            for line in (*settings_lines(setting.config, choices), *by_file(applied, lang, verbose=True), ""):
                 click.echo(line)
         for line in islice(lines, 1) if shown.quiet else lines:
             click.echo(line)

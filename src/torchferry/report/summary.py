@@ -32,9 +32,15 @@ class Written(NamedTuple):
 
 
 def summary(
-    report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: Written, lang: str
+    report: Report,
+    fixed: list[Finding],
+    writes: list[Write],
+    target: Target,
+    written: Written,
+    lang: str,
+    verbose: bool = False,
 ) -> Iterator[str]:
-    """Yield the lines of the summary."""
+    """Yield the lines of the summary; with `verbose` every finding, and how the grades came about that were changed."""
     yield _headline(report, fixed, writes, target, written).render(lang)
     if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
         yield report.verdict_message.render(lang)
@@ -47,34 +53,42 @@ def summary(
     if written.way == "nothing" and fixed:
         yield ""
         yield say("What would change: {count}", count=len(fixed)).render(lang)
-        yield from _listed(sorted(fixed, key=lambda finding: finding.location.order), lang)
+        yield from _listed(sorted(fixed, key=lambda finding: finding.location.order), lang, verbose)
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
-    notes = len(report.findings) - len(work)
+    notes = [finding for finding in report.findings if finding.grade is Grade.NOTE]
     yield ""
     if work:
         yield say("Left to do: {count}", count=len(work)).render(lang)
-        yield from _listed(work, lang)
+        yield from _listed(work, lang, verbose)
     else:
         yield say("Nothing is left to do by hand.").render(lang)
-    if notes and written.style == "shim":
+    if notes and verbose:
+        yield ""
+        yield say_plural(
+            "{count} note on a place that stays as it is:",
+            "{count} notes on places that stay as they are:",
+            count=len(notes),
+        ).render(lang)
+        yield from _listed(notes, lang, verbose)
+    elif notes and written.style == "shim":
         yield say_plural(
             "{count} note on a place that stays as it is.",
             "{count} notes on places that stay as they are, most of them redirected.",
-            count=notes,
+            count=len(notes),
         ).render(lang)
     elif notes:
         yield say_plural(
             "{count} note on a place that stays as it is; `torchferry scan` shows it.",
             "{count} notes on places that stay as they are; `torchferry scan` shows them.",
-            count=notes,
+            count=len(notes),
         ).render(lang)
     yield ""
     yield from _next(report, work, writes, target, written, lang)
 
 
-def _listed(findings: list[Finding], lang: str) -> Iterator[str]:
-    yield from by_file(findings[:_MOST], lang)
-    if len(findings) > _MOST:
+def _listed(findings: list[Finding], lang: str, verbose: bool) -> Iterator[str]:
+    yield from by_file(findings if verbose else findings[:_MOST], lang, verbose=verbose)
+    if len(findings) > _MOST and not verbose:
         yield say("... and {count} more", count=len(findings) - _MOST).render(lang)
 
 
