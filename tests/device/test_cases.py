@@ -21,6 +21,7 @@ from torchferry.device.small_file import offered, small_file
 pytestmark = pytest.mark.rehearsal
 
 PROGRAM = Path(__file__).with_name("cases.py")
+VENDORS = Path(__file__).parent.parent / "vendors"
 TARGETS = ("cpu", *registry.built_in())
 FORMS = ("one file", "small file", "installed")
 
@@ -32,199 +33,133 @@ ENVIRONMENT = {
 NOT_HERE = "NotOnThisDeviceError"
 WARNED = [["DeviceWarning", "cases.py"]]
 
-EXPECTED: dict[str, dict[str, Any]] = {
-    "chosen": {
-        "cpu": ["cpu", "cpu", "cpu", False],
-        "gcu": ["gcu:0", "gcu", "gcu", True],
-        "musa": ["musa:0", "musa", "musa", True],
-        "npu": ["npu:0", "npu", "npu", True],
-        "ptex": ["xla:0", "xla", "ptex", True],
-        "sdaa": ["sdaa:0", "sdaa", "sdaa", True],
-    },
-    "candidates": {
-        "cpu": {"cuda": "no card", "cpu": "chosen"},
-        "gcu": {"gcu": "chosen"},
-        "musa": {"musa": "chosen"},
-        "npu": {"npu": "chosen"},
-        "ptex": {"gcu": "no card", "ptex": "chosen"},
-        "sdaa": {"sdaa": "chosen"},
-    },
-    "it_is_warned_of_the_cpu_alone": {"": [], "cpu": WARNED},
-    "dtype": {
-        "": [["bfloat16", "native"]],
-        "cpu": [["float32", "native"]],
-        "sdaa": [["bfloat16", "emulated"], ["float16", "native"]],
-    },
-    "dtype_as_asked": {"": ["torch.float32", "DeviceError"]},
-    "wide_numbers": {"": ["limited", "native"], "cpu": ["native", "native"], "sdaa": ["native", "limited"]},
-    "generator": {
-        "cpu": [True, "cpu"],
-        "gcu": [True, "gcu"],
-        "musa": [True, "musa"],
-        "npu": [True, "npu"],
-        "ptex": NOT_HERE,
-        "sdaa": [True, "sdaa"],
-    },
-    "generator_on_the_cpu": {"": "cpu"},
-    "seed": {
-        "cpu": [["python", "numpy", "torch"], True, "DeviceError"],
-        "gcu": [["python", "numpy", "torch", "gcu"], True, "DeviceError"],
-        "musa": [["python", "numpy", "torch", "musa"], True, "DeviceError"],
-        "npu": [["python", "numpy", "torch", "npu"], True, "DeviceError"],
-        "ptex": [["python", "numpy", "torch", "xla"], True, "DeviceError"],
-        "sdaa": [["python", "numpy", "torch", "sdaa"], True, "DeviceError"],
-    },
-    "deterministic": {"": [WARNED, True], "cpu": [[], True]},
-    "memory": {
-        "": [True, True, True, True, True, True],
-        "cpu": [None, None, None, None, None, True],
-        "ptex": [None, None, None, None, None, True],
-    },
-    "peak": {"": True, "cpu": NOT_HERE, "ptex": NOT_HERE},
-    "cache": {"": True, "cpu": False, "ptex": False},
-    "memory_efficient_mode": {
-        "cpu": [False, True, True, ""],
-        "gcu": [False, True, True, "PYTORCH_GCU_ALLOC_CONF"],
-        "musa": [False, True, True, "PYTORCH_MUSA_ALLOC_CONF"],
-        "npu": [False, True, True, "PYTORCH_NPU_ALLOC_CONF"],
-        "ptex": [False, True, True, None],
-        "sdaa": [False, True, True, "TORCH_SDAA_ALLOC_CONF"],
-    },
-    "memory_limit": {"": [True, True], "cpu": [NOT_HERE, True], "ptex": [NOT_HERE, True]},
-    "autocast": {
-        "": ["bfloat16", "float32", "float32"],
-        "cpu": ["float32", "float32", "float32"],
-        "sdaa": ["float16", "float32", "float32"],
-    },
-    "scaler": {"": [True, False, False]},
-    "step_with_scaler": {"": True},
-    "fused_step_with_scaler": {"": True, "ptex": "RuntimeError"},  # torch fuses no step for XLA
-    "timing": {"": ["RuntimeError", True]},
-    "profiler": {
-        "cpu": [["CPU"], []],
-        "gcu": [["CPU", "GCU"], []],
-        "musa": [["CPU", "MUSA"], []],
-        "npu": [["CPU", "NPU"], []],
-        "ptex": [["CPU"], ["DeviceWarning"]],
-        "sdaa": [["CPU", "SDAA"], []],
-    },
-    "profiler_runs": {
-        "": ["device_time_total", "self_device_time_total"],
-        "cpu": ["cpu_time_total", "self_cpu_time_total"],
-        "gcu": ["gcu_time_total", "self_gcu_time_total"],
-        "npu": [NOT_HERE, NOT_HERE],
-        "ptex": [NOT_HERE, NOT_HERE],
-    },
-    "streams": {"": [True, True, True], "cpu": [False, NOT_HERE, NOT_HERE], "ptex": [False, NOT_HERE, NOT_HERE]},
-    "collective": {
-        "cpu": ["gloo", "gloo"],
-        "gcu": ["eccl", "cpu:gloo,gcu:eccl"],
-        "musa": ["mccl", "cpu:gloo,musa:mccl"],
-        "npu": ["hccl", "cpu:gloo,npu:hccl"],
-        "ptex": ["eccl", NOT_HERE],
-        "sdaa": ["tccl", NOT_HERE],
-    },
-    "process_group": {
-        "cpu": [[1.0, 1.0], "gloo"],
-        "gcu": [[1.0, 1.0], "eccl"],
-        "musa": [[1.0, 1.0], "mccl"],
-        "npu": [[1.0, 1.0], "hccl"],
-        "ptex": [[1.0, 1.0], "eccl"],
-        "sdaa": [[1.0, 1.0], "tccl"],
-    },
-    "current_device": {
-        "cpu": "one device",
-        "gcu": ["gcu:1", [True, 1], 0, 0],
-        "musa": ["musa:1", [True, 1], 0, 0],
-        "npu": ["npu:1", [True, 1], 0, 0],
-        "ptex": ["xla:1", [True, 1], 0, 0],
-        "sdaa": ["sdaa:1", [True, 1], 0, 0],
-    },
-    "rank": {"": [1, "DeviceError", "DeviceError", 0], "cpu": [None, None, None, None]},
-    "preferred": {"": ["cpu", True, "DeviceError", "DeviceError", "DeviceError"]},
-    "what_is_not_there_is_an_error": {"": [True, True]},
-    "the_cpu_in_its_place_is_a_warning": {"": ["cpu", WARNED, "cpu"]},
+EXPECTED: dict[str, Any] = {
+    "chosen": ["{device}:0", "{device}", "{vendor}", True],
+    "candidates": {"{vendor}": "chosen"},
+    "it_is_warned_of_the_cpu_alone": [],
+    "dtype": [["bfloat16", "native"]],
+    "dtype_as_asked": ["torch.float32", "DeviceError"],
+    "wide_numbers": ["limited", "native"],
+    "generator": [True, "{device}"],
+    "generator_on_the_cpu": "cpu",
+    "seed": [["python", "numpy", "torch", "{device}"], True, "DeviceError"],
+    "deterministic": [WARNED, True],
+    "memory": [True, True, True, True, True, True],
+    "peak": True,
+    "cache": True,
+    "memory_efficient_mode": [False, True, True, "PYTORCH_{DEVICE}_ALLOC_CONF"],
+    "memory_limit": [True, True],
+    "autocast": ["bfloat16", "float32", "float32"],
+    "scaler": [True, False, False],
+    "step_with_scaler": True,
+    "fused_step_with_scaler": True,
+    "timing": ["RuntimeError", True],
+    "profiler": [["CPU", "{DEVICE}"], []],
+    "profiler_runs": ["device_time_total", "self_device_time_total"],
+    "streams": [True, True, True],
+    "collective": ["{collective}", "cpu:gloo,{device}:{collective}"],
+    "process_group": [[1.0, 1.0], "{collective}"],
+    "current_device": ["{device}:1", [True, 1], 0, 0],
+    "rank": [1, "DeviceError", "DeviceError", 0],
+    "preferred": ["cpu", True, "DeviceError", "DeviceError", "DeviceError"],
+    "what_is_not_there_is_an_error": [True, True],
+    "the_cpu_in_its_place_is_a_warning": ["cpu", WARNED, "cpu"],
     "fallbacks": {
-        "": {
-            "warn": ["cpu", 1],
-            "error": "DeviceNotAvailableError",
-            "allow": ["cpu", 0],
-            "cpu": ["cpu", 1],
-            "perhaps": "DeviceError",
-        }
+        "warn": ["cpu", 1],
+        "error": "DeviceNotAvailableError",
+        "allow": ["cpu", 0],
+        "cpu": ["cpu", 1],
+        "perhaps": "DeviceError",
     },
-    "an_index_is_the_accelerators": {"": ["cpu", "DeviceError", "DeviceError"]},
-    "order": {
-        "cpu": ["DeviceError", "DeviceError"],
-        "gcu": ["gcu:0", "DeviceError"],
-        "musa": ["musa:0", "DeviceError"],
-        "npu": ["npu:0", "DeviceError"],
-        "ptex": ["xla:0", "DeviceError"],
-        "sdaa": ["sdaa:0", "DeviceError"],
-    },
-    "portable_names_of_the_device": {
-        "cpu": ["cpu", "cpu", "cpu", "meta", "cuda", "cpu", "CUDA_VISIBLE_DEVICES", "gloo", True],
-        "gcu": ["gcu", "gcu:1", "gcu:1", "meta", "gcu", "gcu:0", "TOPS_VISIBLE_DEVICES", "eccl", True],
-        "musa": ["musa", "musa:1", "musa:1", "meta", "musa", "musa:0", "MUSA_VISIBLE_DEVICES", "mccl", True],
-        "npu": ["npu", "npu:1", "npu:1", "meta", "npu", "npu:0", "ASCEND_RT_VISIBLE_DEVICES", "hccl", True],
-        "ptex": ["xla", "xla:1", "xla:1", "meta", "xla", "xla:0", "TOPS_VISIBLE_DEVICES", "eccl", True],
-        "sdaa": ["sdaa", "sdaa:1", "sdaa:1", "meta", "sdaa", "sdaa:0", "SDAA_VISIBLE_DEVICES", "tccl", True],
-    },
-    "portable_arguments_for_cards_alone": {"": [0], "cpu": None},
-    "portable_device_that_the_environment_names": {
-        "cpu": ["DeviceNotAvailableError", ["cpu", 0], "DeviceError", "DeviceError"],
-        "gcu": [["gcu", 1], ["cpu", 0], "DeviceError", "DeviceError"],
-        "musa": [["musa", 1], ["cpu", 0], "DeviceError", "DeviceError"],
-        "npu": [["npu", 1], ["cpu", 0], "DeviceError", "DeviceError"],
-        "ptex": [["xla", 1], ["cpu", 0], "DeviceError", "DeviceError"],
-        "sdaa": [["sdaa", 1], ["cpu", 0], "DeviceError", "DeviceError"],
-    },
-    "portable_place": {"": [True, "cpu", "cpu"], "cpu": [False, "cpu", "cpu"]},
-    "portable_questions": {"": [True, 2, 0, True], "cpu": [False, 0, 0, False]},
-    "portable_calls_that_every_device_takes": {"": "done"},
-    "portable_memory": {
-        "": [[True, True], []],
-        "cpu": [[False, False], []],  # 0, as torch.cuda says there
-        "ptex": [[False, False], WARNED * 3],
-    },
-    "portable_mixed_precision": {
-        "": ["torch.float16", "torch.float16", "torch.float32", "torch.float32"],
-        "cpu": ["torch.float32", "torch.float32", "torch.float32", "torch.float32"],
-    },
-    "portable_scaler": {
-        "": [True, True, [True, 16.0, 5, 4.0]],
-        "cpu": [True, True, "off"],
-        "ptex": [True, True, "RuntimeError"],
-    },
-    "portable_memory_formats": {
-        "": ["torch.channels_last", "torch.channels_last_3d", 1],
-        "npu": ["torch.contiguous_format", "torch.contiguous_format", 9],
-    },
-    "portable_profile": {
-        "cpu": "self_cpu_time_total",
-        "gcu": "self_gcu_time_total",
-        "musa": "self_device_time_total",
-        "npu": NOT_HERE,
-        "ptex": NOT_HERE,
-        "sdaa": "self_device_time_total",
-    },
-    "portable_loading": {
-        "cpu": ["cpu", []],
-        "gcu": ["gcu", []],
-        "musa": ["musa", []],
-        "npu": ["npu", []],
-        "ptex": ["cpu", WARNED],
-        "sdaa": ["sdaa", []],
-    },
-    "portable_streams_and_what_is_not_there": {
-        "": ["Event", False, "AttributeError"],
-        "cpu": [NOT_HERE, False, "AttributeError"],
-        "ptex": [NOT_HERE, False, "AttributeError"],
-    },
-    "report": {"": [True, True, True]},
-    "languages": {"": ["device", "设备"]},
+    "an_index_is_the_accelerators": ["cpu", "DeviceError", "DeviceError"],
+    "order": ["{device}:0", "DeviceError"],
+    "portable_names_of_the_device": [
+        *("{device}", "{device}:1", "{device}:1", "meta", "{device}", "{device}:0", "{visible}", "{collective}"),
+        True,
+    ],
+    "portable_arguments_for_cards_alone": [0],
+    "portable_device_that_the_environment_names": [["{device}", 1], ["cpu", 0], "DeviceError", "DeviceError"],
+    "portable_place": [True, "cpu", "cpu"],
+    "portable_questions": [True, 2, 0, True],
+    "portable_calls_that_every_device_takes": "done",
+    "portable_memory": [[True, True], []],
+    "portable_mixed_precision": ["torch.float16", "torch.float16", "torch.float32", "torch.float32"],
+    "portable_scaler": [True, True, [True, 16.0, 5, 4.0]],
+    "portable_memory_formats": ["torch.channels_last", "torch.channels_last_3d", 1],
+    "portable_profile": "self_device_time_total",
+    "portable_loading": ["{device}", []],
+    "portable_streams_and_what_is_not_there": ["Event", False, "AttributeError"],
+    "report": [True, True, True],
+    "languages": ["device", "设备"],
 }
-"""For each case, what it answers on each device; an empty name stands for devices without an answer of their own."""
+"""For each case, what it answers on a card, with the names of the vendor's in braces. Where a vendor's card answers
+otherwise, `tests/vendors/<name>/device_manager.json` says how."""
+
+ON_THE_CPU: dict[str, Any] = {
+    "chosen": ["cpu", "cpu", "cpu", False],
+    "candidates": {"cuda": "no card", "cpu": "chosen"},
+    "it_is_warned_of_the_cpu_alone": WARNED,
+    "dtype": [["float32", "native"]],
+    "wide_numbers": ["native", "native"],
+    "generator": [True, "cpu"],
+    "seed": [["python", "numpy", "torch"], True, "DeviceError"],
+    "deterministic": [[], True],
+    "memory": [None, None, None, None, None, True],
+    "peak": NOT_HERE,
+    "cache": False,
+    "memory_efficient_mode": [False, True, True, ""],
+    "memory_limit": [NOT_HERE, True],
+    "autocast": ["float32", "float32", "float32"],
+    "profiler": [["CPU"], []],
+    "profiler_runs": ["cpu_time_total", "self_cpu_time_total"],
+    "streams": [False, NOT_HERE, NOT_HERE],
+    "collective": ["gloo", "gloo"],
+    "process_group": [[1.0, 1.0], "gloo"],
+    "current_device": "one device",
+    "rank": [None, None, None, None],
+    "order": ["DeviceError", "DeviceError"],
+    "portable_names_of_the_device": ["cpu", "cpu", "cpu", "meta", "cuda", "cpu", "CUDA_VISIBLE_DEVICES", "gloo", True],
+    "portable_arguments_for_cards_alone": None,
+    "portable_device_that_the_environment_names": [
+        *("DeviceNotAvailableError", ["cpu", 0], "DeviceError", "DeviceError"),
+    ],
+    "portable_place": [False, "cpu", "cpu"],
+    "portable_questions": [False, 0, 0, False],
+    "portable_memory": [[False, False], []],  # 0, as torch.cuda says there
+    "portable_mixed_precision": ["torch.float32", "torch.float32", "torch.float32", "torch.float32"],
+    "portable_scaler": [True, True, "off"],
+    "portable_profile": "self_cpu_time_total",
+    "portable_loading": ["cpu", []],
+    "portable_streams_and_what_is_not_there": [NOT_HERE, False, "AttributeError"],
+}
+"""What the CPU answers otherwise."""
+
+
+def expected(target: str) -> dict[str, Any]:
+    """Return what each case answers on a target's card, or on the CPU."""
+    if target == "cpu":
+        return {**EXPECTED, **ON_THE_CPU}
+    backend = registry.load(target)
+    names: dict[str, object] = {
+        "vendor": target,
+        "device": backend.DEVICE_TYPE,
+        "DEVICE": backend.DEVICE_TYPE.upper(),
+        "collective": backend.COLLECTIVE,
+        "visible": backend.VISIBLE_DEVICES,
+    }
+    of_vendor = VENDORS / target / "device_manager.json"
+    otherwise = json.loads(of_vendor.read_text(encoding="utf-8")) if of_vendor.exists() else {}
+    assert set(otherwise) <= set(EXPECTED), of_vendor
+    return {**with_names(EXPECTED, names), **otherwise}
+
+
+def with_names(answer: Any, names: dict[str, object]) -> Any:
+    """Return an answer with the vendor's names in place of `{device}` and the like."""
+    if isinstance(answer, dict):
+        return {with_names(key, names): with_names(value, names) for key, value in answer.items()}
+    if isinstance(answer, list):
+        return [with_names(part, names) for part in answer]
+    return answer.format_map(names) if isinstance(answer, str) else answer
 
 
 @functools.lru_cache(maxsize=len(TARGETS))
@@ -254,17 +189,17 @@ def answers(target: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_manager(target: str, subtests: pytest.Subtests) -> None:
     for form in FORMS:
-        for name, expected in EXPECTED.items():
+        for name, answer in expected(target).items():
             if form != "small file" or name.startswith("portable"):
                 with subtests.test(name, form=form):
-                    assert answers(target)[form][name] == (expected[target] if target in expected else expected[""])
+                    assert answers(target)[form][name] == answer
 
 
 @pytest.mark.parametrize("form", ["one file", "installed"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs safetensors")
 def test_weights(target: str, form: str) -> None:
-    device = EXPECTED["chosen"][target][1]
+    device = expected(target)["chosen"][1]
     assert answers(target)[form]["safetensors"] == [
         [["a", device, [1.5, -2.0]], ["b", device, [7]]],
         ["torch.float16", "torch.int64"],

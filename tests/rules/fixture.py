@@ -26,6 +26,10 @@ portable names are those of `device_utils`; those of the installed package with 
 `>>> [TARGETS:] GRADE LINE:COLUMN` expects a finding of the fixture's rule, in order; without targets, for all of them.
 `--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that
 there is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.
+
+A fixture of the same name in `tests/vendors/NAME/rules/` says of the same cases, by their titles, what one vendor's
+target gets: its findings, all of them and without targets, and its outputs, `--- safe`, `--- unsafe` or
+`--- unchanged`. So a vendor that is added has its expectations in its own folder.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ from typing import NamedTuple
 from torchferry.backends import registry
 
 TARGETS = tuple(registry.built_in())
+RULES = Path(__file__).parent
+VENDORS = RULES.parent / "vendors"
 
 
 class Expected(NamedTuple):
@@ -58,31 +64,59 @@ class Case(NamedTuple):
     outputs: tuple[Output, ...]
     paths: tuple[tuple[str, str], ...]
     disk: tuple[tuple[str, str], ...]
+    of_vendors: tuple[tuple[str, tuple[Expected, ...]], ...] = ()
 
     @property
     def main(self) -> tuple[str, str]:
         return self.files[0]
 
     def expected(self, target: str) -> list[Expected]:
+        own = dict(self.of_vendors).get(target)
+        if own is not None:
+            return list(own)
         return [expected for targets, expected in self.findings if not targets or target in targets]
 
 
 def fixture_of(module: str) -> Path:
     """Return the fixture of the rule in a module: `torchferry.rules.<family>.<name>`."""
-    return Path(__file__).parent.joinpath(*module.split(".")[2:]).with_suffix(".txt")
+    return RULES.joinpath(*module.split(".")[2:]).with_suffix(".txt")
 
 
-def load(path: Path) -> list[Case]:
-    """Read the cases of a fixture."""
+def load(path: Path, vendors: Path = VENDORS) -> list[Case]:
+    """Read the cases of a fixture, and what vendors' own test data say of them."""
+    cases = _cases(path)
+    for name in TARGETS:
+        own = vendors / name / "rules" / path.relative_to(RULES)
+        if own.exists():
+            cases = _with_vendor(cases, own, name)
+    return cases
+
+
+def _with_vendor(cases: list[Case], path: Path, name: str) -> list[Case]:
+    """Return the cases with what a vendor's fixture says of them."""
+    said = {case.title: case for case in _cases(path, name)}
+    assert set(said) <= {case.title for case in cases}, f"{path}: no such case"
+    return [
+        case
+        if case.title not in said
+        else case._replace(
+            outputs=(*case.outputs, *said[case.title].outputs),
+            of_vendors=(*case.of_vendors, (name, tuple(expected for _, expected in said[case.title].findings))),
+        )
+        for case in cases
+    ]
+
+
+def _cases(path: Path, vendor: str = "") -> list[Case]:
     cases: list[Case] = []
     for block in ("\n" + path.read_text(encoding="utf-8")).split("\n=== ")[1:]:
         header, _, body = block.partition("\n")
         kind, _, title = header.partition(":")
-        cases.append(_case(path, kind.strip(), title.strip(), body))
+        cases.append(_case(path, kind.strip(), title.strip(), body, vendor))
     return cases
 
 
-def _case(path: Path, kind: str, title: str, body: str) -> Case:
+def _case(path: Path, kind: str, title: str, body: str, vendor: str) -> Case:
     assert kind in ("case", "example", "unchanged"), f"{path}: {kind}: {title}"
     files: list[tuple[str, list[str]]] = [("input.py", [])]
     findings: list[tuple[tuple[str, ...], Expected]] = []
@@ -110,7 +144,7 @@ def _case(path: Path, kind: str, title: str, body: str) -> Case:
             names = tuple(target.strip() for target in targets.split(",")) if targets else ()
             findings.append((names, Expected(grade, place)))
         elif line.startswith("--- "):
-            target, *flags = line[4:].split()
+            target, *flags = [vendor] * bool(vendor) + line[4:].split()
             assert target in TARGETS, f"{path}: {title}: unknown target {target}"
             text: list[str] | None = None if "unchanged" in flags else []
             outputs.append((target, "unsafe" in flags, text))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.fixture import TARGETS, Case, Expected, fixture_of, load
+from tests.rules.fixture import RULES, TARGETS, Case, Expected, Output, fixture_of, load
 from torchferry.backends import registry as backends
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
@@ -126,3 +126,27 @@ def test_every_rule_has_a_fixture_for_three_targets() -> None:
         targets = {output.target for case in cases for output in case.outputs}
         assert len(targets) >= 3, f"{code} shows fewer than three targets"
         assert any(case.findings for case in cases), f"{code} never finds anything in its fixture"
+
+
+def test_a_vendor_has_expectations_in_its_own_folder(tmp_path: Path) -> None:
+    fixture = FIXTURES["DEV103"]
+    name = TARGETS[-1]
+    before = load(fixture, tmp_path)
+    rewritten = next(case for case in before if not case.unchanged)
+    kept = next(case for case in before if case.unchanged)
+    own = tmp_path / name / "rules" / fixture.relative_to(RULES)
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        f"=== case: {rewritten.title}\n>>> manual 7:1\n--- unchanged\n=== unchanged: {kept.title}\n>>> note 2:3\n"
+    )
+    after = {case.title: case for case in load(fixture, tmp_path)}
+    assert after[rewritten.title].expected(name) == [Expected("manual", "7:1")]
+    assert after[rewritten.title].outputs == (*rewritten.outputs, Output(name, unsafe=False, text=None))
+    assert after[kept.title].expected(name) == [Expected("note", "2:3")]
+    for case in before:
+        assert [after[case.title].expected(other) for other in TARGETS[:-1]] == [
+            case.expected(other) for other in TARGETS[:-1]
+        ]
+    own.write_text("=== case: of which the fixture knows nothing\n>>> manual 7:1\n--- unchanged\n")
+    with pytest.raises(AssertionError, match="no such case"):
+        load(fixture, tmp_path)
