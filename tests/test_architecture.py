@@ -81,7 +81,6 @@ WITH_TORCH = {
 NUMERICS_ON_FILES = (
     "curves",
     "differences",
-    "framework.bootstrap",
     "framework.kinds",
     "framework.launcher",
     "framework.site",

@@ -29,7 +29,7 @@ from torch import nn
 from benchmarks.numerics.workload import gpt_step, msprobe, paired, peer_module, under_peer
 from torchferry import rehearsal
 from torchferry.numerics import NanInfTracker
-from torchferry.numerics.framework.modules import ModulePaths
+from torchferry.numerics.framework.attribution import ModulePaths
 
 
 def tracked(step: Callable[[], object], level: Any) -> Callable[[], object]:

@@ -83,6 +83,6 @@ def test_a_file_that_is_wrong(tmp_path: Path, old: str, new: str, message: str) 
 
 def test_every_measure_is_one_that_is_measured() -> None:
     from torchferry.numerics.curves.measures import CurveMeasures
-    from torchferry.numerics.report.curves_labels import TITLES
+    from torchferry.numerics.report.curves import TITLES
 
     assert set(MEASURES) == set(TITLES) <= set(CurveMeasures.__dataclass_fields__)

@@ -30,8 +30,8 @@ from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
 from torchferry.numerics.compare.judge import rounded  # noqa: E402
-from torchferry.numerics.framework import bootstrap  # noqa: E402
-from torchferry.numerics.report.standards import NAMES  # noqa: E402
+from torchferry.numerics.framework import launcher  # noqa: E402
+from torchferry.numerics.report.compare import NAMES  # noqa: E402
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
@@ -842,7 +842,7 @@ def test_threads() -> None:
 
 def test_a_rank_that_is_known_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that start their own processes say the rank only to init_process_group."""
-    for name in bootstrap._RANKS:
+    for name in launcher._RANKS:
         monkeypatch.delenv(name, raising=False)
     layer = nn.Linear(2, 2)
     tools = [CompareWithCPU(quiet=True, every=True, enable_ranks=[rank]) for rank in (0, 1)]

@@ -25,8 +25,7 @@ from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
-from torchferry.numerics.rundiff.errors import ALLOWED, Errors, errors, matrices
-from torchferry.numerics.rundiff.stepwise import Past, suspect
+from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, Past, errors, matrices, suspect
 from torchferry.numerics.runlog.layout import Key
 from torchferry.numerics.runlog.record import RecordedRows, read_record
 

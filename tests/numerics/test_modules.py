@@ -15,7 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper  # noqa: E402
 from torch.nn.modules.module import register_module_forward_pre_hook  # noqa: E402
 
-from torchferry.numerics.framework.modules import ModulePaths  # noqa: E402
+from torchferry.numerics.framework.attribution import ModulePaths  # noqa: E402
 
 
 class Leaf(nn.Module):

@@ -21,8 +21,8 @@ from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  #
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker, nan_inf_track_for_single_op  # noqa: E402
 from torchferry.numerics.callfile.reading import read_call  # noqa: E402
-from torchferry.numerics.framework import bootstrap  # noqa: E402
-from torchferry.numerics.nan.parts import described, parts, worst  # noqa: E402
+from torchferry.numerics.framework import launcher  # noqa: E402
+from torchferry.numerics.framework.statistics import described, parts, worst  # noqa: E402
 from torchferry.numerics.nan.rerun import Buffers  # noqa: E402
 from torchferry.numerics.nan.tracker import NotFiniteError  # noqa: E402
 
@@ -814,7 +814,7 @@ def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that start their own processes say the rank only to init_process_group."""
-    for name in bootstrap._RANKS:
+    for name in launcher._RANKS:
         monkeypatch.delenv(name, raising=False)
     layer = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -827,14 +827,14 @@ def test_a_rank_that_is_known_late(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
         NanInfTracker(level="watch", enable_ranks=[rank], should_log_to_file=True, output_dir=tmp_path)
         for rank in (0, 1)
     ]
-    assert bootstrap.known_rank() is None
+    assert launcher.known_rank() is None
     store = torch.distributed.HashStore()
     with trackers[0], trackers[1]:
         torch.distributed.init_process_group("fake", store=store, rank=1, world_size=2)
         try:
             step()
         finally:
-            assert bootstrap.rank() == 1
+            assert launcher.rank() == 1
             assert [bool(tracker.document()["findings"]) for tracker in trackers] == [False, True]
             torch.distributed.destroy_process_group()
     assert [path.name for path in tmp_path.iterdir()] == ["nan_rank_1.log"]

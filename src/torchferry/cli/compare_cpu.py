@@ -14,7 +14,7 @@ from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import compare as summary
-from torchferry.numerics.report.standards import NAMES, SOURCES
+from torchferry.numerics.report.compare import NAMES, SOURCES
 from torchferry.rehearsal.config import note_verdict
 
 TOOL = "torchferry.numerics.compare.entrypoint"

@@ -51,8 +51,8 @@ def command(
     try:
         from torchferry.numerics import replay
         from torchferry.numerics.callfile import environment
-        from torchferry.numerics.callfile.issue import issue as as_issue
-        from torchferry.numerics.replay.single import finiteness
+        from torchferry.numerics.callfile.reproduction import issue as as_issue
+        from torchferry.numerics.replay import finiteness
     except ImportError as error:
         raise TorchferryError(
             say("a replay needs torch: {error}", error=error),
@@ -104,7 +104,7 @@ def _document(call: Call, place: torch.device, told: list[Judgement], failure: s
 
 
 def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, lang: str) -> None:
-    from torchferry.numerics.callfile.issue import arguments
+    from torchferry.numerics.callfile.reproduction import arguments
 
     click.echo(
         say("{operator} on {device}", operator=f"{call.name}.{call.overload}".rstrip("."), device=place).render(lang)

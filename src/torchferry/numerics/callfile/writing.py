@@ -19,7 +19,7 @@ from torch import Tensor
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.numerics.callfile import capture, environment, pytest_file
+from torchferry.numerics.callfile import capture, environment, reproduction
 from torchferry.numerics.callfile.reading import CALL, FORMAT, TENSORS, Call
 from torchferry.numerics.framework.operators import tensors
 
@@ -228,7 +228,7 @@ def save(
         _write_tensors(part / TENSORS, call)
         (part / CALL).write_text(_json(document), encoding="utf-8")
         test = re.sub(r"\W+", "_", name)
-        (part / f"test_{test}.py").write_text(pytest_file.text(document, test), encoding="utf-8")
+        (part / f"test_{test}.py").write_text(reproduction.text(document, test), encoding="utf-8")
         return _named(part, folder, name)
     except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import say
-from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.snapshot import Fetched, Snapshot, StridedPlace
+from torchferry.numerics.compare.snapshot import ComparedCall, Fetched, Snapshot, StridedPlace
 from torchferry.numerics.framework.operators import Operator, tensors
 
 # A part of each tensor for operators on lists of tensors, such as an optimizer's: they work element by element.

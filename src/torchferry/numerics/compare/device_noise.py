@@ -12,10 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import ComparedCall
+from torchferry.numerics.compare import tolerances
 from torchferry.numerics.compare.reference import CpuReference
-from torchferry.numerics.compare.snapshot import Snapshot, Untestable, replaced
+from torchferry.numerics.compare.snapshot import ComparedCall, Snapshot, Untestable, replaced
 from torchferry.numerics.compare.standards import ResultPair
 from torchferry.numerics.compare.tolerances import unit
 
@@ -62,7 +61,7 @@ def explained(call: ComparedCall, number: int, pair: ResultPair, finite: Tensor 
     by unit * root(n) * (|sum| + root(sum of squares)) times a small factor, whatever their order. Of other operators
     nothing is known but their own tolerance: another order may take as much again.
     """
-    if tables.is_sum(call.operator) and not pair.reference.is_complex():
+    if tolerances.is_sum(call.operator) and not pair.reference.is_complex():
         squares = _on(call, number, torch.square)
         counts = _on(call, number, torch.ones_like)
         if squares is not None and counts is not None and squares.shape == counts.shape == pair.reference.shape:

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.snapshot import StridedPlace, Untestable, replaced
+from torchferry.numerics.compare import tolerances
+from torchferry.numerics.compare.snapshot import ComparedCall, StridedPlace, Untestable, replaced
 from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status, first_off
 from torchferry.numerics.framework.kinds import OpKind
 
@@ -195,7 +194,7 @@ def _distances(ours: Tensor, right: Tensor, off: int) -> ErrorMeasures:
 def _same_choice(call: ComparedCall, number: int, ours: Tensor, right: Tensor) -> bool:
     """Whether other indices of equal values were chosen."""
     operator = call.operator
-    if tables.chosen(operator) != number:
+    if tolerances.chosen(operator) != number:
         return False
     args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
     given: Any = args[0]

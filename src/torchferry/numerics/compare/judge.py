@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.compare import standards, tables, tolerances
-from torchferry.numerics.compare.call import ComparedCall
+from torchferry.numerics.compare import standards, tolerances
 from torchferry.numerics.compare.device_noise import device_noise, explained
 from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout
-from torchferry.numerics.compare.reference import EIGHT_BITS, CpuReference, is_foreign, widening
-from torchferry.numerics.compare.snapshot import Untestable
+from torchferry.numerics.compare.reference import CpuReference, is_foreign, widening
+from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
 from torchferry.numerics.compare.standards import ResultPair
-from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.compare.tolerances import ErrorBound, unit
+from torchferry.numerics.compare.tolerances import EIGHT_BITS, ErrorBound, Growth, unit
 from torchferry.numerics.compare.verdict import (
     Element,
     ErrorMeasures,
@@ -300,7 +298,7 @@ class Judge:
             session.settle()
         operator = call.operator
         exact = not any(_is_float(result.dtype) for result in call.results)
-        if operator.kind in (OpKind.MOVE, OpKind.CONSTANT) or exact or tables.is_stepped(operator):
+        if operator.kind in (OpKind.MOVE, OpKind.CONSTANT) or exact or tolerances.is_stepped(operator):
             same = session.same()
             if len(same) != len(call.results):
                 return [self._count(call, len(same))]
@@ -308,8 +306,8 @@ class Judge:
             if all(verdict is not None for verdict in exact_verdicts):
                 return [verdict for verdict in exact_verdicts if verdict is not None]
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
-        skipped = tables.auxiliary(operator)
-        statistics = tables.statistics(operator)
+        skipped = tolerances.auxiliary(operator)
+        statistics = tolerances.statistics(operator)
         numbers = [
             n
             for n in range(len(call.results))
@@ -376,7 +374,7 @@ class Judge:
             exact = judge_exact(call, number, right)
             assert exact is not None
             return exact
-        meaning = tables.statistics(call.operator).get(number - call.written)
+        meaning = tolerances.statistics(call.operator).get(number - call.written)
         verdict = self._floating(session, [number], ours, right)
         if meaning == "save_invstd" and verdict.status is Status.FAIL:
             verdict = self._as_variance(session, number, ours, right) or verdict
@@ -451,7 +449,7 @@ class Judge:
 
         pair = ResultPair(
             operator.base,
-            tables.growth(operator),
+            tolerances.growth(operator),
             ours,
             right,
             dtype,
@@ -463,7 +461,7 @@ class Judge:
         if call.full:
             _ = pair.measures
         status, reason = self._judge(pair)
-        if status is Status.FAIL and tables.is_unordered(operator):
+        if status is Status.FAIL and tolerances.is_unordered(operator):
             status, reason = self._unordered(session, number, pair, reason, nonfinite.finite)
         if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
             bits = kept_input_bits(call, number, pair)

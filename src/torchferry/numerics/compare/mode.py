@@ -10,12 +10,22 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.compare import tables
+from torchferry.numerics.compare import tolerances
 from torchferry.numerics.compare.blocks import ForeachBlocks, applies
-from torchferry.numerics.compare.call import ComparedCall, DeviceResult
 from torchferry.numerics.compare.sampling import CallSignature, key_of
 from torchferry.numerics.compare.shadow_run import ShadowRun
-from torchferry.numerics.compare.snapshot import SPARSE, Crossing, Fetched, Snapshot, Untestable, check, take, too_large
+from torchferry.numerics.compare.snapshot import (
+    SPARSE,
+    ComparedCall,
+    Crossing,
+    DeviceResult,
+    Fetched,
+    Snapshot,
+    Untestable,
+    check,
+    take,
+    too_large,
+)
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.dispatch import (
     WholeMode,
@@ -62,7 +72,7 @@ class OpPolicy:
         self.skip_reason = _NEVER_COMPARED.get(op.kind, "") or ("" if asked else NOT_ASKED)
         self.calls = 0
         self.signatures: dict[tuple[Any, ...], CallSignature] = {}
-        self.lists = tables.is_elementwise_list(op)
+        self.lists = tolerances.is_elementwise_list(op)
 
 
 class ModeOwner(Protocol):

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.compare import tables
-from torchferry.numerics.compare.call import ComparedCall
-from torchferry.numerics.compare.snapshot import Untestable
+from torchferry.numerics.compare import tolerances
+from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
 from torchferry.numerics.compare.standards import name_of, short
 from torchferry.numerics.compare.tolerances import TINY, unit
 from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
@@ -42,7 +41,7 @@ def judge(call: ComparedCall) -> ResultVerdict:
     Raises:
         Untestable: nothing that it promises is known.
     """
-    base = tables.plain(call.operator.base)
+    base = tolerances.plain(call.operator.base)
     check = _CHECKS.get(base)
     if check is None:
         raise Untestable(say("it draws random numbers, and no property of them is known"))

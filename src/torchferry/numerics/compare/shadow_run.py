@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from torchferry.numerics.compare import reference, tables
+from torchferry.numerics.compare import reference, tolerances
 from torchferry.numerics.compare.reference import adapted, widening
 from torchferry.numerics.compare.snapshot import replaced
 from torchferry.numerics.framework.kinds import OpKind
@@ -98,7 +98,7 @@ class ShadowRun:
         return drift
 
     def _run(self, op: Operator, prepared: Prepared, out: Any) -> list[Tensor] | None:
-        if tables.is_opaque(op):
+        if tolerances.is_opaque(op):
             return None
         args, kwargs = adapted(op, prepared.args, prepared.kwargs, widening(_WIDE))
         try:
@@ -106,7 +106,7 @@ class ShadowRun:
                 chance = args[1]
                 mask = out[1].cpu()
                 return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
-            args, kwargs = tables.widened(op, args, kwargs)
+            args, kwargs = tolerances.widened(op, args, kwargs)
             result = reference.run(op, args, kwargs)
         except Exception:
             return None

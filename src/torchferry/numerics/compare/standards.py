@@ -1,4 +1,4 @@
-"""The standards that a result can be judged by; `summaries/standards.py` says what each asks, and where it is written.
+"""The standards that a result can be judged by; `report/compare.py` says what each asks, and where it is written.
 
 `ours` is a bound of rounding errors first, and for what is outside of it the ratio to the CPU in the same dtype: what
 no float16 can do is asked of none. The others are what vendors and PyTorch ask for.
@@ -16,8 +16,7 @@ from torch import Tensor
 
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.compare import verdict
-from torchferry.numerics.compare.tables import Growth
-from torchferry.numerics.compare.tolerances import ErrorBound
+from torchferry.numerics.compare.tolerances import ErrorBound, Growth
 from torchferry.numerics.compare.verdict import ErrorMeasures, Status
 
 # One result of the device beside that of the reference, as the standards judge it.

@@ -21,21 +21,19 @@ from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import random_ops
 from torchferry.numerics.compare.blocks import block_of
-from torchferry.numerics.compare.call import ComparedCall
 from torchferry.numerics.compare.judge import Judge
-from torchferry.numerics.compare.log import CallLog, log_name
 from torchferry.numerics.compare.mode import CompareMode, OpPolicy
 from torchferry.numerics.compare.reference import is_foreign
-from torchferry.numerics.compare.results import ResultRow, ResultTable
+from torchferry.numerics.compare.results import CallLog, ResultRow, ResultTable, log_name
 from torchferry.numerics.compare.sampling import FIRSTS, CallSignature, Sampler
 from torchferry.numerics.compare.shadow_run import ShadowRun
-from torchferry.numerics.compare.snapshot import Untestable
+from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
 from torchferry.numerics.compare.verdict import ResultVerdict, Status, worst
 from torchferry.numerics.compare.worker import Worker
 from torchferry.numerics.framework.attribution import Attribution, Where
-from torchferry.numerics.framework.bootstrap import is_selected_rank, rank
+from torchferry.numerics.framework.launcher import is_selected_rank, rank
 from torchferry.numerics.framework.operators import Operator, OperatorFilter, operator
-from torchferry.numerics.report.standards import SOURCES, STANDARDS
+from torchferry.numerics.report.compare import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
 """Bytes that copies may take, unless `memory_limit` says otherwise."""
@@ -97,7 +95,7 @@ class CompareWithCPU:
         enable_ranks: The only ranks on which it is done; all where it is None.
         dump: Folder that the first call that fails is written into, for `torchferry replay`; the program stops there.
         dump_error_data: The same, into `output_dir`.
-        standard: One of `report.standards.STANDARDS`; `given` is `atol` and `rtol` alone.
+        standard: One of `report.compare.STANDARDS`; `given` is `atol` and `rtol` alone.
         every: Compare every call, and not the first of its kind and then a sample. Of large products and lists, calls
             after the first are compared by a block that moves on.
         budget: Share of the time that the sample may take.
@@ -417,7 +415,7 @@ class CompareWithCPU:
 
     def _write_call(self, folder: Path, call: ComparedCall, verdict: ResultVerdict) -> Message:
         """Write the call, and return where it is, or why it is not."""
-        from torchferry.numerics.compare.dump import dump_call
+        from torchferry.numerics.replay import dump_call
 
         try:
             path = dump_call(folder, call, verdict, self.standard)

@@ -18,15 +18,12 @@ from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where
+from torchferry.numerics.framework.attribution import FORWARD, OPTIMIZER, Attribution, Where, unwrapped
 from torchferry.numerics.framework.dispatch import is_higher_order
 from torchferry.numerics.framework.kinds import OpKind
-from torchferry.numerics.framework.modules import unwrapped
 from torchferry.numerics.framework.operators import OperatorFilter, tensors
-from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN
-from torchferry.numerics.nan.inspector import Inspector, OperatorCall, Origin, origins
-from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.parts import described, worst
+from torchferry.numerics.framework.statistics import FINITE, KINDS, NAN, described, worst
+from torchferry.numerics.nan.mode import Inspector, OperatorCall, OperatorWatch, Origin, origins
 from torchferry.numerics.nan.rerun import (
     Omitted,
     RandomState,
@@ -399,7 +396,7 @@ def _makes_worse(call: OperatorCall) -> Callable[[list[Any], dict[str, Any]], bo
     """Return what runs a call on other arguments and says whether it still makes NaN or infinities of its own."""
     from torchferry.numerics.callfile.capture import capture
     from torchferry.numerics.callfile.judging import FAIL
-    from torchferry.numerics.replay.single import finiteness
+    from torchferry.numerics.replay import finiteness
 
     def fails(args: list[Any], kwargs: dict[str, Any]) -> bool:
         copied = capture(call.overload, args, kwargs)

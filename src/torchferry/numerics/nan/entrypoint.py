@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from torchferry.numerics.framework.bootstrap import note_found
+from torchferry.numerics.framework.launcher import note_found
 from torchferry.numerics.nan.tracker import NanInfTracker
 
 

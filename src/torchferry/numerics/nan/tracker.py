@@ -15,18 +15,16 @@ from torch.optim.optimizer import Optimizer
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say, say_plural
 from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
-from torchferry.numerics.framework.bootstrap import is_selected_rank, known_rank, rank
 from torchferry.numerics.framework.dispatch import capturing, without_dispatch_modes
+from torchferry.numerics.framework.launcher import is_selected_rank, known_rank, rank
 from torchferry.numerics.framework.operators import OperatorFilter
-from torchferry.numerics.framework.statistics import FINITE, KINDS
+from torchferry.numerics.framework.statistics import FINITE, KINDS, parts
 from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.nan.diagnosis import Examiner, StepDiagnosis, dump_first_call
-from torchferry.numerics.nan.inspector import CallResult, Origin, origins, untaken
-from torchferry.numerics.nan.mode import OperatorWatch
-from torchferry.numerics.nan.parts import parts
+from torchferry.numerics.nan.mode import CallResult, OperatorWatch, Origin, origins, untaken
 from torchferry.numerics.nan.rerun import RootCall, differentiated, taking_part
 from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
-from torchferry.numerics.report.finding import told
+from torchferry.numerics.report.nan import told
 
 # Where NanInfTracker says what it found: standard error, or a file of its rank.
 

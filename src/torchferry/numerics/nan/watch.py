@@ -20,9 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.dispatch import capturing
-from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, kind_of
+from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, described_kind, kind_of, parts, worst
 from torchferry.numerics.nan import rerun as root_calls
-from torchferry.numerics.nan.parts import described_kind, parts, worst
 from torchferry.numerics.nan.rerun import MOST, Buffers, RootCall, Tape, differentiated, version
 
 MOST_ROOTS = 256

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.messages import Message, say
-from torchferry.numerics.framework.modules import ModulePaths
+from torchferry.numerics.framework.attribution import ModulePaths
 from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.ranks.agreement import TIMEOUT, Agreement, check_equal_across_ranks
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchferry.backends import registry
-from torchferry.numerics.framework.modules import ModulePaths
+from torchferry.numerics.framework.attribution import ModulePaths
 
 _VARIABLES = re.compile(
     r".*DETERMINISTIC.*|.*TF32.*|CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED|OMP_NUM_THREADS|MKL_CBWR|TORCHDYNAMO_DISABLE"

@@ -14,7 +14,7 @@ from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Form, shown
 from torchferry.numerics.curves.judging import percent
 from torchferry.numerics.curves.measures import relative_error
-from torchferry.numerics.report import curves_labels
+from torchferry.numerics.report import curves
 
 STYLE = Path(__file__).with_name("curves_plot.css").read_text(encoding="utf-8")
 """How a plot looks; it follows the reader's choice of light or dark."""
@@ -109,8 +109,8 @@ def _logarithm(compared: Compared) -> Callable[[float], float]:
 
 
 def _head(compared: Compared, lang: str) -> str:
-    title = escape(curves_labels.safe(compared.choice.title))
-    verdict = escape(curves_labels.verdict(compared, lang))
+    title = escape(curves.safe(compared.choice.title))
+    verdict = escape(curves.verdict(compared, lang))
     reference = escape(say("reference").render(lang))
     target = escape(say("target").render(lang))
     return (
@@ -264,18 +264,18 @@ def render(comparison: CurveComparison, lang: str, log_scale: bool = False) -> s
     Raises:
         UsageError: a logarithmic scale is asked for and a curve is not above 0.
     """
-    title = escape(curves_labels.headline(comparison).render(lang))
+    title = escape(curves.headline(comparison).render(lang))
     kind = "met" if comparison.passed else "unmet"
     sides = [
         (say("reference"), comparison.references),
         (say("target"), comparison.targets),
     ]
     files = "".join(
-        f'<p class="faint">{escape(side.render(lang))}: {escape(curves_labels.safe(", ".join(map(str, paths))))}</p>'
+        f'<p class="faint">{escape(side.render(lang))}: {escape(curves.safe(", ".join(map(str, paths))))}</p>'
         for side, paths in sides
     )
     body = "".join(_metric(compared, lang, log_scale) for compared in comparison.metrics)
-    notes = "".join(f"<p>{escape(curves_labels.safe(note.render(lang)))}</p>" for note in comparison.notes)
+    notes = "".join(f"<p>{escape(curves.safe(note.render(lang)))}</p>" for note in comparison.notes)
     smoothed = ""
     if comparison.smoothing.kind != "none":
         smoothed = f"<p>{escape(say('smoothed before comparing: {how}', how=comparison.smoothing).render(lang))}</p>"
@@ -293,17 +293,17 @@ def _metric(compared: Compared, lang: str, log_scale: bool) -> str:
     head = "".join(
         f"<th>{escape(text)}</th>" for text in ("", say("reference").render(lang), say("target").render(lang))
     )
-    ends = "".join(_row(row) for row in curves_labels.ends(compared, lang))
-    rows = "".join(_row(row) for row in curves_labels.rows(compared, lang))
-    notes = "".join(f"<p>{escape(curves_labels.safe(note.render(lang)))}</p>" for note in curves_labels.notes(compared))
+    ends = "".join(_row(row) for row in curves.ends(compared, lang))
+    rows = "".join(_row(row) for row in curves.rows(compared, lang))
+    notes = "".join(f"<p>{escape(curves.safe(note.render(lang)))}</p>" for note in curves.notes(compared))
     source = ""
     if compared.verdict.rule.source:
         source = (
             f'<p class="faint">{escape(say("source: {source}", source=compared.verdict.rule.source).render(lang))}</p>'
         )
     return (
-        f'<section><h2 class="{kind}">{escape(curves_labels.verdict(compared, lang))}</h2>'
-        f"<p>{escape(curves_labels.extent(compared).render(lang))}</p>{notes}{framed(compared, lang, log_scale)}"
+        f'<section><h2 class="{kind}">{escape(curves.verdict(compared, lang))}</h2>'
+        f"<p>{escape(curves.extent(compared).render(lang))}</p>{notes}{framed(compared, lang, log_scale)}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{ends}</tbody></table>"
         f"<table><tbody>{rows}</tbody></table>{source}</section>"
     )

@@ -13,8 +13,7 @@ from typing import Any
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.numerics.report.compare import compared, extent, failed
 from torchferry.numerics.report.compare import lines as compare_lines
-from torchferry.numerics.report.finding import place
-from torchferry.numerics.report.nan import incomplete
+from torchferry.numerics.report.nan import incomplete, place
 from torchferry.numerics.report.nan import lines as nan_lines
 
 # The parts that the pages share: the frame, the tree of modules, tables and curves. All text is escaped here.

@@ -21,7 +21,6 @@ from torchferry.numerics.rundiff.causes import (
     causes_in_settings,
 )
 from torchferry.numerics.rundiff.coverage import Coverage, Exact, coverage, exact, remarks
-from torchferry.numerics.rundiff.errors import HALF, ErrorEnvelope, Errors, Weights, allowed, errors, matrices
 from torchferry.numerics.rundiff.outcomes import (
     UpdateState,
     causes_in_operators,
@@ -29,7 +28,18 @@ from torchferry.numerics.rundiff.outcomes import (
     causes_in_weights,
     state,
 )
-from torchferry.numerics.rundiff.stepwise import Past, Suspect, suspect
+from torchferry.numerics.rundiff.stepwise import (
+    HALF,
+    ErrorEnvelope,
+    Errors,
+    Past,
+    Suspect,
+    Weights,
+    allowed,
+    errors,
+    matrices,
+    suspect,
+)
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
 from torchferry.numerics.runlog.record import Rank, Record, RecordedRows, RecordedStep

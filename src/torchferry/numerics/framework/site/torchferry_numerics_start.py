@@ -4,7 +4,7 @@
 def start() -> None:
     """Begin the examination, or end the process with the reason: without it the run would seem examined."""
     try:
-        from torchferry.numerics.framework import bootstrap
+        from torchferry.numerics.framework import launcher
     except ImportError as error:
         import sys
 
@@ -12,4 +12,4 @@ def start() -> None:
             f"torchferry: {sys.executable} has no torchferry ({error}); "
             "install it in the environment that runs the command, or its numbers are not examined"
         ) from None
-    bootstrap.autoload()
+    launcher.autoload()
