@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.process import torchferry
+from tests.warm_python import instead
 from torchferry.numerics.framework.launcher import Outcome
 from torchferry.numerics.report import nan as summary
 
@@ -45,19 +46,20 @@ print("ended")
 
 
 def run(
-    tmp_path: Path, *options: object, command: tuple[object, ...] = ("python",), bad: int = -1
+    tmp_path: Path, *options: object, command: tuple[object, ...] = ("python",), bad: int = -1, warm: bool = True
 ) -> tuple[int, str, str]:
     path = tmp_path / "train.py"
     path.write_text(PROGRAM, encoding="utf-8")
     names = ("TORCHFERRY_CACHE", "HOME", "OMP_NUM_THREADS")
     environment = {"BAD_RANK": str(bad), **{name: os.environ[name] for name in names if name in os.environ}}
+    command = tuple(instead(command)) if warm else command
     done = torchferry("nan", *options, "--", *command, path, cwd=tmp_path, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("level", ["watch", "operator"])
 def test_a_healthy_program(tmp_path: Path, level: str) -> None:
-    code, out, err = run(tmp_path, "--level", level)
+    code, out, err = run(tmp_path, "--level", level, warm=False)
     assert (code, out) == (
         0,
         "ended\ntorchferry: 6 steps, nothing that is not finite reached a loss, a gradient or a result\n",
@@ -204,7 +206,7 @@ if "killed" in sys.argv:
 @pytest.mark.parametrize("end", ["", "killed"])
 def test_a_finding_is_told_once_and_is_not_lost_with_its_process(tmp_path: Path, end: str) -> None:
     (tmp_path / "bad.py").write_text(BAD, encoding="utf-8")
-    done = torchferry("nan", "--", "python", "bad.py", *([end] if end else []), cwd=tmp_path)
+    done = torchferry("nan", "--", *instead(["python", "bad.py"]), *([end] if end else []), cwd=tmp_path)
     assert done.returncode != 0
     assert (done.stdout + done.stderr).count("input 0: float32[2, 4]") == 1, done.stderr
     assert "rank 3: [WARNING] step 0: nan first came from aten.sqrt" in done.stderr

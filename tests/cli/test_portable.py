@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.fixture import TARGETS
+from tests.warm_python import instead
 
 pytestmark = pytest.mark.rehearsal
 
@@ -109,7 +110,8 @@ def run(project: Path, target: str, *arguments: str, ranks: int = 1) -> str:
     rehearse = ["-m", "torchferry", "rehearse", "-t", target, "--devices", str(ranks), "--"]
     torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--standalone"] if ranks > 1 else []
     start = [*torchrun, "train.py", *arguments]
-    command = [sys.executable, *start] if target == "cpu" else [sys.executable, *rehearse, "python", *start]
+    program = instead([sys.executable, *start])
+    command = program if target == "cpu" else [sys.executable, *rehearse, *program]
     done = subprocess.run(
         command, cwd=project, capture_output=True, text=True, check=False, timeout=500,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.warm_python import python
 from torchferry.backends import registry
 from torchferry.device.one_file import one_file
 from torchferry.device.small_file import offered, small_file
@@ -165,14 +166,15 @@ def with_names(answer: Any, names: dict[str, object]) -> Any:
 @functools.lru_cache(maxsize=len(TARGETS))
 def answers(target: str) -> dict[str, dict[str, Any]]:
     """Run the cases on one device and return their answers, for each form."""
-    start = [] if target == "cpu" else ["-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--", "python"]
+    rehearsal = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--"]
+    start = [] if target == "cpu" else rehearsal
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
         small = Path(folder) / "small"
         small.mkdir()
         (small / "device_utils.py").write_text(small_file(offered()), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, *start, str(PROGRAM), folder, f"small={small}", "installed"],
+            [*start, python(), str(PROGRAM), folder, f"small={small}", "installed"],
             capture_output=True,
             text=True,
             check=False,

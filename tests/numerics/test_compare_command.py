@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.rehearsal.child import ENVIRONMENT
+from tests.warm_python import instead
 from torchferry.numerics.report.compare import FIELDS
 
 PROGRAM = """
@@ -37,11 +38,11 @@ print("drawn", torch.rand(1).item())
 """
 
 
-def command(tmp_path: Path, *words: str, status: int = 0) -> str:
+def command(tmp_path: Path, *words: str, status: int = 0, warm: bool = True) -> str:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", *words],
+        [sys.executable, "-m", "torchferry", *(instead(words) if warm else words)],
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
@@ -65,7 +66,7 @@ def rehearsed(*fault: str) -> tuple[str, ...]:
 
 
 def test_a_program_on_the_cpu(tmp_path: Path) -> None:
-    text = command(tmp_path, "compare", "--", "python", "train.py")
+    text = command(tmp_path, "compare", "--", "python", "train.py", warm=False)
     plain = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert plain.stdout.strip() in text  # the same numbers are drawn
     assert "3 steps on cpu: 0 fail, 0 warn, 3 untested" in text
@@ -110,7 +111,7 @@ def test_ranks(tmp_path: Path) -> None:
 
 
 def test_nothing_to_examine(tmp_path: Path) -> None:
-    command(tmp_path, "compare", "--", "python", "-c", "pass", status=2)
+    command(tmp_path, "compare", "--", "python", "-c", "pass", status=2, warm=False)
     calls = "import torch; torch.ones(3).sin()"
     text = command(tmp_path, "compare", "--target-op", "aten.adddmm", "--", "python", "-c", calls, status=2)
     assert "NOTHING WAS COMPARED: no operator was called by the name aten.adddmm" in text

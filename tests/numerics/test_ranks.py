@@ -12,6 +12,7 @@ import pytest
 from tests import warm
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import run_ranks
+from tests.warm_python import instead
 
 pytest.importorskip("torch")
 
@@ -286,9 +287,20 @@ dist.destroy_process_group()
 @pytest.mark.parametrize("spoil", ["", "1"])
 def test_the_command(spoil: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(tmp_path / "train.py")]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py"]
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "compare", "ranks", "-f", "json", "--", sys.executable, *launch],
+        [
+            sys.executable,
+            "-m",
+            "torchferry",
+            "compare",
+            "ranks",
+            "-f",
+            "json",
+            "--",
+            *(instead(launch) if spoil else launch),
+        ],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
@@ -309,7 +321,7 @@ def test_the_other_commands_ask_the_ranks_too(tool: list[str], tmp_path: Path) -
     (tmp_path / "train.py").write_text(PROGRAM)
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(tmp_path / "train.py")]
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", *tool, "--check-ranks", "1", "--", sys.executable, *launch],
+        [sys.executable, "-m", "torchferry", *tool, "--check-ranks", "1", "--", *instead([sys.executable, *launch])],
         capture_output=True,
         text=True,
         check=False,

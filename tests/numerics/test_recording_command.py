@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from tests.warm_python import instead
 from torchferry.numerics.rundiff.comparison import RunComparison, compare
 from torchferry.numerics.runlog.record import read_record
 
@@ -70,6 +71,11 @@ def record_command(folder: Path, *arguments: object) -> list[str]:
     return [sys.executable, "-m", "torchferry", "compare", "record", "-o", str(folder), *map(str, arguments)]
 
 
+def record_warm(folder: Path, *arguments: object, code: int = 0) -> str:
+    """Record a program whose Python has torch imported already."""
+    return record(folder, *instead(arguments), code=code)
+
+
 def record(folder: Path, *arguments: object, code: int = 0) -> str:
     done = subprocess.run(
         record_command(folder, *arguments), capture_output=True, text=True, check=False, timeout=300, env=ENVIRONMENT
@@ -87,7 +93,7 @@ def with_ranks(folder: Path, program: Path, *told: str) -> Path:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, program]
-    record(folder, "--", sys.executable, *launch, *told)
+    record_warm(folder, "--", sys.executable, *launch, *told)
     return folder
 
 
@@ -106,7 +112,7 @@ def test_a_command_is_recorded_and_repeats_itself(tmp_path: Path, program: Path)
 
 
 def test_runs_with_one_rank_and_with_two_are_the_same(tmp_path: Path, program: Path) -> None:
-    record(tmp_path / "one", "--", sys.executable, program)
+    record_warm(tmp_path / "one", "--", sys.executable, program)
     two = with_ranks(tmp_path / "two", program)
     result = compared(tmp_path / "one", two)
     assert result.same
@@ -117,7 +123,7 @@ def test_runs_with_one_rank_and_with_two_are_the_same(tmp_path: Path, program: P
 
 
 def test_a_sum_in_the_place_of_a_mean_is_named(tmp_path: Path, program: Path) -> None:
-    record(tmp_path / "one", "--", sys.executable, program, "reduction=sum")
+    record_warm(tmp_path / "one", "--", sys.executable, program, "reduction=sum")
     two = with_ranks(tmp_path / "two", program, "reduction=sum")
     [cause] = [cause for cause in compared(tmp_path / "one", two).causes if cause.cause == "gradient scale"]
     assert (cause.a, cause.b) == ("1", "0.5")
@@ -158,7 +164,7 @@ def test_ranks_are_chosen(tmp_path: Path, program: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, program]
-    record(tmp_path / "r", "--rank", "1", "--", sys.executable, *launch)
+    record_warm(tmp_path / "r", "--rank", "1", "--", sys.executable, *launch)
     assert [rank.number for rank in read_record(tmp_path / "r").ranks] == [1]
 
 
@@ -166,12 +172,12 @@ REHEARSE = (sys.executable, "-m", "torchferry", "rehearse", "-t", "npu")
 
 
 def rehearsed(folder: Path, program: Path, *settings: object) -> Path:
-    record(folder, "--", *REHEARSE, *settings, "--", sys.executable, program, "device=npu")
+    record_warm(folder, "--", *REHEARSE, *settings, "--", sys.executable, program, "device=npu")
     return folder
 
 
 def test_another_device_is_the_same_and_a_fault_of_it_is_found(tmp_path: Path, program: Path) -> None:
-    record(tmp_path / "cpu", "--", sys.executable, program)
+    record_warm(tmp_path / "cpu", "--", sys.executable, program)
     healthy = compared(tmp_path / "cpu", rehearsed(tmp_path / "npu", program))
     assert healthy.same
     assert healthy.aligned == 80
@@ -188,7 +194,7 @@ def test_another_device_is_the_same_and_a_fault_of_it_is_found(tmp_path: Path, p
 def test_products_of_lower_precision_are_named(tmp_path: Path, program: Path) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text('matmul_rounding = "tf32"\n')
-    record(tmp_path / "cpu", "--", sys.executable, program)
+    record_warm(tmp_path / "cpu", "--", sys.executable, program)
     result = compared(tmp_path / "cpu", rehearsed(tmp_path / "tf32", program, "--profile", profile))
     assert result.causes[0].cause == "matmul precision"
     assert result.first is not None
@@ -235,7 +241,7 @@ def test_a_gradient_scaler_that_skips_still_ends_a_step(tmp_path: Path) -> None:
             """
         )
     )
-    record(tmp_path / "r", "--", sys.executable, path)
+    record_warm(tmp_path / "r", "--", sys.executable, path)
     steps = read_record(tmp_path / "r").ranks[0].steps
     ended = [step.ended_by for step in steps]
     assert len(ended) == 5
@@ -262,7 +268,7 @@ def test_forks_record_nothing_and_break_nothing(tmp_path: Path) -> None:
             """
         )
     )
-    record(tmp_path / "r", "--", sys.executable, path)
+    record_warm(tmp_path / "r", "--", sys.executable, path)
     assert len(read_record(tmp_path / "r").ranks[0].steps) == 4
 
 
@@ -285,8 +291,8 @@ print("went on")
 def test_a_full_disk_leaves_a_record_that_is_never_called_the_same(tmp_path: Path, limit: int) -> None:
     for name, space in (("whole", 1 << 30), ("full", limit)):
         (tmp_path / f"{name}.py").write_text(FULL.replace("SPACE", str(space)))
-    record(tmp_path / "a", "--", sys.executable, tmp_path / "whole.py")
-    said = record(tmp_path / "b", "--", sys.executable, tmp_path / "full.py", code=1)
+    record_warm(tmp_path / "a", "--", sys.executable, tmp_path / "whole.py")
+    said = record_warm(tmp_path / "b", "--", sys.executable, tmp_path / "full.py", code=1)
     assert "the recording ends here, and the program goes on: cannot write" in said
     assert ("NOT COMPLETE: the run made 12 steps, and" in said) is (limit > 1000)  # else it cannot even tell us
     for pair in ("ab", "ba", "bb"):

@@ -14,6 +14,7 @@ import pytest
 from tests.shim.objects import ALL as OBJECTS
 from tests.shim.programs import ALL as PROGRAMS
 from tests.shim.tracing import ALL as TRACING
+from tests.warm_python import python
 from torchferry.backends import registry
 from torchferry.core import env
 
@@ -29,7 +30,7 @@ def ran(target: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TORCHFERRY_CACHE": str(env.cache_folder()), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--",
-         "python", str(Path(__file__).with_name("child.py"))],
+         python(), str(Path(__file__).with_name("child.py"))],
         input=json.dumps([program.code for program in ALL]),
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip

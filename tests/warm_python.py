@@ -1,0 +1,271 @@
+"""A Python that runs programs with torch imported already: forked from a process that has done nothing else.
+
+`python()` returns the path of an executable that takes a script, `-m MODULE` or `-c CODE`, as Python does. Tests put it
+into commands (`torchferry rehearse -- PYTHON train.py`) in the place of Python, where their subject is what comes after
+the import of torch: it takes most of the time of a small program.
+
+For the program, torch is not there until it imports it. Then torch loads the backends that are installed, as at the end
+of a real import: that is when a rehearsal, the redirect and the tools for numbers begin. What torch reads from the
+environment while it is imported has no effect, and modules that it imports are there.
+
+The program has a session of its own; it ends with the executable, which passes signals on to it.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import functools
+import gc
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import random
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import types
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+_ROOT = str(Path(__file__).parent.parent)
+_SERVER = f"""
+import sys
+sys.path.insert(0, {_ROOT!r})
+from tests.warm_python import serve
+sys.path.remove({_ROOT!r})
+import torch
+import torch._dynamo  # as every optimizer does
+import torch.distributed.run
+serve(sys.argv[1])
+"""
+_CLIENT = """\
+#!{python} -IS
+import array, json, os, signal, socket, sys
+request = [sys.argv, dict(os.environ), os.getcwd()]
+text = json.dumps(request).encode()
+server = socket.socket(socket.AF_UNIX)
+server.connect({path!r})
+passed = array.array("i", [0, 1, 2])
+server.sendmsg([len(text).to_bytes(8, "little")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
+server.sendall(text)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, lambda number, frame: server.sendall(bytes([number])))
+answer = server.recv(4)
+status = int.from_bytes(answer, "little", signed=True) if answer else 1
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+@functools.lru_cache(maxsize=1)
+def python() -> str:
+    """Return the path of the executable; the process behind it is started once, and ends with this one."""
+    folder = tempfile.TemporaryDirectory(prefix="warm-python-")
+    path, executable = f"{folder.name}/socket", Path(folder.name, "python")
+    executable.write_text(_CLIENT.format(python=sys.executable, path=path), encoding="utf-8")
+    executable.chmod(0o755)
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**_plain_environment(), "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        start_new_session=True,
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+
+    def stop() -> None:
+        assert server.stdin is not None
+        server.stdin.close()  # the server ends what it has started, and itself
+        server.wait()
+        folder.cleanup()
+
+    atexit.register(stop)
+    return str(executable)
+
+
+def instead(command: Iterable[object]) -> list[str]:
+    """Return a command with this Python in the place of `python`, of the Python of the tests, and of `torchrun`.
+
+    torchferry's own commands keep the Python that they have.
+    """
+    words = [str(word) for word in command]
+    warm: list[str] = []
+    for number, word in enumerate(words):
+        if word == "torchrun":
+            warm += [python(), "-m", "torch.distributed.run"]
+        elif word in ("python", sys.executable) and not " ".join(words[number + 1 :]).startswith("-m torchferry"):
+            warm.append(python())
+        else:
+            warm.append(word)
+    return warm
+
+
+def _plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TORCH"))}
+
+
+def serve(path: str) -> None:
+    """Fork for each program that is asked for, until standard input ends."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    gc.collect()
+    gc.freeze()  # or the first collection in a fork copies every page
+    print("ready", flush=True)
+    waiting = selectors.DefaultSelector()
+    waiting.register(listener, selectors.EVENT_READ, None)
+    waiting.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
+    processes: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor of the process
+
+    def gone(descriptor: int) -> None:
+        process, client = processes.pop(descriptor)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        waiting.unregister(descriptor)
+        os.close(descriptor)
+        if client.fileno() >= 0:
+            waiting.unregister(client)
+            with contextlib.suppress(OSError):  # who asked was killed
+                client.sendall(status.to_bytes(4, "little", signed=True))
+            client.close()
+
+    while True:
+        for key, _ in waiting.select():
+            if key.fd == sys.stdin.fileno():
+                for process, _ in processes.values():
+                    os.killpg(process, signal.SIGKILL)
+                os._exit(0)
+            if key.fileobj is listener:
+                client, _ = listener.accept()
+                process = _start(client, listener, waiting)
+                descriptor = os.pidfd_open(process)
+                processes[descriptor] = process, client
+                waiting.register(descriptor, selectors.EVENT_READ, None)
+                waiting.register(client, selectors.EVENT_READ, process)
+            elif isinstance(key.fileobj, socket.socket):
+                try:
+                    numbers = key.fileobj.recv(64)
+                except OSError:
+                    numbers = b""
+                for number in numbers or [signal.SIGKILL]:
+                    os.kill(key.data, number)
+                if not numbers:
+                    waiting.unregister(key.fileobj)
+                    key.fileobj.close()
+            elif key.fd in processes:
+                gone(key.fd)
+
+
+def _start(client: socket.socket, listener: socket.socket, waiting: selectors.BaseSelector) -> int:
+    head, given, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * 4))
+    descriptors = array.array("i", given[0][2])
+    size = int.from_bytes(head, "little")
+    text = b""
+    while len(text) < size:
+        text += client.recv(size - len(text))
+    process = os.fork()
+    if process == 0:
+        os.setsid()
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX") if not os.path.isdir("/proc/self/fd") else _highest() + 1)
+        arguments, environment, folder = json.loads(text)
+        _become(arguments, environment, folder)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return process
+
+
+def _highest() -> int:
+    return max(map(int, os.listdir("/proc/self/fd")))
+
+
+class _TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Lets `import torch` find the torch that is there, and then what torch does last."""
+
+    def __init__(self, torch: types.ModuleType) -> None:
+        self._torch = torch
+        self._spec = torch.__spec__
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        return importlib.util.spec_from_loader(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return self._torch
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        assert self._spec is not None
+        module.__spec__, module.__loader__ = self._spec, self._spec.loader
+        module.__path__ = list(self._spec.submodule_search_locations or ())
+        if module._is_device_backend_autoload_enabled():
+            module._import_device_backends()
+
+
+def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) -> NoReturn:
+    executable, *options = arguments
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    random.seed()
+    sys.modules["numpy"].random.seed() if "numpy" in sys.modules else None
+    sys.executable, sys.orig_argv = executable, [executable, *options]
+    if options[0] == "-u":
+        del options[0]
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+    way = options[0]
+    first = "" if way == "-c" else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
+    sys.path[:] = [first, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path[1:]]
+    sys.path_importer_cache.clear()
+    sys.meta_path.insert(0, _TorchFinder(sys.modules.pop("torch")))
+    status = 0
+    try:
+        if way == "-m":
+            sys.argv = options[1:]
+            runpy._run_module_as_main(options[1])  # type: ignore[attr-defined]
+        else:
+            sys.argv = options if way != "-c" else ["-c", *options[2:]]
+            if way == "-c":
+                code = compile(options[1], "<string>", "exec")
+            else:
+                main.__file__, main.__cached__ = way, None  # type: ignore[attr-defined]
+                main.__loader__ = importlib.machinery.SourceFileLoader("__main__", way)
+                code = compile(Path(way).read_bytes(), way, "exec")
+            exec(code, vars(main))
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        status = 1
+    # What Python does at its end, but for taking apart the modules that all forks share.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 0xFF)
