@@ -93,7 +93,6 @@ def run(command: str, root: Path) -> subprocess.CompletedProcess[str]:
     python = [sys.executable, *([] if words[0].endswith("python") else ["-m", "torchferry"])]
     environment = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME") if name in os.environ} | {
         "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHFERRY_CACHE": str(cache_folder()),
         "LC_ALL": "C.UTF-8",
         "HOME": "/nonexistent",

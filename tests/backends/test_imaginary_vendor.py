@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
+from tests.warm_python import python
 from torchferry.core.env import cache_folder
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -152,7 +153,7 @@ def test_it_is_rehearsed_with_the_packages_that_it_brings(either: Path, tmp_path
         "layer(torch.ones(1, 3, device='acme')).sum().backward()\n"
         "print(layer.weight.grad.device, torch.acme.is_available())\n"
     )
-    command = ("rehearse", "-t", "acme", "--strict", "--", "python", "-c", program)
+    command = ("rehearse", "-t", "acme", "--strict", "--", python(), "-c", program)
     done = torchferry(*command, env={"PYTHONPATH": str(either), "TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode == 0, done.stderr
     assert done.stdout == "acme:0 True\n"

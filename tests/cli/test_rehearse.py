@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.process import interruptible
+from tests.warm_python import instead
 from torchferry.backends.target import Target
 
 pytestmark = pytest.mark.rehearsal
@@ -32,8 +33,9 @@ for _ in range(3):
 
 
 def rehearse(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Rehearse a command in a Python that has torch imported already; a file's name alone is run by Python itself."""
     return subprocess.run(
-        [sys.executable, "-m", "torchferry", "rehearse", *arguments],
+        [sys.executable, "-m", "torchferry", "rehearse", *instead(arguments)],
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
@@ -57,7 +59,7 @@ def summary(folder: Path, *arguments: str) -> tuple[dict[str, Any], subprocess.C
 
 def test_a_right_program(tmp_path: Path) -> None:
     program(tmp_path, TRAIN)
-    found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py")
+    found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "train.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("loss") == 3
     first, second = done.stderr.splitlines()[:2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
+from tests import warm, warm_python
 from tests.cli.process import torchferry
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual
@@ -213,7 +213,7 @@ for unknown in (manager.composite_backend, manager.profiler_sort_key):
     except DeviceError as error:
         print(error)
 """
-    command = ("rehearse", "-t", "acme", "--", "python", "-c", program)
+    command = ("rehearse", "-t", "acme", "--", warm_python.python(), "-c", program)
     done = torchferry(*command, env={"PYTHONPATH": str(acme), "TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == [
@@ -229,7 +229,7 @@ for unknown in (manager.composite_backend, manager.profiler_sort_key):
 def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -> None:
     (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
     (tmp_path / "train.py").write_text(f"import {form}\nprint({form}.device_string())\n", encoding="utf-8")
-    command = ("rehearse", "-t", "npu", "--", "torchferry", "run", "--", "python", str(tmp_path / "train.py"))
+    command = ("rehearse", "-t", "npu", "--", "torchferry", "run", "--", warm_python.python(), tmp_path / "train.py")
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode != 0
     assert "torch.cuda is redirected as well; run it without `torchferry run`" in done.stderr
@@ -251,7 +251,7 @@ def test_a_card_without_bfloat16_gets_float16() -> None:
         "print(manager.dtype, *[item.reason for item in manager.dtype_verdicts])\n"
         "try: DeviceManager(dtype='bfloat16')\nexcept Exception as error: print(error)\n"
     )
-    command = ("rehearse", "-t", "musa", "--card", "S80", "--", "python", "-c", program)
+    command = ("rehearse", "-t", "musa", "--card", "S80", "--", warm_python.python(), "-c", program)
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.stdout.splitlines() == [
         "torch.float16 torch.musa.is_bf16_supported() is False a product on the card is the CPU's",

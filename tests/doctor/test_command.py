@@ -13,6 +13,7 @@ import pytest
 
 from tests.backends.test_imaginary_vendor import vendor  # noqa: F401 - a fixture
 from tests.cli.process import torchferry
+from tests.warm_python import python
 from torchferry.backends import registry
 from torchferry.backends.base import VENDORS
 from torchferry.core.env import cache_folder
@@ -139,7 +140,7 @@ def test_fixes_are_printed_and_a_dry_run_changes_nothing(tmp_path: Path) -> None
 def test_the_live_probe_on_a_rehearsal(target: str) -> None:
     done = torchferry(
         "rehearse", "-t", target, "--devices", "2", "--",
-        "torchferry", "doctor", "--probe", "-t", target, "-f", "json", "--probe-timeout", "300",
+        python(), "-m", "torchferry", "doctor", "--probe", "-t", target, "-f", "json", "--probe-timeout", "300",
         env=WITH_CACHE,
     )  # fmt: skip
     found = json.loads(done.stdout)
@@ -189,7 +190,7 @@ def test_another_target_than_the_rehearsed_one_is_refused() -> None:
 def test_a_probe_of_a_device_that_is_wrong_or_out_of_memory_says_so() -> None:
     done = torchferry(
         "rehearse", "-t", "npu", "--fault", "op=mm,kind=nan", "--",
-        "torchferry", "doctor", "--probe", "-t", "npu", "--select", "probe", "-f", "json",
+        python(), "-m", "torchferry", "doctor", "--probe", "-t", "npu", "--select", "probe", "-f", "json",
         env=WITH_CACHE,
     )  # fmt: skip
     found = json.loads(done.stdout)

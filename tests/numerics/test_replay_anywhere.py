@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
+from tests.warm_python import python
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics import compare_for_single_op, nan_inf_track_for_single_op, replay
 
@@ -47,7 +48,7 @@ def pytest_alone(*folders: Path, **environment: str) -> str:
     settings = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     tests = [str(next(folder.glob("test_*.py"))) for folder in folders]
     done = subprocess.run(
-        [sys.executable, "-c", _ALONE, *tests],
+        [python(), "-c", _ALONE, *tests],
         capture_output=True,
         text=True,
         check=False,
@@ -320,7 +321,7 @@ def test_one_wrong_element_of_many_is_wrong(change: Callable[[Tensor], Tensor], 
 
 def torchferry(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "torchferry", "replay", *arguments],
+        [python(), "-m", "torchferry", "replay", *arguments],
         capture_output=True,
         text=True,
         check=False,

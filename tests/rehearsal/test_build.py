@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
+
 pytestmark = pytest.mark.rehearsal  # the recipe asks torch for its version
 
 SHOW = (
@@ -36,7 +38,7 @@ def compiler(folder: Path, body: str) -> Path:
 def start(cache: Path, cxx: Path | str, code: str = SHOW, **more: str) -> subprocess.Popen[str]:
     values = {**os.environ, "TORCHFERRY_CACHE": str(cache), "CXX": str(cxx), **more}
     return subprocess.Popen(
-        [sys.executable, "-c", code], env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [python(), "-c", code], env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
+from tests.warm_python import python
 
 torch = pytest.importorskip("torch")
 reductions: Any = pytest.importorskip("torch.multiprocessing").reductions
@@ -58,7 +59,7 @@ def rehearse(folder: Path, program: str, target: str = "npu", device: str = "npu
     plugin = {"ptex": "import ptex", "sdaa": "import torch_sdaa"}.get(target, "")
     (folder / "program.py").write_text(START.format(plugin=plugin, device=device) + textwrap.dedent(program))
     command = [sys.executable, "-m", "torchferry.rehearsal", "-t", target, "--devices", "2"]
-    command += ["--summary-file", str(folder / "summary.json"), "--", sys.executable, str(folder / "program.py")]
+    command += ["--summary-file", str(folder / "summary.json"), "--", python(), str(folder / "program.py")]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, env=ENVIRONMENT, cwd=folder
     )

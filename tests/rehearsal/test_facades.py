@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torchferry
-from tests import warm
+from tests import warm, warm_python
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rehearsal import site
@@ -646,6 +646,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("name", WITH_NAMESPACE)
 def test_torch_and_plugin_are_imported_in_any_order(name: str, tmp_path: Path) -> None:
+    interpreter = sys.executable if name == WITH_NAMESPACE[0] else warm_python.python()
     choice = registry.choose(name)
     rehearsal = Rehearsal(name, make_profile(Target(choice.backend, choice.version), devices=2))
     site.fill(tmp_path, rehearsal)
@@ -654,7 +655,7 @@ def test_torch_and_plugin_are_imported_in_any_order(name: str, tmp_path: Path) -
         if name == "musa" and "from" in order:
             continue  # there the package is the namespace
         done = subprocess.run(
-            [sys.executable, "-c", program.format(plugin=choice.backend.PLUGIN, device=choice.backend.DEVICE_TYPE)],
+            [interpreter, "-c", program.format(plugin=choice.backend.PLUGIN, device=choice.backend.DEVICE_TYPE)],
             env={**os.environ, "PYTHONPATH": path, VARIABLE: str(tmp_path)},
             capture_output=True,
             text=True,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
+
 pytestmark = pytest.mark.rehearsal
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "pytest-rehearsal"
@@ -23,11 +25,11 @@ def project(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLE, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def run(folder: Path, *arguments: str, status: int) -> str:
+def run(folder: Path, *arguments: str, status: int, warm: bool = True) -> str:
     """Run pytest in `folder` and return what it prints; `status` is the exit status that it must have."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        [python() if warm else sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
         env={**environment, "TORCHFERRY_LANG": "en"},
         capture_output=True,
@@ -57,7 +59,7 @@ def only_test(folder: Path, text: str) -> None:
 
 
 def test_right_tests_pass(project: Path) -> None:
-    output = run(project, *STRICT, status=0)
+    output = run(project, *STRICT, status=0, warm=False)
     assert "2 passed" in output
     assert "torchferry: REHEARSAL on the CPU: 1 x Ascend 910B" in output
     assert "nothing was seen that would fail on the card" in output
@@ -95,7 +97,7 @@ def test_without_a_target_nothing_changes(project: Path) -> None:
             assert "TORCHFERRY_REHEARSAL" not in os.environ
         """,
     )
-    output = run(project, status=0)
+    output = run(project, status=0, warm=False)
     assert "REHEARSAL" not in output
     assert " rehearsal " not in output
 
