@@ -18,6 +18,7 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -72,7 +73,14 @@ os._exit(status)
 
 @functools.lru_cache(maxsize=1)
 def python() -> str:
-    """Return the path of the executable; the process behind it is started once, and ends with this one."""
+    """Return the path of the executable; the process behind it is started once, and ends with this one.
+
+    Where the kernel has no descriptors of processes, it is the Python of the tests.
+    """
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return sys.executable
     folder = tempfile.TemporaryDirectory(prefix="warm-python-")
     path, executable = f"{folder.name}/socket", Path(folder.name, "python")
     executable.write_text(_CLIENT.format(python=sys.executable, path=path), encoding="utf-8")
@@ -150,7 +158,7 @@ def serve(path: str) -> None:
                 os._exit(0)
             if key.fileobj is listener:
                 client, _ = listener.accept()
-                process = _start(client, listener, waiting)
+                process = _start(client)
                 descriptor = os.pidfd_open(process)
                 processes[descriptor] = process, client
                 waiting.register(descriptor, selectors.EVENT_READ, None)
@@ -169,7 +177,8 @@ def serve(path: str) -> None:
                 gone(key.fd)
 
 
-def _start(client: socket.socket, listener: socket.socket, waiting: selectors.BaseSelector) -> int:
+def _start(client: socket.socket) -> int:
+    """Fork for a program, and return the process."""
     head, given, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * 4))
     descriptors = array.array("i", given[0][2])
     size = int.from_bytes(head, "little")
@@ -181,16 +190,12 @@ def _start(client: socket.socket, listener: socket.socket, waiting: selectors.Ba
         os.setsid()
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX") if not os.path.isdir("/proc/self/fd") else _highest() + 1)
+        os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
         arguments, environment, folder = json.loads(text)
         _become(arguments, environment, folder)
     for descriptor in descriptors:
         os.close(descriptor)
     return process
-
-
-def _highest() -> int:
-    return max(map(int, os.listdir("/proc/self/fd")))
 
 
 class _TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -226,7 +231,7 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
-    sys.modules["numpy"].random.seed() if "numpy" in sys.modules else None
+    importlib.import_module("numpy").random.seed()
     sys.executable, sys.orig_argv = executable, [executable, *options]
     if options[0] == "-u":
         del options[0]
@@ -249,9 +254,10 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
             if way == "-c":
                 code = compile(options[1], "<string>", "exec")
             else:
-                main.__file__, main.__cached__ = way, None  # type: ignore[attr-defined]
-                main.__loader__ = importlib.machinery.SourceFileLoader("__main__", way)
-                code = compile(Path(way).read_bytes(), way, "exec")
+                file = os.path.abspath(way)
+                main.__file__, main.__cached__ = file, None  # type: ignore[attr-defined]
+                main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+                code = compile(Path(file).read_bytes(), file, "exec")
             exec(code, vars(main))
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)

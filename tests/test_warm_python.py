@@ -1,0 +1,84 @@
+"""The Python that has torch imported already runs programs as Python does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.warm_python import instead, python
+
+pytestmark = pytest.mark.rehearsal
+pytest.importorskip("torch")
+
+SAME = {
+    "script": ["program.py", "a", "-b"],
+    "error in a script": ["program.py", "wrong"],
+    "module": ["-m", "program", "a"],
+    "code": ["-c", "import sys; print(sys.argv, __name__, sys.path[0])", "a"],
+    "status": ["-c", "raise SystemExit(7)"],
+    "message": ["-c", "raise SystemExit('no')"],
+    "killed": ["-c", "import os; os.kill(os.getpid(), 9)"],
+    "error": ["-c", "1 / 0"],
+    "hook": ["-c", "import sys; sys.excepthook = lambda *error: print(error[1]); 1 / 0"],
+    "end": ["-c", "import atexit; atexit.register(print, 'end'); print('first')"],
+    "environment": ["-c", "import os; print(os.environ['WARM'], os.getcwd())"],
+    "torch": ["-c", "import sys; print('torch' in sys.modules); import torch.nn; print(torch.nn, torch.__spec__.name)"],
+}
+PROGRAM = """
+import sys
+print(sys.argv[1:], __name__, __file__, __spec__ is None, sys.path[0])
+if "wrong" in sys.argv:
+    1 / 0
+"""
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_it_does_as_python_does(name: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    plain, warm = (
+        subprocess.run(
+            [interpreter, *SAME[name]],
+            cwd=tmp_path, env={**os.environ, "WARM": "1"}, capture_output=True, text=True, check=False,
+        )
+        for interpreter in (sys.executable, python())
+    )  # fmt: skip
+    assert (warm.returncode, warm.stdout, warm.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+def test_signals_reach_the_program_and_it_ends_with_its_executable(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: os.write(1, b'told\\n'))\n"
+        "print(os.getpid(), flush=True)\nwhile True: time.sleep(0.05)\n"
+    )
+    process = subprocess.Popen([python(), "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "told\n"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{number}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_is_put_in_place_of_python() -> None:
+    warm = python()
+    assert instead(["python", "train.py"]) == [warm, "train.py"]
+    assert instead([sys.executable, "-m", "torchferry", "nan", "--", "python", "a.py"])[-2:] == [warm, "a.py"]
+    assert instead(["python", "-m", "torchferry.run", "a.py"])[0] == "python"
+    assert instead(["torchrun", "--standalone", "a.py"]) == [
+        warm,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "a.py",
+    ]
