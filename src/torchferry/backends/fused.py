@@ -7,7 +7,7 @@ A backend's `fused.toml`::
 
     [[fused]]
     operator = "acme::acme_rms_norm"
-    means = "rms_norm"                                     # a function of numerics/compare/decompositions.py
+    means = "rms_norm"                                     # a function of numerics/compare/reference.py
     arguments = { given = "self", weight = "gamma" }       # the function's argument = the operator's
     allowed = { mode = ["half"], bias = [] }               # with other values it is not checked; [] is None alone
     auxiliary = [1]                                        # results that only the backward of the device understands
