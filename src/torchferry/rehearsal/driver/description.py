@@ -9,6 +9,7 @@ The file has four tables::
     refuse = "xrt_refuse"            # int xrt_refuse(const char* name): answers for what is not simulated
     namespace = "xpu"                # of the plugin's own operators
     installed = ["XRT_HOME"]         # variables that the vendor's own set-up sets
+    queue = { variable = "XRT_QUEUE", off = "0", library = "libtorch_xrt.so", asks = "_Z10QueueIsOnv" }
     source = "WHEEL"
 
     [operators]                      # of that namespace: names without overload
@@ -26,6 +27,9 @@ The file has four tables::
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
+`queue` is for a plugin that hands work to a thread of its own: the variable that turns this off, and the function by which
+the plugin reads that variable, once and for all. The simulated driver does work at once; a queue in front of it costs time.
+
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """
 
@@ -41,11 +45,28 @@ from torchferry.backends.base import Backend
 
 _FILE = "driver/driver.toml"
 _KEYS = {
-    "driver": frozenset({"libraries", "files", "namespace", "installed", "refuse", "header", "source"}),
+    "driver": frozenset({"libraries", "files", "namespace", "installed", "queue", "refuse", "header", "source"}),
     "operators": frozenset({"kept", "identities", "casts", "zeros", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
 }
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The thread of a plugin's own that does what it is handed.
+
+    Attributes:
+        variable: The environment variable that turns it off.
+        off: Its value then.
+        library: The plugin's library that reads it.
+        asks: A function of that library, without arguments, that reads it and returns 0 when it is off.
+    """
+
+    variable: str
+    off: str
+    library: str
+    asks: str
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,7 @@ class Driver:
         refuse: The function that answers for an entry point that is not simulated, given its name.
         namespace: Namespace of the plugin's own operators.
         installed: Environment variables that say that the vendor's own libraries are installed.
+        queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
         identities: Operators that give their first argument back.
         casts: Operators that convert their first argument to a dtype.
@@ -77,6 +99,7 @@ class Driver:
     refuse: str
     namespace: str
     installed: tuple[str, ...]
+    queue: Queue | None
     kept: tuple[str, ...]
     identities: tuple[str, ...]
     casts: tuple[str, ...]
@@ -106,6 +129,7 @@ def load_driver(backend: type[Backend]) -> Driver | None:
         data.text(driver, "refuse", "[driver]"),
         data.text(driver, "namespace", "[driver]"),
         _names(data, driver, "installed"),
+        _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "identities"),
         _names(data, operators, "casts"),
@@ -126,6 +150,16 @@ def _table(data: DataFile, name: str) -> dict[str, Any]:
     data.known(table, _KEYS[name], f"[{name}]")
     data.cited(table, f"[{name}]")
     return table
+
+
+def _queue(data: DataFile, driver: dict[str, Any]) -> Queue | None:
+    table = driver.get("queue")
+    if table is None:
+        return None
+    try:
+        return Queue(**{key: str(value) for key, value in table.items()})
+    except (AttributeError, TypeError) as error:
+        raise data.wrong(f"`queue`: {error}") from None
 
 
 def _names(data: DataFile, table: dict[str, Any], key: str) -> tuple[str, ...]:

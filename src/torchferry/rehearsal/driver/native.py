@@ -69,6 +69,7 @@ class TakenOver:
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
             "ferry_take_over": (number, [text] * 6),
+            "ferry_queue_is_off": (None, []),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
             "ferry_set_mode": (None, [text, number]),
@@ -89,6 +90,10 @@ class TakenOver:
         """Send events to `sink(kind, subject, detail, amount)`."""
         self._sink = _SINK(sink)
         self._library.ferry_set_sink(self._sink)
+
+    def queue_is_off(self) -> None:
+        """Say that the plugin does all work in the thread that asks for it."""
+        self._library.ferry_queue_is_off()
 
     def set_noted_dtypes(self, names: Iterable[str]) -> None:
         """Say which dtypes differ on the card from CUDA's."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +22,7 @@ from torchferry.core.messages import say
 from torchferry.rehearsal import bootstrap, events, faults, observers, session
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building
-from torchferry.rehearsal.driver.description import Driver, load_driver
+from torchferry.rehearsal.driver.description import Driver, Queue, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver
 from torchferry.rehearsal.native import DTYPE_CODES
 
@@ -46,8 +48,10 @@ def _load(name: str, stand_in: Path) -> None:
         raise TorchferryError(say("the driver of {target} is not simulated", target=rehearsal.target))
     spec = _own_spec(name, stand_in, backend)
     machine = _start_machine(driver, rehearsal, backend)
-    _become(sys.modules[name], spec)
-    operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
+    queued = _import_without_queue(driver.queue, lambda: _become(sys.modules[name], spec))
+    operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
+    if not queued:
+        operators.queue_is_off()
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
     _add_references(backend, driver)
@@ -56,6 +60,14 @@ def _load(name: str, stand_in: Path) -> None:
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
+
+
+_operators: dict[str, TakenOver] = {}
+
+
+def operators() -> TakenOver | None:
+    """Return the operators that were taken over in this process; None where no plugin was loaded."""
+    return next(iter(_operators.values()), None)
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:
@@ -80,6 +92,26 @@ def _become(module: ModuleType, spec: ModuleSpec) -> None:
     module.__doc__ = None
     if spec.loader is not None:
         spec.loader.exec_module(module)
+
+
+def _import_without_queue(queue: Queue | None, import_plugin: Callable[[], None]) -> bool:
+    """Import the plugin with its own queue turned off, whatever the program asks for; whether it has one nonetheless."""
+    if queue is None:
+        import_plugin()
+        return True
+    wanted = os.environ.get(queue.variable)
+    os.environ[queue.variable] = queue.off
+    try:
+        import_plugin()
+        asks: Any = getattr(ctypes.CDLL(queue.library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), queue.asks)
+        return bool(asks())
+    except (OSError, AttributeError):
+        return True  # another version, which does not tell
+    finally:
+        if wanted is None:
+            os.environ.pop(queue.variable, None)
+        else:
+            os.environ[queue.variable] = wanted
 
 
 def _start_machine(driver: Driver, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
@@ -133,22 +165,30 @@ def _add_references(backend: type[Backend], driver: Driver) -> None:
     library = torch.library.Library(driver.namespace, "IMPL")
     _held.append(library)
     for name, function in module.OPERATORS.items():
-        if _fits(driver.namespace, name, function):
+        packet = getattr(getattr(torch.ops, driver.namespace), name, None)
+        if packet is not None and "default" in packet.overloads() and name not in driver.identities:
+            reference = _adapted(packet.default._schema, function)
             for key in ("PrivateUse1", "AutogradPrivateUse1"):
-                _register(library, name, function, key)
+                _register(library, name, reference, key)
 
 
-def _fits(namespace: str, name: str, function: Any) -> bool:
-    """Whether a reference takes what the plugin's operator takes, argument by argument."""
-    packet = getattr(getattr(torch.ops, namespace), name, None)
-    if packet is None or "default" not in packet.overloads():
-        return False
-    schema = packet.default._schema
-    parameters = list(inspect.signature(function).parameters)
-    return [argument.name for argument in schema.arguments] == parameters
+def _adapted(schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference as a kernel: later versions of the operator may have arguments that it does not know."""
+    arguments = list(schema.arguments)
+    taken = len(inspect.signature(function).parameters)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *(kwargs.get(each.name, each.default_value) for each in arguments[len(args) :])]
+        for argument, value in zip(arguments[taken:], values[taken:], strict=True):
+            if value is not argument.default_value and value != argument.default_value:
+                events.record("not-rehearsed", schema.name, argument.name)
+                raise NotImplementedError(f"{schema.name} with {argument.name}: not rehearsed")
+        return function(*values[:taken])
+
+    return kernel
 
 
-def _register(library: torch.library.Library, name: str, function: Any, key: str) -> None:
+def _register(library: torch.library.Library, name: str, function: Callable[..., Any], key: str) -> None:
     if "allow_override" in inspect.signature(library.impl).parameters:
         library.impl(name, function, key, allow_override=True)
     else:

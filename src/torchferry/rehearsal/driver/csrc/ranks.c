@@ -184,11 +184,29 @@ static ferry_status fail(ferry_group* group, ferry_status status) {
   return status;
 }
 
+// Whether a process has ended, be it that its parent has not asked for it yet.
+static bool has_ended(int process) {
+  if (kill(process, 0) != 0) {
+    return errno == ESRCH;
+  }
+  char path[32], text[512];
+  (void)snprintf(path, sizeof path, "/proc/%d/stat", process);
+  FILE* file = fopen(path, "r");
+  if (file == NULL) {
+    return false;
+  }
+  const size_t read = fread(text, 1, sizeof text - 1, file);
+  (void)fclose(file);
+  text[read] = '\0';
+  const char* state = strrchr(text, ')');  // "PID (name) STATE ...", and a name may hold anything
+  return state != NULL && state[1] == ' ' && state[2] == 'Z';
+}
+
 // The rank whose process has ended, -1 for none.
 static int dead_rank(const ferry_group* group) {
   for (uint32_t i = 0; i < group->ranks; i++) {
     const int process = atomic_load(&group->shared->process[i]);
-    if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) {
+    if (process != 0 && has_ended(process)) {
       return (int)i;
     }
   }

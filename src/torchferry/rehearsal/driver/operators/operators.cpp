@@ -8,6 +8,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "../../csrc/formulas.h"
 #include "call.h"
 
 namespace ferry::plugin {
@@ -362,6 +363,26 @@ class Takeover {
   const Request& request_;
 };
 
+// Kernels that the CPU has not, since PyTorch asks accelerators alone for them.
+void add_kernels_of_cpu() {
+  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  const auto add = [](const char* name, auto&& kernel) {
+    const auto handle = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
+    if (handle && !handle->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
+      library->impl(name, std::forward<decltype(kernel)>(kernel));
+    }
+  };
+  add("_thnn_fused_lstm_cell", TORCH_FN(formulas::lstm_cell));
+  add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(formulas::lstm_cell_backward));
+  add("_thnn_fused_gru_cell", TORCH_FN(formulas::gru_cell));
+  add("_thnn_fused_gru_cell_backward", TORCH_FN(formulas::gru_cell_backward));
+  add("batch_norm_stats", TORCH_FN(formulas::batch_norm_stats));
+  add("batch_norm_gather_stats_with_counts", TORCH_FN(formulas::batch_norm_gather_stats_with_counts));
+  add("batch_norm_elemt", TORCH_FN(formulas::batch_norm_elemt));
+  add("batch_norm_backward_reduce", TORCH_FN(formulas::batch_norm_backward_reduce));
+  add("batch_norm_backward_elemt", TORCH_FN(formulas::batch_norm_backward_elemt));
+}
+
 struct Quiet final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -413,6 +434,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     }
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+    plugin::add_kernels_of_cpu();
     plugin::Takeover(request).run();
     return 0;
   } catch (const std::exception& error) {
@@ -420,6 +442,8 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     return -1;
   }
 }
+
+FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }
 
 // "aten::add.Tensor PrivateUse1 computed\n" for each registration of the plugin's.
 FERRY_API const char* ferry_served() { return plugin::report().c_str(); }
