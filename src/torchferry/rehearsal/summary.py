@@ -100,7 +100,6 @@ def opening(rehearsal: Rehearsal) -> Message:
     )
 
 
-
 def _maker(target: Target) -> Bilingual:
     """Return the first word of the target's title: the Chinese one has no words, and names the family as well."""
     return Bilingual(target.title.en.split()[0], target.title.zh)

@@ -86,7 +86,7 @@ def command(driver: Driver, compiler: str, written: Path, output: Path, flags: I
 
 def _key(driver: Driver, compiler: str) -> str:
     digest = hashlib.sha256()
-    for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, stubs(driver)):
+    for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
         digest.update(part.encode() + b"\0")
     for path in [*sources(driver), *sorted(MACHINE.glob("*.h")), *sorted(driver.folder.glob("*.h"))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -96,6 +96,8 @@ def _key(driver: Driver, compiler: str) -> str:
 def _make(driver: Driver, compiler: str, folder: Path) -> None:
     written = folder / "entry_points.c"
     written.write_text(stubs(driver), encoding="utf-8")
+    for name in driver.folders:
+        (folder / name).mkdir()
     core = folder / _CORE
     _run(command(driver, compiler, written, core), driver)
     for name in driver.libraries:

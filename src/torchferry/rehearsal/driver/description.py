@@ -8,7 +8,8 @@ The file has four tables::
     header = "xrt.h"                 # the one of them that declares the next
     refuse = "xrt_refuse"            # int xrt_refuse(const char* name): answers for what is not simulated
     namespace = "xpu"                # of the plugin's own operators
-    installed = ["XRT_HOME"]         # variables that the vendor's own set-up sets
+    homes = ["XRT_HOME"]             # variables that name a folder of the vendor's software, which its plugin wants
+    folders = ["runtime"]            # what it looks for in there
     queue = { variable = "XRT_QUEUE", off = "0", library = "libtorch_xrt.so", asks = "_Z10QueueIsOnv" }
     source = "WHEEL"
 
@@ -27,8 +28,8 @@ The file has four tables::
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
-`queue` is for a plugin that hands work to a thread of its own: the variable that turns this off, and the function by which
-the plugin reads that variable, once and for all. The simulated driver does work at once; a queue in front of it costs time.
+`queue` is for a plugin that hands work to a thread of its own: the variable that turns this off, and the function by
+which the plugin reads that variable, once and for all. The simulated driver does work at once; a queue only costs time.
 
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """
@@ -45,7 +46,7 @@ from torchferry.backends.base import Backend
 
 _FILE = "driver/driver.toml"
 _KEYS = {
-    "driver": frozenset({"libraries", "files", "namespace", "installed", "queue", "refuse", "header", "source"}),
+    "driver": frozenset({"libraries", "files", "namespace", "homes", "folders", "queue", "refuse", "header", "source"}),
     "operators": frozenset({"kept", "identities", "casts", "zeros", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
@@ -81,7 +82,8 @@ class Driver:
         header: The one of them that declares `refuse`.
         refuse: The function that answers for an entry point that is not simulated, given its name.
         namespace: Namespace of the plugin's own operators.
-        installed: Environment variables that say that the vendor's own libraries are installed.
+        homes: Environment variables that must name a folder of the vendor's software when the plugin is imported.
+        folders: Folders that it looks for in there.
         queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
         identities: Operators that give their first argument back.
@@ -98,7 +100,8 @@ class Driver:
     header: str
     refuse: str
     namespace: str
-    installed: tuple[str, ...]
+    homes: tuple[str, ...]
+    folders: tuple[str, ...]
     queue: Queue | None
     kept: tuple[str, ...]
     identities: tuple[str, ...]
@@ -128,7 +131,8 @@ def load_driver(backend: type[Backend]) -> Driver | None:
         data.text(driver, "header", "[driver]"),
         data.text(driver, "refuse", "[driver]"),
         data.text(driver, "namespace", "[driver]"),
-        _names(data, driver, "installed"),
+        _names(data, driver, "homes"),
+        _names(data, driver, "folders"),
         _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "identities"),

@@ -19,6 +19,7 @@ from torchferry.backends.base import Backend, data_directory
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import bootstrap, events, faults, observers, session
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building
@@ -47,8 +48,9 @@ def _load(name: str, stand_in: Path) -> None:
     if driver is None or rehearsal.shipped is None:
         raise TorchferryError(say("the driver of {target} is not simulated", target=rehearsal.target))
     spec = _own_spec(name, stand_in, backend)
-    machine = _start_machine(driver, rehearsal, backend)
-    queued = _import_without_queue(driver.queue, lambda: _become(sys.modules[name], spec))
+    folder = building.driver_folder(driver)
+    machine = _start_machine(driver, folder, rehearsal, backend)
+    queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
     operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
@@ -94,29 +96,40 @@ def _become(module: ModuleType, spec: ModuleSpec) -> None:
         spec.loader.exec_module(module)
 
 
-def _import_without_queue(queue: Queue | None, import_plugin: Callable[[], None]) -> bool:
-    """Import the plugin with its own queue turned off, whatever the program asks for; whether it has one nonetheless."""
-    if queue is None:
-        import_plugin()
-        return True
-    wanted = os.environ.get(queue.variable)
-    os.environ[queue.variable] = queue.off
+def _import(driver: Driver, folder: Path, import_plugin: Callable[[], None]) -> bool:
+    """Import the plugin with its own queue turned off, whatever the program asks for, and its vendor's folders there.
+
+    Returns:
+        Whether it has a queue nonetheless.
+    """
+    queue = driver.queue
+    values = {name: str(folder) for name in driver.homes if name not in os.environ}
+    if queue is not None:
+        values[queue.variable] = queue.off
+    wanted = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         import_plugin()
+        return queue is None or _queue_is_on(queue)
+    finally:
+        for name, value in wanted.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _queue_is_on(queue: Queue) -> bool:
+    try:
         asks: Any = getattr(ctypes.CDLL(queue.library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), queue.asks)
-        return bool(asks())
     except (OSError, AttributeError):
         return True  # another version, which does not tell
-    finally:
-        if wanted is None:
-            os.environ.pop(queue.variable, None)
-        else:
-            os.environ[queue.variable] = wanted
+    return bool(asks())
 
 
-def _start_machine(driver: Driver, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
+def _start_machine(driver: Driver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
     profile = rehearsal.profile
-    machine = Machine(building.driver_folder(driver), driver.libraries)
+    machine = Machine(folder, driver.libraries)
     visible = backend.VISIBLE_DEVICES
     machine.set_text("visible_variable", "" if isinstance(visible, Unknown) else visible)
     machine.set_number("devices", profile.devices)
@@ -142,11 +155,16 @@ def _use_profile(operators: TakenOver, rehearsal: Rehearsal) -> None:
 
 
 class _Faults:
-    """What `faults.install` sets, for the driver and the operators."""
+    """What goes wrong on purpose: with memory in the driver, with operators in those that were taken over."""
 
     def __init__(self, machine: Machine, operators: TakenOver) -> None:
-        self.fail_allocation = machine.fail_allocation
-        self.set_fault = operators.set_fault
+        self._machine, self._operators = machine, operators
+
+    def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
+        self._operators.set_fault(operator, kind, scale, after)
+
+    def fail_allocation(self, number: int) -> None:
+        self._machine.fail_allocation(number)
 
 
 _held: list[torch.library.Library] = []
@@ -162,7 +180,7 @@ def _add_references(backend: type[Backend], driver: Driver) -> None:
         return
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    library = torch.library.Library(driver.namespace, "IMPL")
+    library = torch.library.Library(driver.namespace, "IMPL")  # type: ignore[no-untyped-call]
     _held.append(library)
     for name, function in module.OPERATORS.items():
         packet = getattr(getattr(torch.ops, driver.namespace), name, None)
@@ -188,7 +206,7 @@ def _adapted(schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _register(library: torch.library.Library, name: str, function: Callable[..., Any], key: str) -> None:
+def _register(library: Any, name: str, function: Callable[..., Any], key: str) -> None:
     if "allow_override" in inspect.signature(library.impl).parameters:
         library.impl(name, function, key, allow_override=True)
     else:
@@ -203,12 +221,22 @@ def _peak(backend: type[Backend], machine: Machine, index: int) -> int:
     return int(namespace.max_memory_allocated(index)) if namespace else machine.memory_peak(index)
 
 
-def _report(
-    backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver
-) -> dict[str, object]:
+def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
+    """Count how often a device ran out of memory. The plugin knows it only when it has freed what it could."""
+    namespace = getattr(torch, backend.DEVICE_TYPE, None)
+    ordered = any(fault.kind == "oom" for fault in rehearsal.faults)
+    for index in range(rehearsal.profile.devices):
+        times = namespace.memory_stats(index).get("num_ooms", 0) if namespace and namespace.is_initialized() else 0
+        for _ in range(times):
+            kind, detail = ("fault", "out of memory") if ordered else ("out-of-memory", "")
+            events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{index}", detail, place=NOWHERE)
+
+
+def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
     """What the device did in this process, for the summary."""
     for name, calls in machine.refused().items():
         events.recorder.add("not-rehearsed", name, amount=calls)
+    _note_exhaustion(backend, rehearsal)
     return {
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],

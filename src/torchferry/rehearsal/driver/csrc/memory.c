@@ -9,6 +9,7 @@
 #include "machine.h"
 
 #define ALIGNMENT 512  // of what the drivers give
+#define MOST_TRIES 3   // of a plugin that needs memory: at first, without its oldest blocks, without all of them
 
 typedef enum { DEVICE_BLOCK, HOST_BLOCK, REGISTERED_BLOCK, RESERVED_BLOCK } block_kind;
 
@@ -26,6 +27,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int64_t used[FERRY_MOST_DEVICES], peak[FERRY_MOST_DEVICES];
 static int64_t failing_allocation;
+static int failing_tries;
+static size_t failing_bytes;  // of the allocation that was failed last: a plugin frees what it can, and asks again
 
 // Index of the first block that begins behind `pointer`. The lock is held.
 static size_t behind(const void* pointer) {
@@ -77,9 +80,15 @@ static void drop(const block* entry) {
 // The lock is held.
 static ferry_status charge(int device, size_t bytes) {
   if (failing_allocation > 0 && --failing_allocation == 0) {
+    failing_bytes = bytes;
+    failing_tries = MOST_TRIES;
+  }
+  if (failing_tries > 0 && bytes == failing_bytes) {
+    failing_tries--;
     ferry_say("out of memory, as ordered");
     return FERRY_OUT_OF_MEMORY;
   }
+  failing_tries = 0;
   const int64_t capacity = ferry_number("memory", 0);
   if (capacity > 0 && (bytes > (size_t)capacity || used[device] > capacity - (int64_t)bytes)) {
     ferry_say("device %d has %lld bytes, %lld of them in use: no room for %zu", device, (long long)capacity,
