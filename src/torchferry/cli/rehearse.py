@@ -18,7 +18,8 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
-from torchferry.rehearsal.driver.plugin import SIMULATED
+from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.driver.plugin import SIMULATED, installed
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -84,6 +85,15 @@ def command(
         )
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
+    own = installed(rehearsal.resolved().backend) if plugin == SIMULATED else None
+    if own is not None and load_driver(rehearsal.resolved().backend) is not None:
+        name = rehearsal.resolved().backend.PLUGIN
+        hint = say(
+            "{plugin} {version} is installed: `--plugin installed` rehearses with it, on a simulated driver",
+            plugin=name,
+            version=own.version,
+        )
+        click.echo(f"torchferry: {hint.render(lang)}", err=True)
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         code = run(list(command), rehearsal, folder)

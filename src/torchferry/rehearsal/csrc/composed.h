@@ -78,8 +78,8 @@ inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, c
                                                     const Tensor& cell, const Optional& input_bias,
                                                     const Optional& hidden_bias) {
   Scope s("aten::_thnn_fused_lstm_cell");
-  return s.out(formulas::lstm_cell(s.in(input_gates), s.in(hidden_gates), s.in(cell), s.in(input_bias),
-                                   s.in(hidden_bias)));
+  return s.out(
+      formulas::lstm_cell(s.in(input_gates), s.in(hidden_gates), s.in(cell), s.in(input_bias), s.in(hidden_bias)));
 }
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const Optional& grad_hidden, const Optional& grad_cell,
@@ -93,8 +93,8 @@ inline std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const Optional& gra
 inline std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hidden,
                                            const Optional& input_bias, const Optional& hidden_bias) {
   Scope s("aten::_thnn_fused_gru_cell");
-  return s.out(formulas::gru_cell(s.in(input_gates), s.in(hidden_gates), s.in(hidden), s.in(input_bias),
-                                  s.in(hidden_bias)));
+  return s.out(
+      formulas::gru_cell(s.in(input_gates), s.in(hidden_gates), s.in(hidden), s.in(input_bias), s.in(hidden_bias)));
 }
 
 inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad, const Tensor& workspace,
@@ -127,9 +127,9 @@ inline std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tens
                                                                       const Optional& running_var, double momentum,
                                                                       double eps, const Tensor& counts) {
   Scope s("aten::batch_norm_gather_stats_with_counts");
-  return s.out(formulas::batch_norm_gather_stats_with_counts(
-      s.in(input), s.in(means), s.in(inverse_deviations), s.in(running_mean, true), s.in(running_var, true), momentum,
-      eps, s.in(counts)));
+  return s.out(formulas::batch_norm_gather_stats_with_counts(s.in(input), s.in(means), s.in(inverse_deviations),
+                                                             s.in(running_mean, true), s.in(running_var, true),
+                                                             momentum, eps, s.in(counts)));
 }
 
 inline Tensor batch_norm_elemt(const Tensor& input, const Optional& weight, const Optional& bias, const Tensor& mean,

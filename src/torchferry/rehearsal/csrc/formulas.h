@@ -177,9 +177,9 @@ inline Tensor batch_norm_backward_elemt(const Tensor& grad, const Tensor& input,
   const Tensor w = given(weight);
   const Tensor factor = w.defined() ? inverse * w : inverse;
   const Tensor centred = wide(x) - by_channel(mean, x);
-  const Tensor dx = (wide(grad) - by_channel(sum_dy / total, x) -
-                     centred * by_channel(sum_dy_xmu / total * inverse * inverse, x)) *
-                    by_channel(factor, x);
+  const Tensor dx =
+      (wide(grad) - by_channel(sum_dy / total, x) - centred * by_channel(sum_dy_xmu / total * inverse * inverse, x)) *
+      by_channel(factor, x);
   return dx.to(x.scalar_type());
 }
 

@@ -57,8 +57,9 @@ struct ferry_group {
 static const struct {
   size_t bytes;
   const char* name;
-} types[] = {{1, "int8"},   {2, "int16"},  {4, "int32"},   {8, "int64"},    {1, "uint8"},   {2, "uint16"}, {4, "uint32"},
-             {8, "uint64"}, {2, "float16"}, {2, "bfloat16"}, {4, "float32"}, {8, "float64"}, {1, "bytes"},  {0, "unknown"}};
+} types[] = {{1, "int8"},    {2, "int16"},   {4, "int32"},  {8, "int64"},   {1, "uint8"},
+             {2, "uint16"},  {4, "uint32"},  {8, "uint64"}, {2, "float16"}, {2, "bfloat16"},
+             {4, "float32"}, {8, "float64"}, {1, "bytes"},  {0, "unknown"}};
 
 size_t ferry_size_of(ferry_type type) { return types[type].bytes; }
 
@@ -135,41 +136,66 @@ static uint16_t float_to_brain(float value) {
    : reduction == FERRY_PRODUCT ? (type)((a) * (b))                 \
    : reduction == FERRY_MAX     ? ((b) > (a) || (b) != (b) ? b : a) \
                                 : ((b) < (a) || (b) != (b) ? b : a))
-#define REDUCE(type)                             \
-  do {                                           \
-    type* target = into;                         \
-    const type* source = from;                   \
-    for (uint64_t i = 0; i < count; i++) {       \
-      const type a = target[i], b = source[i];   \
-      target[i] = REDUCED(type, a, b);           \
-    }                                            \
+#define REDUCE(type)                           \
+  do {                                         \
+    type* target = into;                       \
+    const type* source = from;                 \
+    for (uint64_t i = 0; i < count; i++) {     \
+      const type a = target[i], b = source[i]; \
+      target[i] = REDUCED(type, a, b);         \
+    }                                          \
   } while (0)
-#define REDUCE_HALF(widen, narrow)                               \
-  do {                                                           \
-    uint16_t* target = into;                                     \
-    const uint16_t* source = from;                               \
-    for (uint64_t i = 0; i < count; i++) {                       \
-      const float a = widen(target[i]), b = widen(source[i]);    \
-      target[i] = narrow(REDUCED(float, a, b));                  \
-    }                                                            \
+#define REDUCE_HALF(widen, narrow)                            \
+  do {                                                        \
+    uint16_t* target = into;                                  \
+    const uint16_t* source = from;                            \
+    for (uint64_t i = 0; i < count; i++) {                    \
+      const float a = widen(target[i]), b = widen(source[i]); \
+      target[i] = narrow(REDUCED(float, a, b));               \
+    }                                                         \
   } while (0)
 
 void ferry_reduce_into(void* into, const void* from, uint64_t count, ferry_type type, ferry_reduction reduction) {
   switch (type) {
-    case FERRY_INT8: REDUCE(int8_t); break;
-    case FERRY_INT16: REDUCE(int16_t); break;
-    case FERRY_INT32: REDUCE(int32_t); break;
-    case FERRY_INT64: REDUCE(int64_t); break;
-    case FERRY_UINT8: REDUCE(uint8_t); break;
-    case FERRY_UINT16: REDUCE(uint16_t); break;
-    case FERRY_UINT32: REDUCE(uint32_t); break;
-    case FERRY_UINT64: REDUCE(uint64_t); break;
-    case FERRY_FLOAT16: REDUCE_HALF(half_to_float, float_to_half); break;
-    case FERRY_BFLOAT16: REDUCE_HALF(brain_to_float, float_to_brain); break;
-    case FERRY_FLOAT32: REDUCE(float); break;
-    case FERRY_FLOAT64: REDUCE(double); break;
+    case FERRY_INT8:
+      REDUCE(int8_t);
+      break;
+    case FERRY_INT16:
+      REDUCE(int16_t);
+      break;
+    case FERRY_INT32:
+      REDUCE(int32_t);
+      break;
+    case FERRY_INT64:
+      REDUCE(int64_t);
+      break;
+    case FERRY_UINT8:
+      REDUCE(uint8_t);
+      break;
+    case FERRY_UINT16:
+      REDUCE(uint16_t);
+      break;
+    case FERRY_UINT32:
+      REDUCE(uint32_t);
+      break;
+    case FERRY_UINT64:
+      REDUCE(uint64_t);
+      break;
+    case FERRY_FLOAT16:
+      REDUCE_HALF(half_to_float, float_to_half);
+      break;
+    case FERRY_BFLOAT16:
+      REDUCE_HALF(brain_to_float, float_to_brain);
+      break;
+    case FERRY_FLOAT32:
+      REDUCE(float);
+      break;
+    case FERRY_FLOAT64:
+      REDUCE(double);
+      break;
     case FERRY_BYTES:
-    case FERRY_NO_TYPE: break;
+    case FERRY_NO_TYPE:
+      break;
   }
 }
 
@@ -328,8 +354,8 @@ static ferry_status meet_all(ferry_group* group) {
 }
 
 ferry_status ferry_join(ferry_group** group, const char* name, const char* label, uint32_t ranks, uint32_t rank) {
-  if (group == NULL || name == NULL || *name == '\0' || strchr(name, '/') != NULL || ranks == 0 ||
-      ranks > MOST_RANKS || rank >= ranks) {
+  if (group == NULL || name == NULL || *name == '\0' || strchr(name, '/') != NULL || ranks == 0 || ranks > MOST_RANKS ||
+      rank >= ranks) {
     ferry_say("rank %u of %u: at most %d ranks are simulated", rank, ranks, MOST_RANKS);
     return FERRY_BAD_ARGUMENT;
   }
@@ -557,7 +583,8 @@ ferry_status ferry_reduce_scatter(ferry_group* group, const char* operation, con
     return finish(group, fail(group, FERRY_OUT_OF_MEMORY));
   }
   for (uint32_t i = 0; i < group->ranks && status == FERRY_OK; i++) {
-    const work job = {group, operation, (const char*)from + i * bytes, own, types[type].bytes, count, type, reduction, i};
+    const work job = {group,     operation, (const char*)from + i * bytes, own, types[type].bytes, count, type,
+                      reduction, i};
     status = in_parts(&job, write_own, read_reduced_as_root);
   }
   if (status == FERRY_OK) {

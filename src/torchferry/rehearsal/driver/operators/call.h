@@ -75,9 +75,7 @@ inline void wait_for_queue(c10::Device device) {
 #endif
 }
 
-inline c10::Device current_place() {
-  return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()};
-}
+inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
 
 inline bool lacks_dtype(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
@@ -207,9 +205,7 @@ class Call {
 
   at::Generator default_generator() const { return at::globalContext().defaultGenerator(device_); }
 
-  bool draws_by_itself() const {
-    return op_.generator < 0 && handle_.hasTag(at::Tag::nondeterministic_seeded);
-  }
+  bool draws_by_itself() const { return op_.generator < 0 && handle_.hasTag(at::Tag::nondeterministic_seeded); }
 
   c10::IValue argument(const c10::IValue& value, size_t index) {
     if (value.isTensor()) {
@@ -302,8 +298,7 @@ class Call {
 
   void check_devices() {
     if (C10_UNLIKELY(stray_ >= 0) && placed_) {
-      refuse_mixture(c10::str(device_, " and cpu"),
-                     handle_.schema().arguments()[static_cast<size_t>(stray_)].name());
+      refuse_mixture(c10::str(device_, " and cpu"), handle_.schema().arguments()[static_cast<size_t>(stray_)].name());
     }
   }
 
@@ -311,8 +306,9 @@ class Call {
     emit(Event::kMixedDevices, op_.name, found);
     TORCH_CHECK(op_.base != "aten::index",
                 "indices should be either on cpu or on the same device as the indexed tensor (", device_, ")");
-    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!",
-                argument.empty() ? "" : " (when checking argument for argument " + argument + " in method " + op_.name + ")");
+    TORCH_CHECK(
+        false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!",
+        argument.empty() ? "" : " (when checking argument for argument " + argument + " in method " + op_.name + ")");
   }
 
   // What the kernel did to an alias beside writing its elements: it let an `out` grow, or turned it round.

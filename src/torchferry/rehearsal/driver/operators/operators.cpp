@@ -136,7 +136,8 @@ class Served final : public c10::OperatorKernel {
 
   [[noreturn]] void refuse() {
     emit(Event::kNotRehearsed, op_.name);
-    TORCH_CHECK_NOT_IMPLEMENTED(false, op_.name, " is an operator of the plugin that the simulated driver does not "
+    TORCH_CHECK_NOT_IMPLEMENTED(false, op_.name,
+                                " is an operator of the plugin that the simulated driver does not "
                                 "compute: it runs on the card and is not rehearsed");
   }
 
@@ -221,12 +222,46 @@ class Noted final : public c10::OperatorKernel {
 // Of PyTorch's operators: what only looks at a tensor, or makes one, stays the plugin's, whose tensors carry more than
 // PyTorch's do.
 const std::unordered_set<std::string>& kept_of_torch() {
-  static const auto* names = new std::unordered_set<std::string>{
-      "empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "as_strided", "view", "_reshape_alias",
-      "resize_", "set_", "set_data", "data", "is_set_to", "is_pinned", "_pin_memory", "pin_memory", "record_stream",
-      "detach", "alias", "unfold", "_resize_output_", "_has_compatible_shallow_copy_type", "lift", "lift_fresh",
-      "_lazy_clone", "expand", "transpose", "permute", "slice", "select", "t", "squeeze", "unsqueeze", "diagonal",
-      "split", "unbind", "view_as_real", "view_as_complex", "_copy_from", "_copy_from_and_resize"};
+  static const auto* names = new std::unordered_set<std::string>{"empty",
+                                                                 "empty_strided",
+                                                                 "empty_like",
+                                                                 "new_empty",
+                                                                 "new_empty_strided",
+                                                                 "as_strided",
+                                                                 "view",
+                                                                 "_reshape_alias",
+                                                                 "resize_",
+                                                                 "set_",
+                                                                 "set_data",
+                                                                 "data",
+                                                                 "is_set_to",
+                                                                 "is_pinned",
+                                                                 "_pin_memory",
+                                                                 "pin_memory",
+                                                                 "record_stream",
+                                                                 "detach",
+                                                                 "alias",
+                                                                 "unfold",
+                                                                 "_resize_output_",
+                                                                 "_has_compatible_shallow_copy_type",
+                                                                 "lift",
+                                                                 "lift_fresh",
+                                                                 "_lazy_clone",
+                                                                 "expand",
+                                                                 "transpose",
+                                                                 "permute",
+                                                                 "slice",
+                                                                 "select",
+                                                                 "t",
+                                                                 "squeeze",
+                                                                 "unsqueeze",
+                                                                 "diagonal",
+                                                                 "split",
+                                                                 "unbind",
+                                                                 "view_as_real",
+                                                                 "view_as_complex",
+                                                                 "_copy_from",
+                                                                 "_copy_from_and_resize"};
   return *names;
 }
 
@@ -342,8 +377,9 @@ class Takeover {
       return;
     }
     const auto full = full_name(name);
-    library(name, kKey).impl(full.substr(full.find("::") + 2).c_str(),
-                             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Noted>(handle)));
+    library(name, kKey)
+        .impl(full.substr(full.find("::") + 2).c_str(),
+              torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Noted>(handle)));
 #else
     (void)handle, (void)name;
 #endif

@@ -10,16 +10,23 @@
 
 int acl_status(ferry_status status) {
   switch (status) {
-    case FERRY_OK: return ACL_SUCCESS;
-    case FERRY_NO_CONTEXT: return ACL_ERROR_RT_CONTEXT_NULL;
-    case FERRY_BAD_DEVICE: return ACL_ERROR_RT_INVALID_DEVICEID;
-    case FERRY_BAD_ARGUMENT: return ACL_ERROR_RT_PARAM_INVALID;
-    case FERRY_OUT_OF_MEMORY: return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    case FERRY_NOT_SIMULATED: return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    case FERRY_OK:
+      return ACL_SUCCESS;
+    case FERRY_NO_CONTEXT:
+      return ACL_ERROR_RT_CONTEXT_NULL;
+    case FERRY_BAD_DEVICE:
+      return ACL_ERROR_RT_INVALID_DEVICEID;
+    case FERRY_BAD_ARGUMENT:
+      return ACL_ERROR_RT_PARAM_INVALID;
+    case FERRY_OUT_OF_MEMORY:
+      return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    case FERRY_NOT_SIMULATED:
+      return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
     case FERRY_MISMATCH:
     case FERRY_TIMEOUT:
     case FERRY_SYSTEM:
-    case FERRY_REMOTE: break;
+    case FERRY_REMOTE:
+      break;
   }
   return ACL_ERROR_RT_INTERNAL_ERROR;
 }

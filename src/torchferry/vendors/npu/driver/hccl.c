@@ -39,16 +39,23 @@ typedef struct {
 
 static int status_of(ferry_status status) {
   switch (status) {
-    case FERRY_OK: return HCCL_SUCCESS;
+    case FERRY_OK:
+      return HCCL_SUCCESS;
     case FERRY_BAD_ARGUMENT:
     case FERRY_BAD_DEVICE:
     case FERRY_NO_CONTEXT:
-    case FERRY_MISMATCH: break;
-    case FERRY_OUT_OF_MEMORY: return HCCL_E_OOM;
-    case FERRY_NOT_SIMULATED: return HCCL_E_NOT_SUPPORT;
-    case FERRY_TIMEOUT: return HCCL_E_TIMEOUT;
-    case FERRY_SYSTEM: return HCCL_E_SYSCALL;
-    case FERRY_REMOTE: return HCCL_E_REMOTE;
+    case FERRY_MISMATCH:
+      break;
+    case FERRY_OUT_OF_MEMORY:
+      return HCCL_E_OOM;
+    case FERRY_NOT_SIMULATED:
+      return HCCL_E_NOT_SUPPORT;
+    case FERRY_TIMEOUT:
+      return HCCL_E_TIMEOUT;
+    case FERRY_SYSTEM:
+      return HCCL_E_SYSCALL;
+    case FERRY_REMOTE:
+      return HCCL_E_REMOTE;
   }
   return HCCL_E_PARA;
 }
@@ -67,9 +74,9 @@ static int told(ferry_status status) {
 
 // HcclDataType.
 static ferry_type type_of(int type) {
-  static const ferry_type types[] = {FERRY_INT8,    FERRY_INT16,   FERRY_INT32,   FERRY_FLOAT16,
-                                     FERRY_FLOAT32, FERRY_INT64,   FERRY_UINT64,  FERRY_UINT8,
-                                     FERRY_UINT16,  FERRY_UINT32,  FERRY_FLOAT64, FERRY_BFLOAT16};
+  static const ferry_type types[] = {FERRY_INT8,    FERRY_INT16,  FERRY_INT32,   FERRY_FLOAT16,
+                                     FERRY_FLOAT32, FERRY_INT64,  FERRY_UINT64,  FERRY_UINT8,
+                                     FERRY_UINT16,  FERRY_UINT32, FERRY_FLOAT64, FERRY_BFLOAT16};
   if (type >= 14 && type <= 17) {
     return FERRY_BYTES;  // eight bits of several kinds: they are moved and not added
   }
@@ -137,13 +144,20 @@ FERRY_EXPORT int HcclGetCommAsyncError(ferry_group* group, int* error) {
 
 FERRY_EXPORT const char* HcclGetErrorString(int error) {
   switch (error) {
-    case HCCL_SUCCESS: return "success";
-    case HCCL_E_PARA: return "parameter error";
-    case HCCL_E_NOT_SUPPORT: return "not support feature";
-    case HCCL_E_TIMEOUT: return "timeout";
-    case HCCL_E_REMOTE: return "error cqe";
-    case HCCL_E_OOM: return "out of memory";
-    default: return "internal error";
+    case HCCL_SUCCESS:
+      return "success";
+    case HCCL_E_PARA:
+      return "parameter error";
+    case HCCL_E_NOT_SUPPORT:
+      return "not support feature";
+    case HCCL_E_TIMEOUT:
+      return "timeout";
+    case HCCL_E_REMOTE:
+      return "error cqe";
+    case HCCL_E_OOM:
+      return "out of memory";
+    default:
+      return "internal error";
   }
 }
 
@@ -384,8 +398,7 @@ FERRY_EXPORT int HcclReduceScatterV(const void* from, const uint64_t* counts, co
     receives[i] = count;
     receive_starts[i] = i * count;
   }
-  const int result =
-      HcclAlltoAllV(from, counts, starts, type, parts, receives, receive_starts, type, group, stream);
+  const int result = HcclAlltoAllV(from, counts, starts, type, parts, receives, receive_starts, type, group, stream);
   if (result == HCCL_SUCCESS) {
     for (uint32_t i = 1; i < ranks; i++) {
       ferry_reduce_into(parts, parts + i * bytes, count, type_of(type), reduction_of(operation));
