@@ -120,13 +120,15 @@ def test_every_registration_of_the_plugin_is_computed_kept_or_refused(tmp_path: 
             for key in ("PrivateUse1", "AutogradPrivateUse1"):
                 if not torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
                     continue
+                lines = torch._C._dispatch_dump(name).splitlines()
+                if "schema: (none)" in lines:
+                    continue  # nobody can call it: the plugin gave a kernel to a name that no library defines
                 looked_at += 1
                 if served.get((name, key)) == "kept":
                     continue
-                lines = torch._C._dispatch_dump(name).splitlines()
                 active = next(line for line in lines if line.startswith((key + " ", key + ":")))
                 # ours, or a reference that Python registered; the plugin's own would crash or compute nothing
-                assert "operators.cpp" in active or "torch/library.py" in active or "_library" in active, active
+                assert "driver/operators/operators.cpp" in active or "driver/session.py" in active, active
         print(looked_at, len(served))
         kept = sorted(name for (name, _), service in served.items() if service == "kept")
         print(*kept)
