@@ -1,4 +1,4 @@
-"""Check the C++ of the rehearsal device and the C of simulated drivers: format, and that all compiles without a warning.
+"""Check the C++ of the rehearsal device and the C of the drivers: format, and that it compiles without a warning.
 
 python tools/check_device.py            check
 python tools/check_device.py --format   write the format
@@ -34,7 +34,7 @@ def main() -> int:
     compiled = subprocess.run(recipe(_WARNINGS).command(Path("/dev/null")), check=False).returncode
     operators = building.operators_recipe(_WARNINGS).command(Path("/dev/null"))
     compiled |= subprocess.run(operators, check=False).returncode
-    return int(bool(formatted or compiled or not all([_compiles(driver) for driver in drivers])))
+    return int(bool(formatted or compiled or not all(map(_compiles, drivers))))
 
 
 def _compiles(driver: Driver) -> bool:
