@@ -64,6 +64,8 @@ WITH_TORCH = {
             "cuda_leftovers",
             "device_module",
             "distributed",
+            "driver.native",
+            "driver.session",
             "extension_build",
             "facade_support",
             "native",

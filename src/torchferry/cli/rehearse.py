@@ -18,6 +18,8 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
+from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.driver.plugin import SIMULATED, installed
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -39,6 +41,13 @@ from torchferry.rehearsal.summary import document, lines, opening
     help="A TOML file that changes what is known of the card.",
 )
 @click.option("--fault", multiple=True, metavar="SETTINGS", help="Let something go wrong: op=aten.addmm,kind=nan.")
+@click.option(
+    "--plugin",
+    default=SIMULATED,
+    metavar="PLUGIN",
+    help="simulated, the default; or the vendor's own on a simulated driver: installed, or the path of a wheel.",
+)
+@click.option("--beside-card", is_flag=True, help="With --plugin: also where this machine has a card, which it hides.")
 @click.option("--strict", is_flag=True, help="End with 1 when something would fail on the card.")
 @click.option("--summary-file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the summary as JSON.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -49,6 +58,8 @@ def command(
     devices: int | None,
     profile: Path | None,
     fault: tuple[str, ...],
+    plugin: str,
+    beside_card: bool,
     strict: bool,
     summary_file: Path | None,
     lang: str | None,
@@ -72,8 +83,17 @@ def command(
             say("no target is named"),
             say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
-    rehearsal = prepare(wanted, card, devices or 0, profile, fault)
+    rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
+    own = installed(rehearsal.resolved().backend) if plugin == SIMULATED else None
+    if own is not None and load_driver(rehearsal.resolved().backend) is not None:
+        name = rehearsal.resolved().backend.PLUGIN
+        hint = say(
+            "{plugin} {version} is installed: `--plugin installed` rehearses with it, on a simulated driver",
+            plugin=name,
+            version=own.version,
+        )
+        click.echo(f"torchferry: {hint.render(lang)}", err=True)
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         code = run(list(command), rehearsal, folder)

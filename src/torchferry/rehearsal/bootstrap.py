@@ -12,17 +12,18 @@ def start() -> None:
     """Begin to observe this process. What is wrong with the rehearsal ends the process: it would rehearse nothing."""
     from torchferry.rehearsal import session
 
-    _or_end(session.observe)
+    or_end(session.observe)
 
 
 def load_device() -> None:
     """Make the device known to torch, on import of the simulated plugin."""
     from torchferry.rehearsal import session
 
-    _or_end(session.start)
+    or_end(session.start)
 
 
-def _or_end(step: Callable[[], object]) -> None:
+def or_end(step: Callable[[], object]) -> None:
+    """Run a step; what torchferry says against it ends the process, which would rehearse nothing."""
     try:
         step()
     except TorchferryError as error:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +34,7 @@ OLDEST = (2, 13)
 """The first torch whose device interfaces the sources are written for."""
 
 _COMPILERS = ("c++", "g++", "clang++")
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+_FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 _SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
 """With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
@@ -58,6 +58,7 @@ class Recipe:
         compiler: Path of the C++ compiler.
         compiler_version: First line of its `--version`.
         flags: Compiler flags, without paths.
+        source: The file that is compiled, with those beside it.
     """
 
     torch_version: str
@@ -65,12 +66,13 @@ class Recipe:
     compiler: str
     compiler_version: str
     flags: tuple[str, ...]
+    source: Path = SOURCES / "rehearsal.cpp"
 
     @property
     def key(self) -> str:
         """A name for the result: a hash of all that goes into it, the compiler last."""
         compiler = hashlib.sha256(self.compiler_version.encode()).hexdigest()
-        return f"{_sources_key(self.torch_version, self.flags)}-{compiler[:8]}"
+        return f"{_sources_key(self.torch_version, self.flags, self.source.parent)}-{compiler[:8]}"
 
     def command(self, output: Path) -> list[str]:
         """The compiler call that writes `output`."""
@@ -82,7 +84,7 @@ class Recipe:
             str(include),
             "-isystem",
             str(include / "torch" / "csrc" / "api" / "include"),
-            str(SOURCES / "rehearsal.cpp"),
+            str(self.source),
             "-o",
             str(output),
             f"-L{libraries}",
@@ -106,17 +108,63 @@ def library() -> Path:
         if built is None:
             raise
         return built
-    path = folder / current_recipe.key / "device.so"
+    return in_cache(current_recipe, "device.so")
+
+
+def in_cache(recipe: Recipe, file: str) -> Path:
+    """Return what a recipe makes, building it when it is not in the cache.
+
+    Raises:
+        TorchferryError: the cache cannot be written, or the build fails.
+    """
+    folder = _cache()
+    path = folder / recipe.key / file
     if path.is_file():
         return path
-    with _locked(folder, current_recipe.key):
+    with _locked(folder, recipe.key):
         if not path.is_file():  # somebody else may have built it while we waited
-            _build(current_recipe, path)
+            _build(recipe, path)
     return path
 
 
-def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
+def folder_in_cache(key: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder of the cache with this key, which `make` fills where it is not there; whole or not at all.
+
+    Raises:
+        TorchferryError: the cache cannot be written, or whatever `make` raises.
+    """
+    cache = _cache()
+    folder = cache / key
+    if folder.is_dir():
+        return folder
+    with _locked(cache, key):
+        if not folder.is_dir():
+            partial = Path(tempfile.mkdtemp(dir=cache, prefix="partial-"))
+            try:
+                make(partial)
+                partial.chmod(0o755)
+                partial.replace(folder)
+            except OSError as error:
+                raise _unwritable(cache, error) from None
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def recipe(
+    extra_flags: tuple[str, ...] = (),
+    *,
+    source: Path = SOURCES / "rehearsal.cpp",
+    oldest: tuple[int, int] = OLDEST,
+    standard: str = "-std=c++20",
+) -> Recipe:
     """Return what a build in this process is made from.
+
+    Args:
+        extra_flags: Compiler flags beside the usual ones.
+        source: The file that is compiled.
+        oldest: The first torch that it is written for.
+        standard: The flag for the C++ that the headers of this torch need.
 
     Raises:
         TorchferryError: torch is too old, or there is no C++ compiler.
@@ -125,32 +173,33 @@ def recipe(extra_flags: tuple[str, ...] = ()) -> Recipe:
 
     version = str(torch.__version__)
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
-    if release < OLDEST:
+    if release < oldest:
         raise TorchferryError(
             say(
                 "the rehearsal device needs torch {oldest} or later, not {version}",
-                oldest=_dotted(OLDEST),
+                oldest=_dotted(oldest),
                 version=version,
             ),
             say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
         )
     compiler_path = compiler()
-    flags = (*_flags(), *extra_flags)
-    return Recipe(version, Path(str(torch.__file__)).parent, compiler_path, _compiler_version(compiler_path), flags)
+    flags = (*_flags(standard), *extra_flags)
+    folder = Path(str(torch.__file__)).parent
+    return Recipe(version, folder, compiler_path, _compiler_version(compiler_path), flags, source)
 
 
-def _flags() -> tuple[str, ...]:
+def _flags(standard: str = "-std=c++20") -> tuple[str, ...]:
     import torch
 
     sanitizers = _SANITIZERS if os.environ.get("TORCHFERRY_SANITIZE") else ()
-    return (*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *sanitizers)
+    return (standard, *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *sanitizers)
 
 
-def _sources_key(torch_version: str, flags: tuple[str, ...]) -> str:
+def _sources_key(torch_version: str, flags: tuple[str, ...], folder: Path = SOURCES) -> str:
     digest = hashlib.sha256()
     for part in (torch_version, *flags, platform.machine(), sys.platform):
         digest.update(part.encode() + b"\0")
-    for path in sorted(SOURCES.iterdir()):
+    for path in sorted({*SOURCES.iterdir(), *folder.iterdir()}):
         if path.suffix in {".h", ".cpp"}:
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return f"torch-{torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"

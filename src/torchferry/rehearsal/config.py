@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.rehearsal.driver.plugin import SIMULATED, Shipped, choose
 from torchferry.rehearsal.faults import Fault, parse
 from torchferry.rehearsal.profile import Profile, make_profile
 
@@ -32,11 +33,13 @@ class Rehearsal:
         target: Name and version of the target, as on the command line.
         profile: The card.
         faults: What goes wrong on purpose.
+        shipped: The plugin as its vendor ships it, on a simulated driver; None for the simulated plugin.
     """
 
     target: str
     profile: Profile
     faults: tuple[Fault, ...] = ()
+    shipped: Shipped | None = None
 
     def resolved(self) -> Target:
         """Return the target."""
@@ -48,6 +51,7 @@ class Rehearsal:
             "target": self.target,
             "profile": json.loads(self.profile.to_json()),
             "faults": [fault.as_dict() for fault in self.faults],
+            "shipped": None if self.shipped is None else asdict(self.shipped),
         }
         (folder / _FILE).write_text(json.dumps(document), encoding="utf-8")
 
@@ -67,15 +71,28 @@ def session_folder() -> Path:
     return Path(folder)
 
 
-def prepare(target: str, card: str, devices: int, file: Path | None, faults: tuple[str, ...]) -> Rehearsal:
+def prepare(
+    target: str,
+    card: str,
+    devices: int,
+    file: Path | None,
+    faults: tuple[str, ...],
+    plugin: str = SIMULATED,
+    *,
+    beside_card: bool = False,
+) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 
     Raises:
-        UsageError: a target, card, setting or fault does not exist.
+        UsageError: a target, card, setting, fault or plugin does not exist.
     """
     resolved = Target.named(target)
+    named = resolved.version if "@" in target else ""
+    shipped = choose(resolved.backend, plugin, named, beside_card=beside_card)
+    if shipped is not None:
+        resolved = Target(resolved.backend, shipped.version)
     profile = make_profile(resolved, card, devices, file)
-    return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults))
+    return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults), shipped)
 
 
 def read(folder: Path) -> Rehearsal:
@@ -88,7 +105,8 @@ def read(folder: Path) -> Rehearsal:
         document = json.loads((folder / _FILE).read_text(encoding="utf-8"))
         profile = Profile.from_json(json.dumps(document["profile"]))
         faults = tuple(Fault(**fault) for fault in document["faults"])
-        return Rehearsal(document["target"], profile, faults)
+        shipped = document.get("shipped")
+        return Rehearsal(document["target"], profile, faults, None if shipped is None else Shipped(**shipped))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TorchferryError(
             say(

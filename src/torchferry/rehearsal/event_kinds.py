@@ -21,6 +21,7 @@ NATIVE = {
     16: "host-work",
     17: "backend",
     18: "memory-format",
+    19: "not-rehearsed",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -44,7 +45,6 @@ DTYPES = {
 KINDS = (
     *NATIVE.values(),
     "unverified-api",
-    "not-rehearsed",
     "cuda-remnant",
     "cuda-question",
     "cuda-branch",

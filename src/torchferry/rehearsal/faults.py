@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import say
-
-if TYPE_CHECKING:
-    from torchferry.rehearsal.native import Native
 
 KINDS = {
     "noise": "multiply the result by 1 +- scale, at random",
@@ -90,7 +87,17 @@ def parse(text: str) -> Fault:
         raise UsageError(say("fault `{text}`: {error}", text=text, error=error)) from None
 
 
-def install(faults: list[Fault], native: Native) -> None:
+class Spoilable(Protocol):
+    """A device that can be made to go wrong."""
+
+    def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
+        """Spoil an operator after `after` right calls."""
+
+    def fail_allocation(self, number: int) -> None:
+        """Let the allocation with this number, counted from 1, run out of memory."""
+
+
+def install(faults: list[Fault], native: Spoilable) -> None:
     """Set the faults of this process' rank."""
     rank = int(os.environ.get("RANK", "0") or 0)
     for fault in faults:

@@ -180,11 +180,11 @@ def _device_report(session: Session) -> dict[str, object]:
         "unverified_operators": sorted(session.modes.unknown.intersection(used)),
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),
-        "imported": _imported(),
+        "imported": imported(),
     }
 
 
-def _imported() -> list[str]:
+def imported() -> list[str]:
     """What this process imported: first names, and the whole ones of modules outside of torch."""
     names = {name.partition(".")[0] for name in sys.modules}
     return sorted(names.union(name for name in sys.modules if not name.startswith(("torch.", "numpy.", "torchferry."))))

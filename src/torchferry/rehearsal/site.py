@@ -33,6 +33,13 @@ def start():
     bootstrap.start()
 '''
 
+_STAND_IN = '''"""Stands in front of the vendor's package: the simulated driver comes first, then the package itself."""
+
+from torchferry.rehearsal.driver import session
+
+session.load(__name__, __file__)
+'''
+
 
 def make(rehearsal: Rehearsal) -> Path:
     """Make a session's folder for this process; it is removed when the process ends."""
@@ -67,6 +74,11 @@ def fill(folder: Path, rehearsal: Rehearsal) -> None:
     _distribution(site, "torchferry-rehearsal", "0", "torchferry_rehearsal = torchferry_rehearsal_start:start")
     target = rehearsal.resolved()
     backend = target.backend
+    if rehearsal.shipped is not None:
+        package = site / backend.PLUGIN
+        package.mkdir()
+        (package / "__init__.py").write_text(_STAND_IN, encoding="utf-8")
+        return  # the plugin has metadata of its own
     autoloads = target.autoloads()
     version = rehearsal.profile.version or "0"
     entry = f"{backend.PLUGIN} = {backend.PLUGIN}:_autoload" if autoloads is True or autoloads is UNKNOWN else ""
@@ -79,8 +91,10 @@ def search_path(folder: Path, rehearsal: Rehearsal) -> str:
 
 
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
-    """Return what goes in front of PYTHONPATH: the session's folder, then the simulated plugin."""
+    """Return what goes in front of PYTHONPATH: the session's folder, then the plugin where it is not installed."""
     backend = rehearsal.resolved().backend
+    if rehearsal.shipped is not None:
+        return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder])]
     return [str(folder / "site"), str(backend.FACADE_DIRECTORY or data_directory(backend) / "plugin")]
 
 

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from torchferry.backends.collectives import refusals
+from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.rehearsal.aggregate import Aggregate, Event
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.faults import Fault
@@ -86,14 +87,22 @@ def opening(rehearsal: Rehearsal) -> Message:
     profile = rehearsal.profile
     target = rehearsal.resolved()
     size = say("{size} each", size=_size(profile.memory)) if profile.memory else say("memory unknown, not limited")
+    plugin = f"{target.backend.PLUGIN} {profile.version}".rstrip()
     return say(
         "REHEARSAL on the CPU: {devices} x {card} ({size}), {plugin}; it proves that code is right for "
         "the API, never speed or accuracy on the card",
         devices=profile.devices,
         card=profile.card or target.title,
         size=size,
-        plugin=f"{target.backend.PLUGIN} {profile.version}".rstrip(),
+        plugin=plugin
+        if rehearsal.shipped is None
+        else say("{plugin} as {vendor} ships it, on a simulated driver", plugin=plugin, vendor=_maker(target)),
     )
+
+
+def _maker(target: Target) -> Bilingual:
+    """Return the first word of the target's title: the Chinese one has no words, and names the family as well."""
+    return Bilingual(target.title.en.split()[0], target.title.zh)
 
 
 def lines(

@@ -62,6 +62,7 @@ enum class Event : int {
   kHostWork = 16,
   kBackend = 17,
   kMemoryFormat = 18,
+  kNotRehearsed = 19,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);

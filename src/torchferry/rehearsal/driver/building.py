@@ -1,0 +1,146 @@
+"""Build the simulated driver, and the library that takes the plugin's operators over."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.rehearsal import build
+from torchferry.rehearsal.driver.description import Driver
+
+MACHINE = Path(__file__).with_name("csrc")
+"""The machine: C, the same for every vendor."""
+
+OPERATORS = Path(__file__).with_name("operators") / "operators.cpp"
+
+OLDEST = (2, 1)
+"""The first torch that the operators are written for."""
+
+_COMPILERS = ("cc", "gcc", "clang")
+_FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+_CORE = "libtorchferry_driver.so"
+_CPP20 = (2, 12)
+
+
+def driver_folder(driver: Driver) -> Path:
+    """Return the folder with the driver's libraries, built when it is not in the cache.
+
+    Raises:
+        TorchferryError: there is no compiler, the cache cannot be written, or the build fails.
+    """
+    compiler = c_compiler()
+    return build.folder_in_cache(_key(driver, compiler), lambda folder: _make(driver, compiler, folder))
+
+
+def driver_core(folder: Path) -> Path:
+    """Return the library that holds everything; those under the vendor's names lead to it."""
+    return folder / _CORE
+
+
+def c_compiler() -> str:
+    """Return the C compiler that builds: `CC`, else the first that is there.
+
+    Raises:
+        MissingCompilerError: there is none.
+    """
+    named = os.environ.get("CC", "")
+    for name in [named] if named else _COMPILERS:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise build.MissingCompilerError(
+        say("there is no C compiler ({names})", names=named or ", ".join(_COMPILERS)),
+        say("install gcc or clang, or name one in CC; the simulated driver is built once and then kept"),
+    )
+
+
+def sources(driver: Driver) -> list[Path]:
+    """Return the C files of a driver, without the one that is written from its description."""
+    return [*sorted(MACHINE.glob("*.c")), *(driver.folder / name for name in driver.files)]
+
+
+def stubs(driver: Driver) -> str:
+    """Return the C text of the entry points that do nothing, and of those that are refused."""
+    accepted = (f"FERRY_EXPORT long {name}(void) {{ return 0; }}" for name in driver.accepted)
+    refused = (f'FERRY_EXPORT int {name}(void) {{ return {driver.refuse}("{name}"); }}' for name in driver.refused)
+    return "\n".join([f'#include "{driver.header}"', *accepted, *refused, ""])
+
+
+def command(driver: Driver, compiler: str, written: Path, output: Path, flags: Iterable[str] = ()) -> list[str]:
+    """Return the compiler call that makes the driver, with `written` the file that holds `stubs`."""
+    return [
+        *(compiler, *_FLAGS, *flags),
+        *("-I", str(MACHINE), "-I", str(driver.folder)),
+        *map(str, sources(driver)),
+        str(written),
+        *("-o", str(output), f"-Wl,-soname,{_CORE}", "-pthread", "-lrt"),
+    ]
+
+
+def _key(driver: Driver, compiler: str) -> str:
+    digest = hashlib.sha256()
+    for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
+        digest.update(part.encode() + b"\0")
+    for path in [*sources(driver), *sorted(MACHINE.glob("*.h")), *sorted(driver.folder.glob("*.h"))]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"driver-{driver.backend}-{digest.hexdigest()[:16]}"
+
+
+def _make(driver: Driver, compiler: str, folder: Path) -> None:
+    written = folder / "entry_points.c"
+    written.write_text(stubs(driver), encoding="utf-8")
+    for name in driver.folders:
+        (folder / name).mkdir()
+    core = folder / _CORE
+    _run(command(driver, compiler, written, core), driver)
+    for name in driver.libraries:
+        # The loader takes a library that is loaded already for one that is asked for by the same name (its soname).
+        _run(
+            [
+                *(compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", str(core)),
+                *("-Wl,-rpath,$ORIGIN", "-o", str(folder / name)),
+            ],
+            driver,
+        )
+
+
+def _run(call: list[str], driver: Driver) -> None:
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        raise TorchferryError(
+            say(
+                "the simulated driver of {backend} does not compile: {error}",
+                backend=driver.backend,
+                error=(errors or done.stderr.splitlines() or ["?"])[0],
+            ),
+            say("the call was: {command}", command=" ".join(call)),
+        )
+
+
+def operators_library() -> Path:
+    """Return the library that takes operators over, for this process' torch, built when it is not in the cache.
+
+    Raises:
+        TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
+    """
+    return build.in_cache(operators_recipe(), "operators.so")
+
+
+def operators_recipe(extra_flags: tuple[str, ...] = ()) -> build.Recipe:
+    """Return what that library is made from; raises what `operators_library` raises."""
+    return build.recipe(extra_flags, source=OPERATORS, oldest=OLDEST, standard=_standard())
+
+
+def _standard() -> str:
+    import torch
+
+    release = tuple(int(part) for part in str(torch.__version__).partition("+")[0].split(".")[:2])
+    return "-std=c++20" if release >= _CPP20 else "-std=c++17"

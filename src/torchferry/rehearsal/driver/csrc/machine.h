@@ -1,0 +1,148 @@
+// A simulated machine with accelerators, for the driver library of any vendor: memory of the host in place of the
+// cards', work that is done when it is asked for, processes of one machine as ranks. The vendor's own part gives these
+// functions the vendor's names and numbers of errors.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FERRY_EXPORT __attribute__((visibility("default")))
+#define FERRY_MOST_DEVICES 16
+
+// How a call ended. The vendor's part translates it.
+typedef enum {
+  FERRY_OK = 0,
+  FERRY_NO_CONTEXT,     // this thread has no device yet
+  FERRY_BAD_DEVICE,     // there is no such device
+  FERRY_BAD_ARGUMENT,   // a null pointer, a size that does not fit, a handle of nobody's
+  FERRY_OUT_OF_MEMORY,  // the card has no room, or the host has none
+  FERRY_NOT_SIMULATED,  // the card can, this cannot
+  FERRY_MISMATCH,       // ranks ask for different things
+  FERRY_TIMEOUT,        // a rank did not come
+  FERRY_SYSTEM,         // the operating system refused
+  FERRY_REMOTE,         // another rank failed
+} ferry_status;
+
+// --- the machine (machine.c) ---
+
+// What the machine is. Set once, before the vendor's plugin is loaded; texts are copied.
+FERRY_EXPORT void ferry_set_number(const char* key, int64_t value);
+FERRY_EXPORT void ferry_set_text(const char* key, const char* value);
+int64_t ferry_number(const char* key, int64_t otherwise);
+const char* ferry_text(const char* key, const char* otherwise);
+
+int ferry_device_count(void);
+ferry_status ferry_use_device(int device);
+ferry_status ferry_current_device(int* device);
+void* ferry_context_of(int device);
+int ferry_device_of_context(const void* context);  // -1 for a pointer that is no context
+double ferry_seconds(void);
+
+// What went wrong last in this thread, for the vendor's function that tells it.
+void ferry_say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+const char* ferry_take_said(void);
+
+// An entry point that is not simulated was called: its name is kept for the summary and told to the thread.
+void ferry_note_refused(const char* name);
+FERRY_EXPORT const char* ferry_refused(void);  // "name calls\n" for each
+
+// --- memory (memory.c) ---
+
+ferry_status ferry_allocate(void** pointer, size_t bytes);
+ferry_status ferry_free(void* pointer);
+ferry_status ferry_allocate_host(void** pointer, size_t bytes);
+ferry_status ferry_free_host(void* pointer);
+ferry_status ferry_register_host(void* pointer, size_t bytes);
+ferry_status ferry_unregister_host(void* pointer);
+ferry_status ferry_memory_info(size_t* available, size_t* total);
+FERRY_EXPORT int64_t ferry_memory_used(int device);
+FERRY_EXPORT int64_t ferry_memory_peak(int device);
+FERRY_EXPORT void ferry_fail_allocation(int64_t number);  // counted from 1, from now; 0 is none
+// A copy. It is refused, with the pointer named, where one side lies in a device's block and does not fit there.
+ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes);
+ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes);
+
+typedef enum { FERRY_UNKNOWN_MEMORY, FERRY_HOST_MEMORY, FERRY_DEVICE_MEMORY } ferry_kind;
+ferry_kind ferry_kind_of(const void* pointer, int* device);
+
+// Addresses that are reserved first and get memory later.
+ferry_status ferry_reserve(void** address, size_t bytes, size_t alignment);
+ferry_status ferry_unreserve(void* address);
+ferry_status ferry_make_physical(void** handle, size_t bytes, int device);
+ferry_status ferry_free_physical(void* handle);
+ferry_status ferry_map(void* address, size_t bytes, size_t offset, void* handle);
+ferry_status ferry_unmap(void* address);
+
+// --- streams and events (streams.c): everything is done when the call returns ---
+
+typedef struct ferry_stream ferry_stream;
+typedef struct ferry_event ferry_event;
+
+ferry_status ferry_make_stream(ferry_stream** stream);
+ferry_status ferry_end_stream(ferry_stream* stream);
+int32_t ferry_stream_number(const ferry_stream* stream);  // 0 is the default stream
+ferry_status ferry_make_event(ferry_event** event);
+ferry_status ferry_end_event(ferry_event* event);
+ferry_status ferry_record(ferry_event* event);
+ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds);
+ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds);
+
+// --- ranks (ranks.c): processes of one machine that compute together, over a file in memory ---
+
+// Types of elements; the vendor's part translates its own.
+typedef enum {
+  FERRY_INT8,
+  FERRY_INT16,
+  FERRY_INT32,
+  FERRY_INT64,
+  FERRY_UINT8,
+  FERRY_UINT16,
+  FERRY_UINT32,
+  FERRY_UINT64,
+  FERRY_FLOAT16,
+  FERRY_BFLOAT16,
+  FERRY_FLOAT32,
+  FERRY_FLOAT64,
+  FERRY_BYTES,  // moved, never added
+  FERRY_NO_TYPE,
+} ferry_type;
+typedef enum { FERRY_SUM, FERRY_PRODUCT, FERRY_MAX, FERRY_MIN, FERRY_NO_REDUCTION } ferry_reduction;
+
+typedef struct ferry_group ferry_group;
+
+typedef struct {
+  bool sends;
+  void* buffer;
+  size_t bytes;
+  uint32_t peer;
+} ferry_message;
+
+size_t ferry_size_of(ferry_type type);
+FERRY_EXPORT void ferry_reduce_into(void* into, const void* from, uint64_t count, ferry_type type,
+                                    ferry_reduction reduction);
+void ferry_new_group_name(char* name, size_t room);
+ferry_status ferry_join(ferry_group** group, const char* name, const char* label, uint32_t ranks, uint32_t rank);
+ferry_status ferry_leave(ferry_group* group);
+uint32_t ferry_ranks(const ferry_group* group);
+uint32_t ferry_rank(const ferry_group* group);
+const char* ferry_label(const ferry_group* group);
+const char* ferry_group_name(const ferry_group* group);
+ferry_status ferry_group_failure(const ferry_group* group);
+
+// `operation` is the vendor's name of the call, for messages; all counts are in elements.
+ferry_status ferry_all_reduce(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
+                              ferry_type type, ferry_reduction reduction);
+ferry_status ferry_reduce(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
+                          ferry_type type, ferry_reduction reduction, uint32_t root);
+ferry_status ferry_broadcast(ferry_group* group, const char* operation, void* buffer, uint64_t count, ferry_type type,
+                             uint32_t root);
+ferry_status ferry_all_gather(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
+                              ferry_type type);
+ferry_status ferry_reduce_scatter(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
+                                  ferry_type type, ferry_reduction reduction);
+ferry_status ferry_scatter(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
+                           ferry_type type, uint32_t root);
+ferry_status ferry_barrier(ferry_group* group, const char* operation);
+// Messages to and from peers, all under way at once.
+ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_message* messages, size_t count);

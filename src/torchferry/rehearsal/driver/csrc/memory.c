@@ -1,0 +1,400 @@
+// Memory of the devices and pinned memory of the host: both are memory of the host, and counted.
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "machine.h"
+
+#define ALIGNMENT 512  // of what the drivers give
+#define MOST_TRIES 3   // of a plugin that needs memory: at first, without its oldest blocks, without all of them
+
+typedef enum { DEVICE_BLOCK, HOST_BLOCK, REGISTERED_BLOCK, RESERVED_BLOCK } block_kind;
+
+// A range of addresses that the driver knows; kept in their order.
+typedef struct {
+  char* start;
+  size_t bytes;
+  int device;
+  block_kind kind;
+} block;
+
+static block* blocks;
+static size_t block_count, block_room;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t used[FERRY_MOST_DEVICES], peak[FERRY_MOST_DEVICES];
+static int64_t failing_allocation;
+static int failing_tries;
+static size_t failing_bytes;  // of the allocation that was failed last: a plugin frees what it can, and asks again
+
+// Index of the first block that begins behind `pointer`. The lock is held.
+static size_t behind(const void* pointer) {
+  size_t low = 0, high = block_count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (blocks[middle].start <= (const char*)pointer) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// The block in which `pointer` lies. The lock is held.
+static block* block_of(const void* pointer) {
+  const size_t index = behind(pointer);
+  if (index == 0) {
+    return NULL;
+  }
+  block* found = &blocks[index - 1];
+  return (size_t)((const char*)pointer - found->start) < found->bytes ? found : NULL;
+}
+
+static bool keep(block entry) {
+  if (block_count == block_room) {
+    const size_t room = block_room == 0 ? 256 : 2 * block_room;
+    block* grown = realloc(blocks, room * sizeof *grown);
+    if (grown == NULL) {
+      return false;
+    }
+    blocks = grown;
+    block_room = room;
+  }
+  const size_t index = behind(entry.start);
+  memmove(blocks + index + 1, blocks + index, (block_count - index) * sizeof *blocks);
+  blocks[index] = entry;
+  block_count++;
+  return true;
+}
+
+static void drop(const block* entry) {
+  const size_t index = (size_t)(entry - blocks);
+  memmove(blocks + index, blocks + index + 1, (block_count - index - 1) * sizeof *blocks);
+  block_count--;
+}
+
+// The lock is held.
+static ferry_status charge(int device, size_t bytes) {
+  if (failing_allocation > 0 && --failing_allocation == 0) {
+    failing_bytes = bytes;
+    failing_tries = MOST_TRIES;
+  }
+  if (failing_tries > 0 && bytes == failing_bytes) {
+    failing_tries--;
+    ferry_say("out of memory, as ordered");
+    return FERRY_OUT_OF_MEMORY;
+  }
+  failing_tries = 0;
+  const int64_t capacity = ferry_number("memory", 0);
+  if (capacity > 0 && (bytes > (size_t)capacity || used[device] > capacity - (int64_t)bytes)) {
+    ferry_say("device %d has %lld bytes, %lld of them in use: no room for %zu", device, (long long)capacity,
+              (long long)used[device], bytes);
+    return FERRY_OUT_OF_MEMORY;
+  }
+  used[device] += (int64_t)bytes;
+  if (used[device] > peak[device]) {
+    peak[device] = used[device];
+  }
+  return FERRY_OK;
+}
+
+static size_t rounded(size_t bytes, size_t unit) {
+  if (bytes == 0) {
+    return unit;
+  }
+  return bytes > SIZE_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
+}
+
+static ferry_status allocate(void** pointer, size_t bytes, int device, block_kind kind) {
+  void* start = NULL;
+  ferry_status status = FERRY_OK;
+  pthread_mutex_lock(&lock);
+  if (kind == DEVICE_BLOCK) {
+    status = charge(device, bytes);
+  }
+  if (status == FERRY_OK) {
+    if (posix_memalign(&start, ALIGNMENT, bytes) != 0) {
+      ferry_say("the machine has no %zu bytes", bytes);
+      status = FERRY_OUT_OF_MEMORY;
+    } else if (!keep((block){start, bytes, device, kind})) {
+      free(start);
+      status = FERRY_OUT_OF_MEMORY;
+    }
+    if (status != FERRY_OK && kind == DEVICE_BLOCK) {
+      used[device] -= (int64_t)bytes;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  *pointer = status == FERRY_OK ? start : NULL;
+  return status;
+}
+
+static ferry_status release(void* pointer, block_kind kind, bool frees) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(pointer);
+  const bool known = entry != NULL && entry->start == pointer && entry->kind == kind;
+  if (known) {
+    if (kind == DEVICE_BLOCK) {
+      used[entry->device] -= (int64_t)entry->bytes;
+    }
+    drop(entry);
+  }
+  pthread_mutex_unlock(&lock);
+  if (!known) {
+    ferry_say("%p was never given out, or was freed before", pointer);
+    return FERRY_BAD_ARGUMENT;
+  }
+  if (frees) {
+    free(pointer);
+  }
+  return FERRY_OK;
+}
+
+ferry_status ferry_allocate(void** pointer, size_t bytes) {
+  int device = 0;
+  const ferry_status status = ferry_current_device(&device);
+  if (pointer == NULL || status != FERRY_OK) {
+    return pointer == NULL ? FERRY_BAD_ARGUMENT : status;
+  }
+  return allocate(pointer, rounded(bytes, ALIGNMENT), device, DEVICE_BLOCK);
+}
+
+ferry_status ferry_free(void* pointer) { return pointer == NULL ? FERRY_OK : release(pointer, DEVICE_BLOCK, true); }
+
+ferry_status ferry_allocate_host(void** pointer, size_t bytes) {
+  return pointer == NULL ? FERRY_BAD_ARGUMENT : allocate(pointer, rounded(bytes, ALIGNMENT), 0, HOST_BLOCK);
+}
+
+ferry_status ferry_free_host(void* pointer) { return pointer == NULL ? FERRY_OK : release(pointer, HOST_BLOCK, true); }
+
+ferry_status ferry_register_host(void* pointer, size_t bytes) {
+  if (pointer == NULL || bytes == 0) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  const bool kept = block_of(pointer) == NULL && keep((block){pointer, bytes, 0, REGISTERED_BLOCK});
+  pthread_mutex_unlock(&lock);
+  return kept ? FERRY_OK : FERRY_BAD_ARGUMENT;
+}
+
+ferry_status ferry_unregister_host(void* pointer) { return release(pointer, REGISTERED_BLOCK, false); }
+
+ferry_status ferry_memory_info(size_t* available, size_t* total) {
+  int device = 0;
+  const ferry_status status = ferry_current_device(&device);
+  if (status != FERRY_OK) {
+    return status;
+  }
+  const int64_t capacity = ferry_number("memory", 0);
+  const int64_t whole = capacity > 0 ? capacity : INT64_C(1) << 40;  // not known, not limited
+  pthread_mutex_lock(&lock);
+  *total = (size_t)whole;
+  *available = (size_t)(whole > used[device] ? whole - used[device] : 0);
+  pthread_mutex_unlock(&lock);
+  return FERRY_OK;
+}
+
+static int64_t read_locked(const int64_t* counts, int device) {
+  if (device < 0 || device >= FERRY_MOST_DEVICES) {
+    return 0;
+  }
+  pthread_mutex_lock(&lock);
+  const int64_t value = counts[device];
+  pthread_mutex_unlock(&lock);
+  return value;
+}
+
+int64_t ferry_memory_used(int device) { return read_locked(used, device); }
+int64_t ferry_memory_peak(int device) { return read_locked(peak, device); }
+
+void ferry_fail_allocation(int64_t number) {
+  pthread_mutex_lock(&lock);
+  failing_allocation = number;
+  pthread_mutex_unlock(&lock);
+}
+
+ferry_kind ferry_kind_of(const void* pointer, int* device) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(pointer);
+  ferry_kind kind = FERRY_UNKNOWN_MEMORY;
+  if (entry != NULL) {
+    kind = entry->kind == DEVICE_BLOCK || entry->kind == RESERVED_BLOCK ? FERRY_DEVICE_MEMORY : FERRY_HOST_MEMORY;
+    *device = entry->device;
+  }
+  pthread_mutex_unlock(&lock);
+  return kind;
+}
+
+// Whether `bytes` from `pointer` on stay inside of the block that they begin in. What nobody knows is the host's own.
+static bool fits(const void* pointer, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(pointer);
+  const bool inside = entry == NULL || entry->bytes - (size_t)((const char*)pointer - entry->start) >= bytes;
+  pthread_mutex_unlock(&lock);
+  if (!inside) {
+    ferry_say("%zu bytes from %p on leave the memory that was given out there", bytes, pointer);
+  }
+  return inside;
+}
+
+ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes) {
+  if (bytes == 0) {
+    return FERRY_OK;
+  }
+  if (to == NULL || from == NULL || bytes > room || !fits(to, bytes) || !fits(from, bytes)) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  memmove(to, from, bytes);
+  return FERRY_OK;
+}
+
+ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes) {
+  if (bytes == 0) {
+    return FERRY_OK;
+  }
+  if (to == NULL || bytes > room || !fits(to, bytes)) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  memset(to, value, bytes);
+  return FERRY_OK;
+}
+
+// --- addresses first, memory later ---
+
+typedef struct {
+  int file;
+  size_t bytes;
+  int device;
+} physical;
+
+typedef struct {
+  char* start;
+  size_t bytes;
+} mapping;
+
+static mapping mappings[4096];
+static size_t mapping_count;
+
+ferry_status ferry_reserve(void** address, size_t bytes, size_t alignment) {
+  int device = 0;
+  const ferry_status status = ferry_current_device(&device);
+  if (address == NULL || bytes == 0 || status != FERRY_OK) {
+    return status == FERRY_OK ? FERRY_BAD_ARGUMENT : status;
+  }
+  (void)alignment;  // pages are enough for what is computed here
+  void* start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) {
+    ferry_say("%zu bytes of addresses cannot be reserved", bytes);
+    return FERRY_SYSTEM;
+  }
+  pthread_mutex_lock(&lock);
+  const bool kept = keep((block){start, bytes, device, RESERVED_BLOCK});
+  pthread_mutex_unlock(&lock);
+  if (!kept) {
+    munmap(start, bytes);
+    return FERRY_OUT_OF_MEMORY;
+  }
+  *address = start;
+  return FERRY_OK;
+}
+
+ferry_status ferry_unreserve(void* address) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(address);
+  const size_t bytes = entry != NULL && entry->start == address ? entry->bytes : 0;
+  pthread_mutex_unlock(&lock);
+  const ferry_status status = release(address, RESERVED_BLOCK, false);
+  if (status == FERRY_OK) {
+    munmap(address, bytes);
+  }
+  return status;
+}
+
+ferry_status ferry_make_physical(void** handle, size_t bytes, int device) {
+  if (handle == NULL || bytes == 0 || device < 0 || device >= ferry_device_count()) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  physical* made = malloc(sizeof *made);
+  if (made == NULL) {
+    return FERRY_OUT_OF_MEMORY;
+  }
+  pthread_mutex_lock(&lock);
+  ferry_status status = charge(device, bytes);
+  pthread_mutex_unlock(&lock);
+  if (status == FERRY_OK) {
+    *made = (physical){memfd_create("ferry", MFD_CLOEXEC), bytes, device};
+    if (made->file < 0 || ftruncate(made->file, (off_t)bytes) != 0) {
+      ferry_say("the system gives no file of %zu bytes in memory", bytes);
+      if (made->file >= 0) {
+        close(made->file);
+      }
+      pthread_mutex_lock(&lock);
+      used[device] -= (int64_t)bytes;
+      pthread_mutex_unlock(&lock);
+      status = FERRY_SYSTEM;
+    }
+  }
+  if (status != FERRY_OK) {
+    free(made);
+    return status;
+  }
+  *handle = made;
+  return FERRY_OK;
+}
+
+ferry_status ferry_free_physical(void* handle) {
+  physical* memory = handle;
+  if (memory == NULL) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  used[memory->device] -= (int64_t)memory->bytes;
+  pthread_mutex_unlock(&lock);
+  close(memory->file);  // what is mapped stays until it is unmapped
+  free(memory);
+  return FERRY_OK;
+}
+
+ferry_status ferry_map(void* address, size_t bytes, size_t offset, void* handle) {
+  const physical* memory = handle;
+  if (memory == NULL || address == NULL || offset > memory->bytes || bytes > memory->bytes - offset ||
+      !fits(address, bytes)) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  const bool room = mapping_count < sizeof mappings / sizeof mappings[0];
+  const bool mapped = room && mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file,
+                                   (off_t)offset) != MAP_FAILED;
+  if (mapped) {
+    mappings[mapping_count++] = (mapping){address, bytes};
+  }
+  pthread_mutex_unlock(&lock);
+  if (!mapped) {
+    ferry_say("memory cannot be mapped at %p", address);
+  }
+  return mapped ? FERRY_OK : FERRY_SYSTEM;
+}
+
+ferry_status ferry_unmap(void* address) {
+  size_t bytes = 0;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < mapping_count; i++) {
+    if (mappings[i].start == address) {
+      bytes = mappings[i].bytes;
+      mappings[i] = mappings[--mapping_count];
+      break;
+    }
+  }
+  if (bytes != 0) {  // the addresses stay reserved
+    (void)mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  }
+  pthread_mutex_unlock(&lock);
+  if (bytes == 0) {
+    ferry_say("nothing is mapped at %p", address);
+  }
+  return bytes == 0 ? FERRY_BAD_ARGUMENT : FERRY_OK;
+}

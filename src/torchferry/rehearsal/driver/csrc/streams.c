@@ -1,0 +1,75 @@
+// Streams and events. Work is done when the call that asks for it returns, so a stream is a number and an event a time.
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "machine.h"
+
+struct ferry_stream {
+  int32_t number;
+};
+
+struct ferry_event {
+  _Atomic double seconds;  // 0: never recorded
+};
+
+ferry_status ferry_make_stream(ferry_stream** stream) {
+  static atomic_int last;
+  int device = 0;
+  const ferry_status status = ferry_current_device(&device);
+  if (stream == NULL || status != FERRY_OK) {
+    return stream == NULL ? FERRY_BAD_ARGUMENT : status;
+  }
+  *stream = malloc(sizeof **stream);
+  if (*stream == NULL) {
+    return FERRY_OUT_OF_MEMORY;
+  }
+  (*stream)->number = atomic_fetch_add(&last, 1) + 1;
+  return FERRY_OK;
+}
+
+ferry_status ferry_end_stream(ferry_stream* stream) {
+  free(stream);
+  return stream == NULL ? FERRY_BAD_ARGUMENT : FERRY_OK;
+}
+
+int32_t ferry_stream_number(const ferry_stream* stream) { return stream == NULL ? 0 : stream->number; }
+
+ferry_status ferry_make_event(ferry_event** event) {
+  if (event == NULL) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  *event = calloc(1, sizeof **event);
+  return *event == NULL ? FERRY_OUT_OF_MEMORY : FERRY_OK;
+}
+
+ferry_status ferry_end_event(ferry_event* event) {
+  free(event);
+  return event == NULL ? FERRY_BAD_ARGUMENT : FERRY_OK;
+}
+
+ferry_status ferry_record(ferry_event* event) {
+  if (event == NULL) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  atomic_store(&event->seconds, ferry_seconds());
+  return FERRY_OK;
+}
+
+ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds) {
+  if (start == NULL || end == NULL || milliseconds == NULL || atomic_load(&start->seconds) == 0 ||
+      atomic_load(&end->seconds) == 0) {
+    ferry_say("an event was not recorded");
+    return FERRY_BAD_ARGUMENT;
+  }
+  *milliseconds = (atomic_load(&end->seconds) - atomic_load(&start->seconds)) * 1e3;
+  return FERRY_OK;
+}
+
+ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds) {
+  if (event == NULL || microseconds == NULL || atomic_load(&event->seconds) == 0) {
+    ferry_say("the event was not recorded");
+    return FERRY_BAD_ARGUMENT;
+  }
+  *microseconds = (uint64_t)(atomic_load(&event->seconds) * 1e6);
+  return FERRY_OK;
+}

@@ -1,0 +1,173 @@
+"""What a vendor's folder says of the driver that its plugin needs: `driver/driver.toml`, with C files beside it.
+
+The file has four tables::
+
+    [driver]
+    libraries = ["libxrt.so"]        # what the plugin links or opens: each is made under this name
+    files = ["xrt.c"]                # C files of this folder: the functions that do something
+    header = "xrt.h"                 # the one of them that declares the next
+    refuse = "xrt_refuse"            # int xrt_refuse(const char* name): answers for what is not simulated
+    namespace = "xpu"                # of the plugin's own operators
+    homes = ["XRT_HOME"]             # variables that name a folder of the vendor's software, which its plugin wants
+    folders = ["runtime"]            # what it looks for in there
+    queue = { variable = "XRT_QUEUE", off = "0", library = "libtorch_xrt.so", asks = "_Z10QueueIsOnv" }
+    source = "WHEEL"
+
+    [operators]                      # of that namespace: names without overload
+    kept = ["get_format"]            # looks at a tensor and computes nothing: stays as the plugin has it
+    identities = ["format_cast"]     # gives its first argument back
+    casts = ["dtype_cast"]           # converts its first argument to the dtype in the second
+    zeros = { overflow = 8 }         # gives so many zeros
+    source = "WHEEL"
+
+    [accepted]                       # settings that change nothing here: they succeed
+    names = ["xrtSetTimeout"]
+    source = "WHEEL"
+
+    [refused]                        # what exists and is not simulated
+    names = ["xrtLaunchKernel"]
+    source = "WHEEL"
+
+`queue` is for a plugin that hands work to a thread of its own: the variable that turns this off, and the function by
+which the plugin reads that variable, once and for all. The simulated driver does work at once; a queue only costs time.
+
+What is in none of these is looked up by the plugin in vain, and it says so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends._datafile import DataFile, data_file
+from torchferry.backends.base import Backend
+
+_FILE = "driver/driver.toml"
+_KEYS = {
+    "driver": frozenset({"libraries", "files", "namespace", "homes", "folders", "queue", "refuse", "header", "source"}),
+    "operators": frozenset({"kept", "identities", "casts", "zeros", "source"}),
+    "accepted": frozenset({"names", "source"}),
+    "refused": frozenset({"names", "source"}),
+}
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The thread of a plugin's own that does what it is handed.
+
+    Attributes:
+        variable: The environment variable that turns it off.
+        off: Its value then.
+        library: The plugin's library that reads it.
+        asks: A function of that library, without arguments, that reads it and returns 0 when it is off.
+    """
+
+    variable: str
+    off: str
+    library: str
+    asks: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A driver that can be simulated.
+
+    Attributes:
+        backend: Name of the vendor's backend.
+        folder: Where the vendor's C files are.
+        libraries: Names under which the plugin opens them.
+        files: The C files, by name.
+        header: The one of them that declares `refuse`.
+        refuse: The function that answers for an entry point that is not simulated, given its name.
+        namespace: Namespace of the plugin's own operators.
+        homes: Environment variables that must name a folder of the vendor's software when the plugin is imported.
+        folders: Folders that it looks for in there.
+        queue: How the plugin's own queue is turned off; None where it has none.
+        kept: Operators that stay as the plugin has them.
+        identities: Operators that give their first argument back.
+        casts: Operators that convert their first argument to a dtype.
+        zeros: Operators that give zeros, and how many.
+        accepted: Entry points that succeed and do nothing.
+        refused: Entry points that are refused by their name.
+    """
+
+    backend: str
+    folder: Path
+    libraries: tuple[str, ...]
+    files: tuple[str, ...]
+    header: str
+    refuse: str
+    namespace: str
+    homes: tuple[str, ...]
+    folders: tuple[str, ...]
+    queue: Queue | None
+    kept: tuple[str, ...]
+    identities: tuple[str, ...]
+    casts: tuple[str, ...]
+    zeros: Mapping[str, int]
+    accepted: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def load_driver(backend: type[Backend]) -> Driver | None:
+    """Return the description of a backend's driver; None where its vendor's folder has none.
+
+    Raises:
+        ValueError: the file is wrong.
+    """
+    path = data_file(backend, _FILE)
+    if path is None:
+        return None
+    data = DataFile(path)
+    tables = {name: _table(data, name) for name in _KEYS}
+    driver, operators = tables["driver"], tables["operators"]
+    description = Driver(
+        backend.NAME,
+        path.parent,
+        _names(data, driver, "libraries"),
+        _names(data, driver, "files"),
+        data.text(driver, "header", "[driver]"),
+        data.text(driver, "refuse", "[driver]"),
+        data.text(driver, "namespace", "[driver]"),
+        _names(data, driver, "homes"),
+        _names(data, driver, "folders"),
+        _queue(data, driver),
+        _names(data, operators, "kept"),
+        _names(data, operators, "identities"),
+        _names(data, operators, "casts"),
+        {str(name): int(count) for name, count in operators.get("zeros", {}).items()},
+        _names(data, tables["accepted"], "names"),
+        _names(data, tables["refused"], "names"),
+    )
+    twice = set(description.accepted) & set(description.refused)
+    if twice:
+        raise data.wrong(f"both accepted and refused: {', '.join(sorted(twice))}")
+    return description
+
+
+def _table(data: DataFile, name: str) -> dict[str, Any]:
+    table = data.document.get(name)
+    if not isinstance(table, dict):
+        raise data.wrong(f"[{name}] is missing")
+    data.known(table, _KEYS[name], f"[{name}]")
+    data.cited(table, f"[{name}]")
+    return table
+
+
+def _queue(data: DataFile, driver: dict[str, Any]) -> Queue | None:
+    table = driver.get("queue")
+    if table is None:
+        return None
+    try:
+        return Queue(**{key: str(value) for key, value in table.items()})
+    except (AttributeError, TypeError) as error:
+        raise data.wrong(f"`queue`: {error}") from None
+
+
+def _names(data: DataFile, table: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = table.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise data.wrong(f"`{key}` is {names!r}, not a list of names")
+    return tuple(names)

@@ -1,0 +1,122 @@
+"""The simulated driver and the library of operators, as Python drives them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.rehearsal.driver.building import driver_core
+from torchferry.rehearsal.driver.description import Driver
+from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES
+
+_SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
+
+
+class Machine:
+    """The simulated machine: what its driver is told and asked."""
+
+    def __init__(self, folder: Path, libraries: Iterable[str]) -> None:
+        self._core = ctypes.CDLL(str(driver_core(folder)), mode=ctypes.RTLD_GLOBAL)
+        self._held = [ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL) for name in libraries]
+        text, number = ctypes.c_char_p, ctypes.c_int64
+        for name, result, arguments in (
+            ("ferry_set_number", None, [text, number]),
+            ("ferry_set_text", None, [text, text]),
+            ("ferry_memory_used", number, [ctypes.c_int]),
+            ("ferry_memory_peak", number, [ctypes.c_int]),
+            ("ferry_fail_allocation", None, [number]),
+            ("ferry_refused", text, []),
+        ):
+            function = getattr(self._core, name)
+            function.restype, function.argtypes = result, arguments
+
+    def set_number(self, key: str, value: int) -> None:
+        """Say a number of the machine's."""
+        self._core.ferry_set_number(key.encode(), value)
+
+    def set_text(self, key: str, value: str) -> None:
+        """Say a name of the machine's."""
+        self._core.ferry_set_text(key.encode(), value.encode())
+
+    def memory_used(self, device: int) -> int:
+        """Bytes that the plugin holds of a device."""
+        return int(self._core.ferry_memory_used(device))
+
+    def memory_peak(self, device: int) -> int:
+        """The most bytes that the plugin held of a device."""
+        return int(self._core.ferry_memory_peak(device))
+
+    def fail_allocation(self, number: int) -> None:
+        """Let the allocation with this number, counted from 1 and from now, run out of memory."""
+        self._core.ferry_fail_allocation(number)
+
+    def refused(self) -> dict[str, int]:
+        """How often each entry point that is not simulated was called."""
+        return _counts(self._core.ferry_refused())
+
+
+class TakenOver:
+    """The operators of the plugin, computed by the CPU."""
+
+    def __init__(self, library: Path, device_type: str, driver: Driver) -> None:
+        self._library = ctypes.CDLL(str(library))
+        text, number = ctypes.c_char_p, ctypes.c_int
+        signatures: dict[str, tuple[Any, list[Any]]] = {
+            "ferry_error": (text, []),
+            "ferry_set_sink": (None, [_SINK]),
+            "ferry_take_over": (number, [text] * 6),
+            "ferry_queue_is_off": (None, []),
+            "ferry_served": (text, []),
+            "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
+            "ferry_set_mode": (None, [text, number]),
+            "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
+            "ferry_operators_used": (text, []),
+        }
+        for name, (result, arguments) in signatures.items():
+            function = getattr(self._library, name)
+            function.restype, function.argtypes = result, arguments
+        zeros = " ".join(f"{name}={count}" for name, count in driver.zeros.items())
+        lists = (" ".join(driver.kept), " ".join(driver.identities), " ".join(driver.casts), zeros)
+        words = (device_type, driver.namespace, *lists)
+        if self._library.ferry_take_over(*(word.encode() for word in words)) < 0:
+            error = self._library.ferry_error().decode(errors="replace").splitlines()[0]
+            raise TorchferryError(say("the plugin's operators cannot be taken over: {error}", error=error))
+
+    def set_sink(self, sink: Callable[[int, bytes, bytes, int], None]) -> None:
+        """Send events to `sink(kind, subject, detail, amount)`."""
+        self._sink = _SINK(sink)
+        self._library.ferry_set_sink(self._sink)
+
+    def queue_is_off(self) -> None:
+        """Say that the plugin does all work in the thread that asks for it."""
+        self._library.ferry_queue_is_off()
+
+    def set_noted_dtypes(self, names: Iterable[str]) -> None:
+        """Say which dtypes differ on the card from CUDA's."""
+        self._library.ferry_set_dtypes(0, 0, sum(1 << DTYPE_CODES[name] for name in names))
+
+    def set_mode(self, operator: str, mode: str) -> None:
+        """Take an operator away, or give it back."""
+        self._library.ferry_set_mode(operator.encode(), MODES[mode])
+
+    def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
+        """Spoil an operator after `after` right calls."""
+        self._library.ferry_set_fault(operator.encode(), FAULTS[kind], scale, after)
+
+    def served(self) -> list[tuple[str, str, str]]:
+        """For each registration of the plugin's: the operator, the dispatch key, and how it is served."""
+        lines = self._library.ferry_served().decode().splitlines()
+        return [(name, key, service) for name, key, service in map(str.split, lines)]
+
+    def operators_used(self) -> dict[str, int]:
+        """How often each operator ran, by full name."""
+        return _counts(self._library.ferry_operators_used())
+
+
+def _counts(text: bytes) -> dict[str, int]:
+    pairs = (line.rsplit(" ", 1) for line in text.decode().splitlines())
+    return {name: int(count) for name, count in pairs}

@@ -1,0 +1,445 @@
+// One call of an operator of a vendor's plugin: the CPU's kernel computes it on the plugin's own memory, which the
+// simulated driver gave it and which is memory of the host. Written for torch 2.1 to the newest.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+#include <torch/library.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../csrc/operators.h"
+
+namespace ferry::plugin {
+
+using torch::jit::Stack;
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 3
+template <class T>
+using Optional = c10::optional<T>;
+#else
+template <class T>
+using Optional = std::optional<T>;
+#endif
+
+constexpr auto kKey = c10::DispatchKey::PrivateUse1;
+constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr auto kMathBits =
+    c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+
+inline bool on_device(const at::Tensor& tensor) { return tensor.device().type() == kType; }
+
+// The CPU's view of the bytes of a device tensor. It owns nothing: the call holds the tensor for as long as it runs.
+inline at::Tensor cpu_alias(const at::Tensor& tensor) {
+  const auto* source = tensor.unsafeGetTensorImpl();
+  TORCH_CHECK_NOT_IMPLEMENTED(source->has_storage(), "a tensor on ", settings().name,
+                              " is sparse or nested where a dense one is needed: this is not rehearsed with the "
+                              "plugin as its vendor ships it");
+  auto* device = tensor.storage().unsafeGetStorageImpl();
+  auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), device->nbytes(),
+      c10::DataPtr(device->data_ptr().get(), c10::Device(c10::DeviceType::CPU)), allocator, /*resizable=*/true));
+  auto alias = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, std::move(storage),
+      c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kMathBits), source->dtype());
+  auto* implementation = alias.unsafeGetTensorImpl();
+  implementation->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (source->is_wrapped_number()) {
+    implementation->set_wrapped_number(true);
+  }
+  return alias;
+}
+
+inline bool has_queue = true;  // set before the first call
+
+// What the plugin handed to its own thread (copies, collectives, events) comes before what is computed in this one.
+inline void wait_for_queue(c10::Device device) {
+  if (C10_LIKELY(!has_queue)) {
+    return;
+  }
+  const auto* guard = c10::impl::getDeviceGuardImpl(kType);
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 6
+  guard->getStream(device).synchronize();
+#else
+  guard->synchronizeDevice(device.index());
+#endif
+}
+
+inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
+
+inline bool lacks_dtype(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.find("not implemented for '") != std::string::npos ||
+         text.find("FFT doesn't support tensors of type") != std::string::npos;
+}
+
+inline bool is_half(c10::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
+
+// The CPU's generator draws what follows from the seed and the offset of the device's; the first numbers after a seed
+// are those of the CPU with that seed.
+class Drawing {
+ public:
+  Drawing() = default;
+  Drawing(const Drawing&) = delete;
+  Drawing& operator=(const Drawing&) = delete;
+  ~Drawing() {
+    if (saved_.defined()) {
+      host_.set_state(saved_);
+    }
+  }
+
+  // The generator for a kernel that is given one.
+  static at::Generator from(at::Generator device) {
+    auto host = at::detail::createCPUGenerator();
+    host.set_current_seed(next_seed(device));
+    return host;
+  }
+
+  // For a kernel that asks for the CPU's default generator by itself.
+  void lend_default(at::Generator device) {
+    host_ = at::detail::getDefaultCPUGenerator();
+    saved_ = host_.get_state();
+    host_.set_current_seed(next_seed(device));
+  }
+
+ private:
+  static uint64_t next_seed(at::Generator& device) {
+    const uint64_t offset = device.get_offset();
+    const uint64_t seed = device.current_seed() ^ (offset * UINT64_C(0x9E3779B97F4A7C15));
+    device.set_offset(offset + 4);  // Philox makes four numbers at a time
+    return seed;
+  }
+
+  at::Generator host_;
+  at::Tensor saved_;
+};
+
+class Call {
+ public:
+  Call(const c10::OperatorHandle& handle, Stack* stack, Operator& op)
+      : handle_(handle), stack_(stack), op_(op), count_(op.writes.size()), base_(stack->size() - count_) {
+    op.calls.fetch_add(1, std::memory_order_relaxed);
+    keep_backward_here();
+    if (C10_UNLIKELY(op.synchronises)) {
+      emit(Event::kSynchronisation, op.name);
+    }
+  }
+
+  void run() {
+    saved_.assign(std::make_move_iterator(stack_->end() - static_cast<std::ptrdiff_t>(count_)),
+                  std::make_move_iterator(stack_->end()));
+    stack_->resize(base_);
+    push_arguments();
+    check_devices();
+    if (!placed_) {
+      device_ = current_place();
+    }
+    wait_for_queue(device_);
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed)) && due()) {
+      strike(op_.name, op_.fault);
+    }
+    if (half_ && op_.widens && !mixed_) {
+      again_in_float32();
+    } else {
+      try {
+        compute();
+      } catch (const c10::Error& error) {
+        if (!half_ || !lacks_dtype(error)) {
+          throw;
+        }
+        again_in_float32();
+      }
+    }
+    write_back();
+    const size_t results = handle_.schema().returns().size();
+    for (size_t i = 0; i < results; i++) {
+      auto& value = (*stack_)[stack_->size() - results + i];
+      value = result(std::move(value));
+    }
+  }
+
+ private:
+  struct Operand {
+    at::Tensor original;
+    at::Tensor alias;
+    at::Tensor wide;
+    bool writes;
+  };
+
+  void push_arguments() {
+    for (size_t i = 0; i < count_; i++) {
+      stack_->push_back(argument(saved_[i], i));
+    }
+  }
+
+  void again_in_float32() {
+    stack_->resize(base_);
+    operands_.clear();
+    widen_ = true;
+    push_arguments();
+    compute();
+  }
+
+  void compute() {
+    Drawing drawing;
+    if (C10_UNLIKELY(draws_by_itself())) {
+      drawing.lend_default(default_generator());
+    }
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    if (op_.host.empty()) {  // no kernel of its own for the CPU: a composition of others
+      handle_.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, *stack_);
+    } else {
+      handle_.redispatchBoxed(op_.host, stack_);
+    }
+  }
+
+  at::Generator default_generator() const { return at::globalContext().defaultGenerator(device_); }
+
+  bool draws_by_itself() const { return op_.generator < 0 && handle_.hasTag(at::Tag::nondeterministic_seeded); }
+
+  c10::IValue argument(const c10::IValue& value, size_t index) {
+    if (value.isTensor()) {
+      return tensor(value.toTensor(), index);
+    }
+    if (value.isNone()) {
+      if (C10_UNLIKELY(static_cast<int>(index) == op_.generator)) {
+        return Drawing::from(at::globalContext().defaultGenerator(placed_ ? device_ : current_place()));
+      }
+      return value;
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> converted;
+      const auto list = value.toTensorVector();
+      converted.reserve(list.size());
+      for (const auto& each : list) {
+        converted.push_back(tensor(each, index));
+      }
+      return converted;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<Optional<at::Tensor>> converted;
+      for (const Optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+        if (each.has_value() && each->defined() && op_.indexes &&
+            (each->scalar_type() == at::kBool || each->scalar_type() == at::kByte)) {
+          emit(Event::kSynchronisation, op_.name, "boolean mask");
+        }
+        converted.push_back(each.has_value() && each->defined() ? Optional<at::Tensor>(tensor(*each, index)) : each);
+      }
+      return converted;
+    }
+    if (value.isDevice() && value.toDevice().type() == kType) {
+      if (!placed_ && value.toDevice().has_index()) {
+        device_ = value.toDevice();
+        placed_ = true;
+      }
+      return c10::Device(c10::DeviceType::CPU);
+    }
+    if (value.isGenerator() && value.toGenerator().device().type() == kType) {
+      return Drawing::from(value.toGenerator());
+    }
+    return value;
+  }
+
+  at::Tensor tensor(const at::Tensor& value, size_t index) {
+    if (!value.defined()) {
+      return value;
+    }
+    const bool writes = op_.writes[index];
+    if (!on_device(value)) {
+      // Indices may be on the CPU; what they index, and what is put there, may not.
+      const bool welcome = (op_.any_device && (!op_.indexes || index == 1)) || static_cast<int>(index) == op_.from_host;
+      if (value.device().type() == c10::DeviceType::CPU && !welcome && (value.dim() != 0 || writes) && stray_ < 0) {
+        stray_ = static_cast<int>(index);
+      }
+      operands_.push_back({value, value, at::Tensor(), false});
+      return value;
+    }
+    if (!placed_) {
+      device_ = value.device();
+      placed_ = true;
+    } else if (C10_UNLIKELY(value.device() != device_) && (!op_.any_device || op_.indexes)) {
+      refuse_mixture(c10::str(device_, " and ", value.device()), "");
+    }
+    const auto dtype = value.scalar_type();
+    note(dtype);
+    half_ |= is_half(dtype) || (op_.integers_widen && !c10::isFloatingType(dtype)) ||
+             (op_.bool_widens && dtype == at::kBool);
+    if (C10_UNLIKELY(op_.widens) && c10::isFloatingType(dtype)) {
+      mixed_ |= floating_ != c10::ScalarType::Undefined && floating_ != dtype;
+      floating_ = dtype;
+    }
+    auto alias = cpu_alias(value);
+    if (C10_UNLIKELY(widen_) && (is_half(dtype) || op_.integers_widen || op_.bool_widens)) {
+      narrow_ = dtype;
+      auto wide = alias.to(at::kFloat);
+      operands_.push_back({value, std::move(alias), wide, writes});
+      return wide;
+    }
+    operands_.push_back({value, alias, at::Tensor(), writes});
+    return alias;
+  }
+
+  void note(c10::ScalarType dtype) {
+    if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only &&
+        (op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
+      emit(Event::kNotedDtype, c10::toString(dtype), op_.name);
+    }
+  }
+
+  void check_devices() {
+    if (C10_UNLIKELY(stray_ >= 0) && placed_) {
+      refuse_mixture(c10::str(device_, " and cpu"), handle_.schema().arguments()[static_cast<size_t>(stray_)].name());
+    }
+  }
+
+  [[noreturn]] void refuse_mixture(const std::string& found, const std::string& argument) {
+    emit(Event::kMixedDevices, op_.name, found);
+    TORCH_CHECK(op_.base != "aten::index",
+                "indices should be either on cpu or on the same device as the indexed tensor (", device_, ")");
+    TORCH_CHECK(
+        false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!",
+        argument.empty() ? "" : " (when checking argument for argument " + argument + " in method " + op_.name + ")");
+  }
+
+  // What the kernel did to an alias beside writing its elements: it let an `out` grow, or turned it round.
+  void write_back() {
+    for (auto& operand : operands_) {
+      if (!operand.writes || !on_device(operand.original)) {
+        continue;
+      }
+      if (C10_UNLIKELY(operand.wide.defined())) {
+        if (operand.alias.sizes() != operand.wide.sizes()) {
+          operand.alias.resize_(operand.wide.sizes());
+        }
+        operand.alias.copy_(operand.wide);
+      }
+      auto* original = operand.original.unsafeGetTensorImpl();
+      auto* alias = operand.alias.unsafeGetTensorImpl();
+      const bool moved = operand.alias.storage().data_ptr().get() != operand.original.storage().data_ptr().get();
+      if (C10_UNLIKELY(moved)) {
+        operand.original.resize_(alias->sizes());
+        wait_for_queue(device_);
+        cpu_alias(operand.original).copy_(operand.alias);
+      } else if (C10_UNLIKELY(original->sizes() != alias->sizes() || original->strides() != alias->strides() ||
+                              original->storage_offset() != alias->storage_offset())) {
+        original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
+      }
+      if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
+        auto values = cpu_alias(operand.original);
+        spoil(values);
+      }
+    }
+  }
+
+  c10::IValue result(c10::IValue value) {
+    if (value.isTensor()) {
+      return to_device(std::move(value).toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> converted;
+      size_t index = 0;
+      for (auto& each : std::move(value).toTensorVector()) {
+        if (C10_UNLIKELY(widen_) && op_.foreach && index < operands_.size()) {
+          narrow_ = operands_[index].wide.defined() ? operands_[index].original.scalar_type() : at::kFloat;
+        }
+        index++;
+        converted.push_back(to_device(std::move(each)));
+      }
+      return converted;
+    }
+    return value;
+  }
+
+  at::Tensor to_device(at::Tensor value) {
+    if (!value.defined()) {
+      return value;
+    }
+    const auto* implementation = value.unsafeGetTensorImpl();
+    const auto* storage = value.has_storage() ? value.storage().unsafeGetStorageImpl() : nullptr;
+    for (auto& operand : operands_) {
+      if (operand.alias.unsafeGetTensorImpl() == implementation ||
+          (operand.wide.defined() && operand.wide.unsafeGetTensorImpl() == implementation)) {
+        return operand.original;
+      }
+      if (C10_UNLIKELY(on_device(operand.original) && operand.alias.storage().unsafeGetStorageImpl() == storage)) {
+        return operand.original.as_strided(value.sizes(), value.strides(), value.storage_offset());
+      }
+    }
+    if (value.device().type() != c10::DeviceType::CPU) {
+      return value;
+    }
+    if (C10_UNLIKELY(widen_) && value.scalar_type() == at::kFloat && narrow_ != at::kFloat) {
+      value = value.to(narrow_);
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(value.layout() == at::kStrided, op_.name, " makes a sparse or nested tensor, which is ",
+                                "not rehearsed with the plugin as its vendor ships it");
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
+      value = spoiled(std::move(value));
+    }
+    auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device_));
+    if (value.numel() != 0) {
+      if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
+        std::memcpy(made.data_ptr(), value.data_ptr(), value.nbytes());
+      } else {
+        cpu_alias(made).copy_(value);
+      }
+    }
+    return made;
+  }
+
+  bool due() const { return op_.calls.load(std::memory_order_relaxed) > op_.fault.after; }
+
+  at::Tensor spoiled(at::Tensor value) {
+    if (due() && op_.fault.kind == FaultKind::kStride && value.dim() > 1) {
+      emit(Event::kFault, op_.name, "stride");
+      std::vector<int64_t> order(static_cast<size_t>(value.dim()));
+      for (size_t i = 0; i < order.size(); i++) {
+        order[i] = static_cast<int64_t>(order.size() - 1 - i);
+      }
+      return value.permute(order).contiguous().permute(order);  // right values, laid out the other way round
+    }
+    spoil(value);
+    return value;
+  }
+
+  void spoil(at::Tensor& values) {
+    if (!due() || !c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
+      return;
+    }
+    if (op_.fault.kind == FaultKind::kNoise) {
+      emit(Event::kFault, op_.name, "noise");
+      values.mul_(at::rand_like(values).mul_(2 * op_.fault.scale).add_(1 - op_.fault.scale));
+    } else if (op_.fault.kind == FaultKind::kNan) {
+      emit(Event::kFault, op_.name, "nan");
+      (values.dim() == 0 ? values : values.select(0, 0)).fill_(std::nan(""));
+    }
+  }
+
+  const c10::OperatorHandle& handle_;
+  Stack* stack_;
+  Operator& op_;
+  size_t count_;
+  size_t base_;
+  c10::Device device_{kType, 0};
+  bool placed_ = false;
+  bool half_ = false;
+  bool mixed_ = false;
+  bool widen_ = false;
+  int stray_ = -1;
+  c10::ScalarType floating_ = c10::ScalarType::Undefined;
+  c10::ScalarType narrow_ = at::kFloat;
+  std::vector<c10::IValue> saved_;
+  c10::SmallVector<Operand, 6> operands_;
+};
+
+}  // namespace ferry::plugin

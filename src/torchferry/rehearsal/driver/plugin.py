@@ -1,0 +1,140 @@
+"""Which plugin is rehearsed: the simulated one, the one that is installed, or a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import sys
+import zipfile
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+
+from torchferry.backends.base import Backend
+from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.rehearsal import build
+from torchferry.rehearsal.driver.description import load_driver
+
+SIMULATED = "simulated"
+INSTALLED = "installed"
+
+_LARGEST = 8 << 30
+"""Bytes of a wheel's contents: what says more is no plugin."""
+
+_WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-[^-]+)?-(?P<python>[^-]+)-[^-]+-[^-]+\.whl")
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The vendor's plugin, as it is shipped.
+
+    Attributes:
+        version: As its metadata says.
+        folder: Where a wheel was unpacked; empty for what is installed.
+    """
+
+    version: str
+    folder: str = ""
+
+
+def installed(backend: type[Backend]) -> Shipped | None:
+    """Return the plugin of a backend that is installed in this environment."""
+    try:
+        return Shipped(importlib.metadata.version(backend.PLUGIN))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bool = False) -> Shipped | None:
+    """Return the plugin to rehearse with as its vendor ships it; None for the simulated one.
+
+    Args:
+        backend: The target's backend.
+        wanted: `simulated`, `installed`, or the path of a wheel.
+        version: The version that the target names; empty for any.
+        beside_card: Whether a card of this machine may be hidden by the simulated one.
+
+    Raises:
+        UsageError: there is no such plugin, its driver cannot be simulated, or this machine has a card.
+    """
+    if wanted == SIMULATED:
+        return None
+    if load_driver(backend) is None:
+        raise UsageError(
+            say("the driver of {target} is not simulated", target=backend.NAME),
+            say("rehearse with `--plugin simulated`"),
+        )
+    card = card_here(backend)
+    if card and not beside_card:
+        raise UsageError(
+            say("this machine has a card ({node}): the simulated driver would hide it", node=card),
+            say("run the command without `rehearse`, or rehearse with `--plugin simulated` or `--beside-card`"),
+        )
+    if wanted != INSTALLED:
+        shipped: Shipped | None = unpacked(Path(wanted), backend)
+    else:
+        shipped = installed(backend)
+    if shipped is None:
+        raise UsageError(
+            say("{plugin} is not installed in this environment", plugin=backend.PLUGIN),
+            say("install it, name a wheel in `--plugin`, or rehearse with `--plugin simulated`"),
+        )
+    if version and version != shipped.version:
+        raise UsageError(
+            say(
+                "the target names {plugin} {wanted}, and the plugin is {version}",
+                plugin=backend.PLUGIN,
+                wanted=version,
+                version=shipped.version,
+            ),
+            say("leave the version out of the target, or install that version"),
+        )
+    return shipped
+
+
+def card_here(backend: type[Backend]) -> str:
+    """Return the device node of a card of this machine; empty where there is none."""
+    pattern = backend.DEVICE_NODES
+    return "" if isinstance(pattern, Unknown) or not pattern else next(iter(sorted(glob(pattern))), "")
+
+
+def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
+    """Return the plugin in a wheel, unpacked in the cache.
+
+    Raises:
+        UsageError: it is no wheel of this plugin, it is for another Python, or it is damaged.
+        TorchferryError: the cache cannot be written.
+    """
+    named = _WHEEL.fullmatch(wheel.name)
+    if named is None or named["name"].replace("-", "_").lower() != backend.PLUGIN.lower():
+        raise UsageError(say("{wheel} is no wheel of {plugin}", wheel=wheel.name, plugin=backend.PLUGIN))
+    here = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if named["python"].startswith("cp") and here not in named["python"].split("."):
+        raise UsageError(
+            say("{wheel} is for another Python than this one ({python})", wheel=wheel.name, python=here),
+            say("download the wheel for this Python, or rehearse with the Python that it is for"),
+        )
+    try:
+        digest = hashlib.sha256()
+        with wheel.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        folder = build.folder_in_cache(f"wheel-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty))
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
+        raise UsageError(say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error)) from None
+    return Shipped(named["version"], str(folder))
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > _LARGEST:
+            raise ValueError("its contents are larger than any plugin's")
+        for member in members:
+            path = Path(member.filename)
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
+        archive.extractall(folder)

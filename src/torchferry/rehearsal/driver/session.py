@@ -1,0 +1,249 @@
+"""Put the vendor's plugin into this process, on the simulated driver: in front of it, and behind its import."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from torchferry.backends.base import Backend, data_directory
+from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.core.userlines import NOWHERE
+from torchferry.rehearsal import bootstrap, events, faults, observers, session
+from torchferry.rehearsal.config import Rehearsal
+from torchferry.rehearsal.driver import building
+from torchferry.rehearsal.driver.description import Driver, Queue, load_driver
+from torchferry.rehearsal.driver.native import Machine, TakenOver
+from torchferry.rehearsal.native import DTYPE_CODES
+
+_REFERENCES = "_fused.py"
+"""Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
+
+
+def load(name: str, stand_in: str) -> None:
+    """Make the package that stands in for the plugin into the plugin itself, on the simulated driver.
+
+    Args:
+        name: The plugin's package, which is being imported.
+        stand_in: The file of the package that stands in.
+    """
+    bootstrap.or_end(lambda: _load(name, Path(stand_in)))
+
+
+def _load(name: str, stand_in: Path) -> None:
+    rehearsal = session.observe()
+    backend = rehearsal.resolved().backend
+    driver = load_driver(backend)
+    if driver is None or rehearsal.shipped is None:
+        raise TorchferryError(say("the driver of {target} is not simulated", target=rehearsal.target))
+    spec = _own_spec(name, stand_in, backend)
+    folder = building.driver_folder(driver)
+    machine = _start_machine(driver, folder, rehearsal, backend)
+    queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
+    operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
+    if not queued:
+        operators.queue_is_off()
+    operators.set_sink(observers.receive_native_event)
+    _use_profile(operators, rehearsal)
+    _add_references(backend, driver)
+    observers.watch_output()
+    observers.watch_cuda_questions(backend.DEVICE_TYPE)
+    faults.install(list(rehearsal.faults), _Faults(machine, operators))
+    events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
+    events.recorder.device_loaded()
+
+
+_operators: dict[str, TakenOver] = {}
+
+
+def operators() -> TakenOver | None:
+    """Return the operators that were taken over in this process; None where no plugin was loaded."""
+    return next(iter(_operators.values()), None)
+
+
+def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:
+    """Return where the plugin itself is: the first package of its name that is not the one that stands in."""
+    ours = stand_in.parent.parent.resolve()
+    path = [entry for entry in sys.path if Path(entry or os.curdir).resolve() != ours]
+    spec = PathFinder.find_spec(name, path)
+    if spec is None or spec.loader is None:
+        raise TorchferryError(
+            say("{plugin} is not installed in this environment", plugin=backend.PLUGIN),
+            say("install it, name a wheel in `--plugin`, or rehearse with `--plugin simulated`"),
+        )
+    return spec
+
+
+def _become(module: ModuleType, spec: ModuleSpec) -> None:
+    """Run the plugin's own package in place of the one that stands in for it."""
+    for name in [name for name in vars(module) if not name.startswith("__")]:
+        delattr(module, name)
+    module.__spec__, module.__loader__, module.__file__ = spec, spec.loader, spec.origin
+    module.__path__ = spec.submodule_search_locations or []
+    module.__doc__ = None
+    if spec.loader is not None:
+        spec.loader.exec_module(module)
+
+
+def _import(driver: Driver, folder: Path, import_plugin: Callable[[], None]) -> bool:
+    """Import the plugin with its own queue turned off, whatever the program asks for, and its vendor's folders there.
+
+    Returns:
+        Whether it has a queue nonetheless.
+    """
+    queue = driver.queue
+    values = {name: str(folder) for name in driver.homes if name not in os.environ}
+    if queue is not None:
+        values[queue.variable] = queue.off
+    wanted = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        import_plugin()
+        return queue is None or _queue_is_on(queue)
+    finally:
+        for name, value in wanted.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _queue_is_on(queue: Queue) -> bool:
+    try:
+        asks: Any = getattr(ctypes.CDLL(queue.library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), queue.asks)
+    except (OSError, AttributeError):
+        return True  # another version, which does not tell
+    return bool(asks())
+
+
+def _start_machine(driver: Driver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
+    profile = rehearsal.profile
+    machine = Machine(folder, driver.libraries)
+    visible = backend.VISIBLE_DEVICES
+    machine.set_text("visible_variable", "" if isinstance(visible, Unknown) else visible)
+    machine.set_number("devices", profile.devices)
+    machine.set_number("memory", profile.memory)
+    for key, value in profile.properties.items():
+        if isinstance(value, str):
+            machine.set_text(key, value)
+        else:
+            machine.set_number(key, value)
+    return machine
+
+
+def _use_profile(operators: TakenOver, rehearsal: Rehearsal) -> None:
+    profile = rehearsal.profile
+    differing = [
+        dtype
+        for dtype, rule in profile.dtypes.items()
+        if dtype in DTYPE_CODES and rule != "missing" and dtype not in {"float32", "int64"}
+    ]
+    operators.set_noted_dtypes(differing)
+    for operator in profile.missing_operators:
+        operators.set_mode(operator if "::" in operator else f"aten::{operator}", "missing")
+
+
+class _Faults:
+    """What goes wrong on purpose: with memory in the driver, with operators in those that were taken over."""
+
+    def __init__(self, machine: Machine, operators: TakenOver) -> None:
+        self._machine, self._operators = machine, operators
+
+    def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
+        self._operators.set_fault(operator, kind, scale, after)
+
+    def fail_allocation(self, number: int) -> None:
+        self._machine.fail_allocation(number)
+
+
+_held: list[torch.library.Library] = []
+"""Registrations end with the objects that made them."""
+
+
+def _add_references(backend: type[Backend], driver: Driver) -> None:
+    """Compute operators of the plugin's own by what the simulated package composes of torch's."""
+    folder = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
+    file = folder / backend.PLUGIN / _REFERENCES
+    spec = importlib.util.spec_from_file_location("torchferry_plugin_references", file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    library = torch.library.Library(driver.namespace, "IMPL")  # type: ignore[no-untyped-call]
+    _held.append(library)
+    for name, function in module.OPERATORS.items():
+        packet = getattr(getattr(torch.ops, driver.namespace), name, None)
+        if packet is not None and "default" in packet.overloads() and name not in driver.identities:
+            reference = _adapted(packet.default._schema, function)
+            for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                _register(library, name, reference, key)
+
+
+def _adapted(schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference as a kernel: later versions of the operator may have arguments that it does not know."""
+    arguments = list(schema.arguments)
+    taken = len(inspect.signature(function).parameters)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *(kwargs.get(each.name, each.default_value) for each in arguments[len(args) :])]
+        for argument, value in zip(arguments[taken:], values[taken:], strict=True):
+            if value is not argument.default_value and value != argument.default_value:
+                events.record("not-rehearsed", schema.name, argument.name)
+                raise NotImplementedError(f"{schema.name} with {argument.name}: not rehearsed")
+        return function(*values[:taken])
+
+    return kernel
+
+
+def _register(library: Any, name: str, function: Callable[..., Any], key: str) -> None:
+    if "allow_override" in inspect.signature(library.impl).parameters:
+        library.impl(name, function, key, allow_override=True)
+    else:
+        library.impl(name, function, key)
+
+
+def _peak(backend: type[Backend], machine: Machine, index: int) -> int:
+    """Return the peak of what tensors held, as the plugin counts it; of an untouched device it is not asked."""
+    if not machine.memory_peak(index):
+        return 0
+    namespace = getattr(torch, backend.DEVICE_TYPE, None)
+    return int(namespace.max_memory_allocated(index)) if namespace else machine.memory_peak(index)
+
+
+def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
+    """Count how often a device ran out of memory. The plugin knows it only when it has freed what it could."""
+    namespace = getattr(torch, backend.DEVICE_TYPE, None)
+    ordered = any(fault.kind == "oom" for fault in rehearsal.faults)
+    for index in range(rehearsal.profile.devices):
+        times = namespace.memory_stats(index).get("num_ooms", 0) if namespace and namespace.is_initialized() else 0
+        for _ in range(times):
+            kind, detail = ("fault", "out of memory") if ordered else ("out-of-memory", "")
+            events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{index}", detail, place=NOWHERE)
+
+
+def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
+    """What the device did in this process, for the summary."""
+    for name, calls in machine.refused().items():
+        events.recorder.add("not-rehearsed", name, amount=calls)
+    _note_exhaustion(backend, rehearsal)
+    return {
+        "device": backend.DEVICE_TYPE,
+        "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],
+        "operators": operators.operators_used(),
+        "work": 0,
+        "unverified_operators": [],
+        "python": sys.version.split()[0],
+        "torch": str(torch.__version__),
+        "imported": session.imported(),
+    }

@@ -1,0 +1,21 @@
+// What the files of this folder share: the numbers of the Ascend Computing Language for what can go wrong.
+// Source: the error texts of the torch-npu wheels (torch_npu/npu/utils and ErrCode tables) and the CANN documentation,
+// AscendCL API reference, "aclError".
+#pragma once
+
+#include "machine.h"
+
+enum {
+  ACL_SUCCESS = 0,
+  ACL_ERROR_INVALID_PARAM = 100000,
+  ACL_ERROR_RT_PARAM_INVALID = 107000,
+  ACL_ERROR_RT_INVALID_DEVICEID = 107001,
+  ACL_ERROR_RT_CONTEXT_NULL = 107002,
+  ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000,
+  ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
+  ACL_ERROR_RT_INTERNAL_ERROR = 507000,
+  ACL_ERROR_OP_NOT_FOUND = 500002,
+};
+
+int acl_status(ferry_status status);
+int acl_refuse(const char* name);  // what is in CANN and not here: its name is told, and the code says "not supported"

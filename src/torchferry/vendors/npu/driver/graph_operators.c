@@ -1,0 +1,130 @@
+// Operators of the graph engine. The plugin builds them itself for a few of its own purposes, past the dispatcher of
+// torch: filling and padding of what collectives send. These are computed; every other is refused by its name.
+// Source: github.com/Ascend/pytorch@9e73e708ab93 torch_npu/csrc/distributed/ProcessGroupHCCL.cpp (byte_alignment) and
+// torch_npu/csrc/framework/OpParamMaker.cpp; inputs as they were seen.
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl.h"
+
+#define MOST_DIMENSIONS 16
+
+typedef struct {
+  int dtype, format, dimensions;
+  int64_t sizes[MOST_DIMENSIONS];
+} description;
+
+typedef struct {
+  char* data;
+  size_t bytes;
+} buffer;
+
+// aclDataType.
+static size_t bytes_of(int dtype) {
+  static const unsigned char sizes[] = {4, 2, 1, 4, 1, 0, 2, 2, 4, 8, 8, 8, 1, 0, 0, 0, 8, 16};
+  if (dtype == 27) {
+    return 2;  // bfloat16
+  }
+  return dtype >= 0 && dtype < (int)sizeof sizes ? sizes[dtype] : 0;
+}
+
+FERRY_EXPORT void* aclCreateTensorDesc(int dtype, int dimensions, const int64_t* sizes, int format) {
+  if (dimensions < 0 || dimensions > MOST_DIMENSIONS) {
+    return NULL;
+  }
+  description* made = calloc(1, sizeof *made);
+  if (made != NULL) {
+    *made = (description){dtype, format, dimensions, {0}};
+    if (dimensions > 0) {
+      memcpy(made->sizes, sizes, (size_t)dimensions * sizeof *sizes);
+    }
+  }
+  return made;
+}
+
+FERRY_EXPORT void aclDestroyTensorDesc(const void* tensor) { free((void*)tensor); }
+FERRY_EXPORT int aclGetTensorDescType(const description* tensor) { return tensor->dtype; }
+FERRY_EXPORT int aclGetTensorDescFormat(const description* tensor) { return tensor->format; }
+FERRY_EXPORT size_t aclGetTensorDescNumDims(const description* tensor) { return (size_t)tensor->dimensions; }
+
+FERRY_EXPORT int aclGetTensorDescDimV2(const description* tensor, size_t index, int64_t* size) {
+  if (index >= (size_t)tensor->dimensions) {
+    return ACL_ERROR_INVALID_PARAM;
+  }
+  *size = tensor->sizes[index];
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT void* aclCreateDataBuffer(void* data, size_t bytes) {
+  buffer* made = malloc(sizeof *made);
+  if (made != NULL) {
+    *made = (buffer){data, bytes};
+  }
+  return made;
+}
+
+FERRY_EXPORT int aclDestroyDataBuffer(const void* data) {
+  free((void*)data);
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT void* aclopCreateAttr(void) { return calloc(1, 1); }
+FERRY_EXPORT void aclopDestroyAttr(const void* attributes) { free((void*)attributes); }
+
+// Inputs: the sizes, and one element; the output is filled with that.
+static bool fill(int inputs, buffer* const* in, description* const* out, buffer* const* result) {
+  const size_t element = bytes_of(out[0]->dtype);
+  if (inputs < 2 || element == 0 || in[1]->bytes < element) {
+    return false;
+  }
+  for (size_t at = 0; at + element <= result[0]->bytes; at += element) {
+    memcpy(result[0]->data + at, in[1]->data, element);
+  }
+  return true;
+}
+
+// Inputs: one row, and how much to add; zeros are added behind it.
+static bool pad(int inputs, description* const* in_description, buffer* const* in, description* const* out,
+                buffer* const* result) {
+  const size_t element = inputs > 0 ? bytes_of(in_description[0]->dtype) : 0;
+  if (inputs < 2 || element == 0 || in_description[0]->dimensions != 2 || in_description[0]->sizes[0] != 1 ||
+      out[0]->dimensions != 2 || in_description[1]->dtype != 3 || in[1]->bytes < 4 * sizeof(int32_t)) {
+    return false;
+  }
+  int32_t paddings[4];
+  memcpy(paddings, in[1]->data, sizeof paddings);
+  const size_t given = (size_t)in_description[0]->sizes[1] * element, wanted = (size_t)out[0]->sizes[1] * element;
+  if (paddings[0] != 0 || paddings[1] != 0 || paddings[2] != 0 || given > wanted || wanted > result[0]->bytes ||
+      given > in[0]->bytes) {
+    return false;
+  }
+  memcpy(result[0]->data, in[0]->data, given);
+  memset(result[0]->data + given, 0, wanted - given);
+  return true;
+}
+
+FERRY_EXPORT int aclopCompileAndExecute(const char* type, int inputs, description* const* in_description,
+                                        buffer* const* in, int outputs, description* const* out, buffer* const* result,
+                                        const void* attributes, int engine, int flags, const char* path, void* stream) {
+  (void)attributes, (void)engine, (void)flags, (void)path, (void)stream;
+  if (outputs == 1 && strcmp(type, "Fill") == 0 && fill(inputs, in, out, result)) {
+    return ACL_SUCCESS;
+  }
+  if (outputs == 1 && strcmp(type, "PadV3") == 0 && pad(inputs, in_description, in, out, result)) {
+    return ACL_SUCCESS;
+  }
+  char name[128];
+  (void)strncpy(name, type, sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  ferry_note_refused("aclopCompileAndExecute");
+  ferry_say("the graph operator %s is not computed here", name);
+  return ACL_ERROR_OP_NOT_FOUND;
+}
+
+FERRY_EXPORT int aclopCompileAndExecuteV2(const char* type, int inputs, description* const* in_description,
+                                          buffer* const* in, int outputs, description* const* out,
+                                          buffer* const* result, void* attributes, int engine, int flags,
+                                          const char* path, void* stream) {
+  return aclopCompileAndExecute(type, inputs, in_description, in, outputs, out, result, attributes, engine, flags, path,
+                                stream);
+}

@@ -1,0 +1,306 @@
+"""The simulated driver in C, called as a plugin calls it; no torch, no wheel."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from torchferry.backends import registry
+from torchferry.core.errors import TorchferryError
+from torchferry.rehearsal.driver import building
+from torchferry.rehearsal.driver.description import Driver, load_driver
+
+pytestmark = [
+    pytest.mark.rehearsal,
+    pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler"),
+]
+
+NO_CONTEXT, BAD_DEVICE, BAD_ARGUMENT, OUT_OF_MEMORY, NOT_SIMULATED = 107002, 107001, 107000, 207001, 207000
+
+
+@pytest.fixture(scope="module")
+def driver() -> Driver:
+    description = load_driver(registry.choose("npu").backend)
+    assert description is not None
+    return description
+
+
+@pytest.fixture(scope="module")
+def folder(driver: Driver) -> Path:
+    return building.driver_folder(driver)
+
+
+PRELUDE = """
+import ctypes, sys, threading
+folder = sys.argv[1]
+core = ctypes.CDLL(folder + "/libtorchferry_driver.so", ctypes.RTLD_GLOBAL)
+acl = ctypes.CDLL(folder + "/libascendcl.so", ctypes.RTLD_GLOBAL)
+acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+p, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
+core.ferry_set_number.argtypes = [ctypes.c_char_p, number]
+core.ferry_set_number(b"devices", 2)
+core.ferry_refused.restype = ctypes.c_char_p
+for name in ("aclrtFree", "aclrtFreeHost", "aclrtReleaseMemAddress", "aclrtUnmapMem", "aclrtFreePhysical"):
+    getattr(acl, name).argtypes = [p]
+def malloc(n):
+    pointer = p()
+    return acl.aclrtMalloc(ctypes.byref(pointer), size(n), 0), pointer
+"""
+
+
+def in_driver(folder: Path, body: str, *, environment: dict[str, str] | None = None) -> str:
+    """Run Python that calls the driver in a process of its own, whose devices and memory are its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_thread_has_no_device_before_it_sets_one(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        device = ctypes.c_int32(-5)
+        print(acl.aclrtGetDevice(ctypes.byref(device)), device.value, malloc(8)[0])
+        print(acl.aclrtSetDevice(2), acl.aclrtSetDevice(-1), acl.aclrtSetDevice(1))
+        print(acl.aclrtGetDevice(ctypes.byref(device)), device.value)
+        threading.Thread(target=lambda: print(acl.aclrtGetDevice(ctypes.byref(device)))).start()
+        """,
+    )
+    assert out.split() == [
+        *(str(NO_CONTEXT), "-5", str(NO_CONTEXT)),
+        *(str(BAD_DEVICE), str(BAD_DEVICE), "0"),
+        *("0", "1", str(NO_CONTEXT)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "count"), [("", 0), ("0", 1), ("1,0", 2), ("0,7", 1), ("x", 0), ("0,1,0", 2), ("-1", 0)]
+)
+def test_the_list_of_visible_devices_ends_at_the_first_that_is_none(folder: Path, listed: str, count: int) -> None:
+    out = in_driver(
+        folder,
+        """
+        core.ferry_set_text.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        core.ferry_set_text(b"visible_variable", b"VISIBLE")
+        n = ctypes.c_uint32(9)
+        acl.aclrtGetDeviceCount(ctypes.byref(n))
+        print(n.value)
+        """,
+        environment={"VISIBLE": listed, "PATH": "/usr/bin"},
+    )
+    assert int(out) == count
+
+
+def test_memory_ends_where_the_cards_does_and_comes_back(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        core.ferry_set_number(b"memory", 1 << 20)
+        acl.aclrtSetDevice(0)
+        free, total = size(), size()
+        first, a = malloc(700_000)
+        second, b = malloc(700_000)
+        acl.aclrtGetMemInfo(1, ctypes.byref(free), ctypes.byref(total))
+        print(first, second, b.value, a.value % 512, total.value - free.value)
+        print(acl.aclGetRecentErrMsg().decode())
+        print(acl.aclGetRecentErrMsg())
+        acl.aclrtSetDevice(1)
+        print(malloc(700_000)[0])
+        print(acl.aclrtFree(a), acl.aclrtFree(a))
+        acl.aclrtSetDevice(0)
+        print(malloc(1 << 20)[0], malloc(1)[0], malloc((1 << 64) - 1)[0])
+        """,
+    ).splitlines()
+    assert out[0] == f"0 {OUT_OF_MEMORY} None 0 700416"
+    assert "device 0 has 1048576 bytes, 700416 of them in use" in out[1]
+    assert out[2] == "None"  # a text is told once
+    assert out[3:] == ["0", f"0 {BAD_ARGUMENT}", f"0 {OUT_OF_MEMORY} {OUT_OF_MEMORY}"]
+
+
+def test_an_allocation_fails_as_ordered(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        core.ferry_fail_allocation.argtypes = [number]
+        acl.aclrtSetDevice(0)
+        core.ferry_fail_allocation(2)
+        print(malloc(8)[0], *(malloc(5000)[0] for i in range(4)), malloc(8)[0])
+        core.ferry_fail_allocation(1)
+        print(malloc(8)[0], malloc(5000)[0], malloc(8)[0])
+        """,
+    )
+    bad = str(OUT_OF_MEMORY)  # also when it is asked for again, after the plugin has freed what it could
+    assert out.split() == ["0", bad, bad, bad, "0", "0", bad, "0", "0"]
+
+
+def test_a_copy_stays_inside_of_its_block(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        acl.aclrtMemcpy.argtypes = [p, size, p, size, ctypes.c_int]
+        acl.aclrtMemset.argtypes = [p, size, ctypes.c_int32, size]
+        acl.aclrtSetDevice(0)
+        _, a = malloc(512)
+        text = ctypes.create_string_buffer(b"x" * 600)
+        print(acl.aclrtMemcpy(a, 512, text, 512, 1), acl.aclrtMemcpy(a, 600, text, 600, 1))
+        print(acl.aclrtMemcpy(a, 100, text, 200, 1), acl.aclrtMemcpy(None, 8, text, 8, 1))
+        print(acl.aclrtMemset(a, 512, 1, 512), acl.aclrtMemset(a, 1024, 1, 513), ctypes.string_at(a, 2))
+        kinds = (ctypes.c_uint32 * 7)()
+        host = p()
+        acl.aclrtMallocHost(ctypes.byref(host), size(64))
+        acl.aclrtPointerGetAttributes.argtypes = [p, p]
+        for pointer in (a, host, ctypes.addressof(text)):
+            acl.aclrtPointerGetAttributes(pointer, kinds)
+            print(kinds[1])
+        """,
+    ).splitlines()
+    bad = str(BAD_ARGUMENT)
+    assert out == [f"0 {bad}", f"{bad} {bad}", f"0 {bad} b'\\x01\\x01'", "1", "0", "2"]
+
+
+def test_addresses_first_and_memory_later(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        core.ferry_set_number(b"memory", 8 << 20)
+        acl.aclrtReserveMemAddress.argtypes = [p, size, size, p, ctypes.c_uint64]
+        acl.aclrtMallocPhysical.argtypes = [p, size, p, ctypes.c_uint64]
+        acl.aclrtMapMem.argtypes = [p, size, size, p, ctypes.c_uint64]
+        core.ferry_memory_used.restype = number
+        acl.aclrtSetDevice(1)
+        address, handle, other = p(), p(), p()
+        properties = (ctypes.c_uint32 * 16)(0, 0, 0, 1)
+        print(acl.aclrtReserveMemAddress(ctypes.byref(address), 64 << 20, 0, None, 0))
+        print(acl.aclrtMallocPhysical(ctypes.byref(handle), 2 << 20, properties, 0), core.ferry_memory_used(1) >> 20)
+        print(acl.aclrtMallocPhysical(ctypes.byref(other), 7 << 20, properties, 0))
+        print(acl.aclrtMapMem(address, 2 << 20, 0, handle, 0), acl.aclrtMapMem(address, 3 << 20, 0, handle, 0))
+        ctypes.memset(address, 7, 2 << 20)
+        print(acl.aclrtUnmapMem(address), acl.aclrtUnmapMem(address))
+        print(acl.aclrtMapMem(address.value + (2 << 20), 2 << 20, 0, handle, 0))
+        print(ctypes.string_at(address.value + (2 << 20), 1))
+        print(acl.aclrtFreePhysical(handle), core.ferry_memory_used(1))
+        print(acl.aclrtUnmapMem(address.value + (2 << 20)), acl.aclrtReleaseMemAddress(address))
+        """,
+    ).splitlines()
+    bad = str(BAD_ARGUMENT)
+    assert out == ["0", "0 2", str(OUT_OF_MEMORY), f"0 {bad}", f"0 {bad}", "0", "b'\\x07'", "0 0", "0 0"]
+
+
+def test_events_have_times(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        import time
+        acl.aclrtSetDevice(0)
+        for name in ("aclrtRecordEvent", "aclrtEventElapsedTime"):
+            getattr(acl, name).argtypes = None
+        a, b, elapsed = p(), p(), ctypes.c_float(-1)
+        acl.aclrtCreateEventExWithFlag(ctypes.byref(a), 0), acl.aclrtCreateEventExWithFlag(ctypes.byref(b), 0)
+        print(acl.aclrtEventElapsedTime(ctypes.byref(elapsed), a, b))
+        acl.aclrtRecordEvent(a, None); time.sleep(0.02); acl.aclrtRecordEvent(b, None)
+        print(acl.aclrtEventElapsedTime(ctypes.byref(elapsed), a, b), elapsed.value >= 20)
+        """,
+    ).split()
+    assert out == [str(BAD_ARGUMENT), "0", "True"]
+
+
+def test_every_refused_entry_point_says_its_name(driver: Driver, folder: Path) -> None:
+    out = in_driver(
+        folder,
+        f"""
+        for name in {driver.refused!r}:
+            code = getattr(acl, name)(None)
+            print(name, code, acl.aclGetRecentErrMsg().decode())
+        print(len(core.ferry_refused().splitlines()))
+        """,
+    ).splitlines()
+    for name, line in zip(driver.refused, out, strict=False):
+        assert line == f"{name} {NOT_SIMULATED} [simulated driver] {name} is not simulated"
+    assert out[-1] == str(len(driver.refused))
+
+
+def test_every_entry_point_of_the_table_exists_once(driver: Driver, folder: Path) -> None:
+    core = ctypes.CDLL(str(building.driver_core(folder)))
+    for name in (*driver.accepted, *driver.refused):
+        assert hasattr(core, name), name
+    written = "".join(path.read_text() for path in building.sources(driver))
+    for name in (*driver.accepted, *driver.refused):
+        assert not re.search(rf"FERRY_EXPORT [\w *]+\b{name}\(", written), f"{name} is in C and in the table"
+
+
+def test_each_library_leads_to_the_same_driver(driver: Driver, folder: Path) -> None:
+    names = [name for name in driver.libraries if not hasattr(ctypes.CDLL(str(folder / name)), "aclInit")]
+    assert names == []
+
+
+def test_graph_operators_are_computed_or_refused_by_name(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        acl.aclCreateTensorDesc.restype = acl.aclCreateDataBuffer.restype = p
+        kept = []  # the driver holds addresses
+        def tensor(dtype, array, *sizes):
+            kept.append(array)
+            return (p(acl.aclCreateTensorDesc(dtype, len(sizes), (number * len(sizes))(*sizes), 2)),
+                    p(acl.aclCreateDataBuffer(array, size(ctypes.sizeof(array)))))
+        def execute(name, inputs, output):
+            d, b = (p * len(inputs))(*(i[0] for i in inputs)), (p * len(inputs))(*(i[1] for i in inputs))
+            return acl.aclopCompileAndExecute(name, len(inputs), d, b, 1, (p * 1)(output[0]), (p * 1)(output[1]),
+                                              None, 0, 0, None, None)
+        f = ctypes.c_float
+        given, wide = (f * 3)(1, 2, 3), (f * 5)(9, 9, 9, 9, 9)
+        row, out = tensor(0, given, 1, 3), tensor(0, wide, 1, 5)
+        print(execute(b"PadV3", [row, tensor(3, (ctypes.c_int32 * 4)(0, 0, 0, 2), 4)], out), list(wide))
+        print(execute(b"PadV3", [row, tensor(3, (ctypes.c_int32 * 4)(0, 0, 1, 1), 4)], out))
+        print(acl.aclGetRecentErrMsg().decode())
+        print(execute(b"Fill", [tensor(9, (number * 1)(5), 1), tensor(0, (f * 1)(4), 1)], out), list(wide))
+        print(execute(b"MatMul", [row], out), acl.aclGetRecentErrMsg().decode())
+        """,
+    ).splitlines()
+    assert out[0] == "0 [1.0, 2.0, 3.0, 0.0, 0.0]"
+    assert out[1] == "500002"
+    assert "PadV3" in out[2]
+    assert out[3] == "0 [4.0, 4.0, 4.0, 4.0, 4.0]"
+    assert out[4] == "500002 [simulated driver] the graph operator MatMul is not computed here"
+
+
+def test_the_c_compiles_without_a_warning(driver: Driver, tmp_path: Path) -> None:
+    written = tmp_path / "entry_points.c"
+    written.write_text(building.stubs(driver))
+    flags = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
+    call = building.command(driver, building.c_compiler(), written, tmp_path / "none", flags)
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_does_not_compile_says_why(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho 'x.c:1: error: no such thing' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(TorchferryError, match="no such thing"):
+        building.driver_folder(driver)
+    assert [path.name for path in (tmp_path / "cache" / "rehearsal").iterdir() if path.is_dir()] == []
+
+
+def test_without_a_compiler_its_name_is_asked_for(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "absent"))
+    with pytest.raises(TorchferryError, match="no C compiler"):
+        building.driver_folder(driver)

@@ -1,0 +1,304 @@
+"""The vendor's own plugin on the simulated driver, from a wheel: nothing of it is changed.
+
+The wheel is looked for in the folder that `TORCHFERRY_WHEELS` names, else in `wheels` beside the environment, where the
+set-up of the tests puts it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.child import ENVIRONMENT
+from torchferry.core.errors import UsageError
+from torchferry.rehearsal.config import prepare
+
+pytestmark = pytest.mark.rehearsal
+
+PLUGIN = "torch_npu"
+HERE = f"cp{sys.version_info.major}{sys.version_info.minor}"
+
+
+def wheel() -> Path | None:
+    """The wheel for this Python and this torch."""
+    folder = Path(os.environ.get("TORCHFERRY_WHEELS", "") or Path(sys.prefix) / "wheels")
+    release = ".".join(importlib.metadata.version("torch").partition("+")[0].split(".")[:3])
+    found = sorted(folder.glob(f"{PLUGIN}-{release}*-{HERE}-{HERE}-*{os.uname().machine}.whl"))
+    return found[-1] if found else None
+
+
+def why_not() -> str:
+    try:
+        if wheel() is None:
+            return f"no wheel of {PLUGIN} for this torch and Python; `make wheels` fetches it"
+    except importlib.metadata.PackageNotFoundError:
+        return "no torch"
+    return "" if importlib.util.find_spec("yaml") else f"{PLUGIN} needs PyYAML, which is not installed"
+
+
+with_wheel = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+def rehearse(
+    script: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), status: int = 0, **variables: str
+) -> tuple[str, str, dict[str, object]]:
+    """Rehearse a script with the wheel: what it printed, what was told, and the summary."""
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(script), encoding="utf-8")
+    summary = folder / "summary.json"
+    summary.unlink(missing_ok=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(wheel())),
+            *("--summary-file", str(summary), *options),
+            *("--", sys.executable, *launcher, str(program)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", **variables},
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout, done.stderr, json.loads(summary.read_text()) if summary.exists() else {}
+
+
+TRAIN = """
+    import copy, torch
+    torch.manual_seed(0)
+    layers = torch.nn
+    model = layers.Sequential(
+        layers.Conv2d(3, 8, 3, padding=1), layers.BatchNorm2d(8), layers.ReLU(), layers.MaxPool2d(2), layers.Flatten(),
+        layers.Linear(8 * 8 * 8, 10),
+    )
+    def train(model, device):
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        for step in range(5):
+            generator = torch.Generator().manual_seed(step)
+            images = torch.randn(16, 3, 16, 16, generator=generator).to(device)
+            labels = torch.randint(0, 10, (16,), generator=generator).to(device)
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+    on_cpu = list(train(copy.deepcopy(model), "cpu"))
+    on_card = list(train(model.to("npu"), "npu"))
+    assert on_cpu == on_card, (on_cpu, on_card)
+    import torch_npu
+    print("equal", torch_npu.__version__, torch.npu.max_memory_allocated() > 0, torch.npu.get_device_name())
+"""
+
+
+@with_wheel
+def test_it_trains_to_the_losses_of_the_cpu_in_every_digit(tmp_path: Path) -> None:
+    out, err, summary = rehearse(TRAIN, tmp_path)
+    assert out.split()[:3] == ["equal", importlib.metadata.version("torch").partition("+")[0], "True"]
+    assert "as Huawei ships it, on a simulated driver" in err.splitlines()[0]
+    assert "nothing was seen that would fail on the card" in err
+    assert summary["operators"]["aten::convolution"] == 5  # type: ignore[index]
+
+
+@with_wheel
+def test_every_registration_of_the_plugin_is_computed_kept_or_refused(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        from torchferry.rehearsal.driver import session
+        served = {(name, key): service for name, key, service in session.operators().served()}
+        looked_at = 0
+        for name in torch._C._dispatch_get_all_op_names():
+            if not name.startswith(("aten::", "npu::")):
+                continue
+            for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                if not torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+                    continue
+                lines = torch._C._dispatch_dump(name).splitlines()
+                if "schema: (none)" in lines:
+                    continue  # nobody can call it: the plugin gave a kernel to a name that no library defines
+                looked_at += 1
+                if served.get((name, key)) == "kept":
+                    continue
+                active = next(line for line in lines if line.startswith((key + " ", key + ":")))
+                # ours, or a reference that Python registered; the plugin's own would crash or compute nothing
+                assert "driver/operators/operators.cpp" in active or "driver/session.py" in active, active
+        print(looked_at, len(served))
+        kept = sorted(name for (name, _), service in served.items() if service == "kept")
+        print(*kept)
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    looked_at, served = map(int, out.splitlines()[0].split())
+    assert looked_at >= served > 1400
+    kept = set(out.splitlines()[1].split())
+    assert {"aten::empty_strided", "aten::as_strided", "npu::get_npu_format"} <= kept
+    assert not kept & {"aten::copy_", "aten::add.Tensor", "npu::npu_format_cast"}
+    assert len(kept) < 60
+
+
+@with_wheel
+@pytest.mark.parametrize("queue", ["0", "1", "2"])
+def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path, queue: str) -> None:
+    script = """
+        import os, sys, torch, torch.distributed as dist
+        if "cpu" in os.environ.get("WHERE", ""):
+            kind, backend = "cpu", "gloo"
+        else:
+            import torch_npu
+            kind, backend = "npu", "hccl"
+        rank = int(os.environ["RANK"])
+        device = torch.device(kind, rank) if kind == "npu" else torch.device("cpu")
+        if kind == "npu":
+            torch.npu.set_device(rank)
+        dist.init_process_group(backend)
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(device)
+        model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        torch.manual_seed(rank + 1)
+        for step in range(4):
+            images, labels = torch.randn(16, 64).to(device), torch.randint(0, 10, (16,)).to(device)
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            if rank == 0:
+                print("LOSS", loss.item(), norm.item())
+        objects = [None, None]
+        dist.all_gather_object(objects, list(range(100 * (rank + 1))))
+        assert list(map(len, objects)) == [100, 200]
+        dist.destroy_process_group()
+    """
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(29700 + int(queue)))
+    out, _, _ = rehearse(script, tmp_path, "--devices", "2", launcher=launcher, TASK_QUEUE_ENABLE=queue)
+    on_cpu = subprocess.run(
+        [sys.executable, *launcher, str(tmp_path / "program.py")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "WHERE": "cpu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        check=True,
+    ).stdout
+    losses = [line for line in out.splitlines() if line.startswith("LOSS")]
+    assert len(losses) == 4
+    assert losses == [line for line in on_cpu.splitlines() if line.startswith("LOSS")]
+
+
+@with_wheel
+def test_what_a_program_meets(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        device = "npu"
+        def error(call, kind=Exception):
+            try:
+                call()
+            except kind as reason:
+                return str(reason).splitlines()[0]
+            return "nothing was raised"
+        x = torch.ones(4, device=device)
+        print(error(lambda: x + torch.ones(4)))
+        print(error(lambda: x + torch.ones(4, device="npu:1")))
+        print((x * torch.tensor(2.0)).sum().item(), x[torch.tensor([0, 1])].sum().item())
+        print(error(lambda: torch.empty(3 << 30, device=device), torch.OutOfMemoryError))
+        print(error(lambda: torch_npu.npu_fast_gelu(x)))
+        print(error(lambda: torch.ones(1, 3, 4, 4, device=device).to(memory_format=torch.channels_last)))
+        # in place, out=, views, random numbers, types
+        y = torch.zeros(2, 3, device=device)
+        torch.add(torch.ones(4, 5, device=device), 1, out=y)
+        print(tuple(y.shape), y.sum().item(), y.t()[1].add_(1).sum().item(), y.sum().item())
+        torch.manual_seed(3)
+        drawn = torch.rand(5, device=device)
+        torch.manual_seed(3)
+        print(torch.equal(drawn, torch.rand(5, device=device)), torch.equal(drawn, torch.rand(5, device=device)))
+        print(torch.equal(torch_npu.npu_dtype_cast(x, torch.half).cpu(), torch.ones(4, dtype=torch.half)))
+        print(round(torch_npu.npu_rms_norm(x.view(2, 2), torch.ones(2, device=device))[0].sum().item(), 3))
+        lstm = torch.nn.LSTM(3, 5)
+        inputs = torch.randn(4, 2, 3)
+        print(torch.allclose(lstm(inputs)[0], lstm.to(device)(inputs.to(device))[0].cpu(), atol=1e-6))
+        scaler = torch.npu.amp.GradScaler(init_scale=1024.0)
+        model = torch.nn.Linear(4, 2).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with torch.autocast(device, torch.float16):
+            loss = model(x).float().sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        print(model.weight.grad.isfinite().all().item())
+    """
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", "--profile", str(small_card(tmp_path)))
+    lines = [line for line in out.splitlines() if line]
+    assert lines[0].startswith("Expected all tensors to be on the same device, but found at least two devices, npu:0")
+    assert lines[1].endswith("npu:0 and npu:1!")
+    assert lines[2] == "8.0 2.0"
+    assert lines[3].startswith("NPU out of memory. Tried to allocate 12.00 GiB (NPU 0; 1024.00 MiB total capacity")
+    assert lines[4].startswith("npu::npu_fast_gelu is an operator of the plugin that the simulated driver does not")
+    assert lines[5].startswith("Only contiguous_format or preserve_format is supported")
+    assert lines[6] == "(4, 5) 40.0 12.0 44.0"
+    assert lines[7:] == ["True False", "True", "4.0", "True", "True"] or lines[8:] == ["True", "3.9999961853027344"], (
+        lines
+    )
+    kinds = {event["kind"] for event in summary["events"]}  # type: ignore[attr-defined]
+    assert {"mixed-devices", "not-rehearsed", "memory-format", "to-device", "synchronisation"} <= kinds
+    assert "WOULD FAIL on the card" in err
+
+
+def small_card(folder: Path) -> Path:
+    path = folder / "card.toml"
+    path.write_text('card = "small"\nextends = "910B2"\nmemory = "1GiB"\n', encoding="utf-8")
+    return path
+
+
+@with_wheel
+def test_faults_and_strict_work_as_with_the_simulated_plugin(tmp_path: Path) -> None:
+    script = """
+        import torch
+        print(torch.ones(3, device="npu").mul(2).isnan().sum().item())
+    """
+    out, _, _ = rehearse(script, tmp_path, "--fault", "op=aten.mul.Tensor,kind=nan")
+    assert out.split()[-1] == "1"
+    _, err, _ = rehearse("import torch\ntorch.empty(1 << 20, device='npu')", tmp_path, "--fault", "kind=oom", status=1)
+    assert "out of memory" in err
+    rehearse("import torch\nprint(torch.ones(2))", tmp_path, "--strict", status=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("torch_npu-2.13.0-cp27-cp27mu-linux_x86_64.whl", b"", "is for another Python"),
+        (f"torch_npu-2.13.0-{HERE}-{HERE}-linux_x86_64.whl", b"no zip", "cannot be read as a wheel"),
+        ("other-1.0-py3-none-any.whl", b"", "is no wheel of torch_npu"),
+        (f"torch_npu-9.9-{HERE}-{HERE}-absent.whl", None, "cannot be read as a wheel"),
+    ],
+)
+def test_a_file_that_is_no_wheel_for_this_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, message: str
+) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        prepare("npu", "", 0, None, (), str(path))
+
+
+def test_a_vendor_whose_driver_is_not_described_is_told_so() -> None:
+    with pytest.raises(UsageError, match="the driver of musa is not simulated"):
+        prepare("musa", "", 0, None, (), "installed")
+
+
+def test_a_card_of_this_machine_is_not_hidden_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"])
+    with pytest.raises(UsageError, match="this machine has a card"):
+        prepare("npu", "", 0, None, (), "installed")
+
+
+def test_the_simulated_plugin_asks_for_none_of_this(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"])
+    assert prepare("npu", "", 0, None, ()).shipped is None
