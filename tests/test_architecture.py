@@ -35,7 +35,7 @@ WITH_TORCH = {
             "profiling",
             "randomness",
             "ranks",
-            "required",
+            "torch_import",
             "weights",
         )
     ),

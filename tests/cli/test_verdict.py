@@ -16,7 +16,7 @@ from torchferry.cli import migrate, scan
 from torchferry.core.files import read_regular
 from torchferry.rules import engine
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.tree import Entry
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"

@@ -16,7 +16,7 @@ from torchferry.programs.judging import judge
 from torchferry.programs.model import Verdict
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import outline
 from torchferry.source.project import Project

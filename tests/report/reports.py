@@ -11,7 +11,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.report.model import FileDiff, Report, report_of
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import Failure
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 

@@ -19,9 +19,9 @@ from tests.report.reports import hostile, real
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.report import html_data, html_format, html_words
+from torchferry.report.escape import shown
 from torchferry.report.html_escape import json_in_html, marked, paragraphs
 from torchferry.report.model import FileDiff, Report, Verdict
-from torchferry.report.shown import shown
 from torchferry.report.side_by_side import rows
 
 FOLDER = Path(html_format.__file__).parent / "html"

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.report import sarif_format
 from torchferry.report.model import Report
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import Failure
 
 REPORTS = [real("npu"), real("ptex"), hostile()]
 

@@ -17,9 +17,9 @@ from torchferry.backends.target import Target
 from torchferry.migration.plan import plan
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run.sightings import Sightings, read_sightings
+from torchferry.rules.runtime.report import Sightings, read_sightings
 from torchferry.source.tree import list_files
 
 FIXTURES = {rule.CODE: fixture_of(type(rule).__module__) for rule in rules()}

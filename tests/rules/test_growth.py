@@ -14,7 +14,7 @@ import pytest
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined, Selection
+from torchferry.rules.file_result import Examined, Selection
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Entry

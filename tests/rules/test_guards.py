@@ -8,7 +8,7 @@ import pytest
 
 from torchferry.backends.target import Target
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.examined import Examined, Selection
+from torchferry.rules.file_result import Examined, Selection
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 

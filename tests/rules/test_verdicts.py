@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
 from torchferry.report.model import Report, Verdict, report_of
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.kept import Why
+from torchferry.rules.mentions import Why
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 

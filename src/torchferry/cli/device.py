@@ -54,8 +54,8 @@ def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     The file is made from what the installed torchferry runs, vendors of other distributions included. It never
     imports torchferry.
     """
+    from torchferry.device.install_file import write_beside
     from torchferry.device.one_file import one_file
-    from torchferry.device.written import write_beside
 
     written = write_beside(folder, name, one_file(name), force=force)
     said = say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)

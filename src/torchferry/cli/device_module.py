@@ -15,7 +15,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
-from torchferry.rules.kept import STEMS
+from torchferry.rules.mentions import STEMS
 from torchferry.source.copied import Placement, place_module
 from torchferry.source.kinds import Kind
 from torchferry.source.portable_uses import EVERY, names_used

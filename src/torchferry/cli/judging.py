@@ -14,7 +14,7 @@ from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.source.tree import list_files
 
 

@@ -16,10 +16,10 @@ from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import Setting, settle
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
-from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
+from torchferry.migration.preconditions import refuse_second_target
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.rules.analysis import analyse
 

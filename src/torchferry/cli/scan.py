@@ -19,7 +19,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
-from torchferry.migration.remarks import remarks
+from torchferry.migration.notices import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.report.model import Verdict, report_of

@@ -17,7 +17,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules, unknown_rule
 from torchferry.source.tree import list_files
 
@@ -136,7 +136,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
-        from torchferry.rules.run.sightings import read_sightings  # imported late: most runs lay nothing beside
+        from torchferry.rules.runtime.report import read_sightings  # imported late: most runs lay nothing beside
 
         seen = read_sightings(choices.seen, root, only)
     request = Request(

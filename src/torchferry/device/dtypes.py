@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torchferry.core.messages import Message, say
 from torchferry.device.failures import DeviceError, plain
 from torchferry.device.names import Place, current, find
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 ORDER = ("bfloat16", "float16", "float32")
 """The dtypes to choose from, best first."""

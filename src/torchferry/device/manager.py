@@ -29,7 +29,7 @@ from torchferry.device.profiling import (
 )
 from torchferry.device.randomness import create_generator, seed_everything
 from torchferry.device.ranks import collective, distributed, place_index
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 from torchferry.device.weights import load_safetensors
 
 _STATES = {

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from torchferry.core.messages import say
 from torchferry.device.names import Place, find, required
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import Facts
 from torchferry.device.failures import NotOnThisDeviceError, plain
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
 class Place(NamedTuple):

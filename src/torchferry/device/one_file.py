@@ -22,7 +22,7 @@ from torchferry.device.provider import portable_names, vendors
 MODULES = (
     "failures",
     "facts",
-    "required",
+    "torch_import",
     "names",
     "presence",
     "detect",

@@ -25,7 +25,7 @@ from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.ranks import collective
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 _CUDA = "cuda"
 

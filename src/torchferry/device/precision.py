@@ -9,7 +9,7 @@ from torchferry.core.messages import say
 from torchferry.device.facts import Facts
 from torchferry.device.failures import NotOnThisDeviceError
 from torchferry.device.names import Place, find, required, resolve
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 HALVES = (torch.float16, torch.bfloat16)
 

@@ -11,7 +11,7 @@ from typing import Any
 from torchferry.core.messages import say
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import Place, find
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
 def create_generator(place: Place, seed: int, on_cpu: bool) -> torch.Generator:

@@ -10,7 +10,7 @@ from torchferry.core.messages import say, say_plural
 from torchferry.device.facts import Facts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError
 from torchferry.device.names import find
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
 def place_index(facts: Facts, asked: int | None) -> int:

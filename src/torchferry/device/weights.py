@@ -9,7 +9,7 @@ from typing import Any
 from torchferry.core.messages import say
 from torchferry.device.failures import DeviceError
 from torchferry.device.names import Place
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
 def load_safetensors(place: Place, path: str | os.PathLike[str], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:

@@ -11,8 +11,8 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import say_plural
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Examined
 from torchferry.rules.file.write_protected_file import WriteProtectedFile
+from torchferry.rules.file_result import Examined
 
 
 class Plan(NamedTuple):

@@ -14,7 +14,7 @@ from torchferry.programs.model import Start
 from torchferry.programs.modules import Modules
 from torchferry.rules.base import Context, Options
 from torchferry.rules.commands import JOB_KINDS, commands_of
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind

@@ -14,7 +14,7 @@ from torchferry.programs.commands import Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 

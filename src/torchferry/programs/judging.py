@@ -34,7 +34,7 @@ from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import Unknown
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import Failure
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project

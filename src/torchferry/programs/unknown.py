@@ -17,7 +17,7 @@ from torchferry.programs.model import Unread
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")

@@ -7,9 +7,9 @@ import io
 
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict
+from torchferry.report.escape import shown
 from torchferry.report.model import Report
 from torchferry.report.programs import lines_of, unlooked_message, verdict_of
-from torchferry.report.shown import shown
 
 _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
 _FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.report.escape import shown
 from torchferry.report.model import Report
-from torchferry.report.shown import shown
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import Failure
 
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
 

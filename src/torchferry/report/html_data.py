@@ -6,10 +6,10 @@ from typing import Any
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
+from torchferry.report.escape import shown
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
-from torchferry.report.shown import shown
 from torchferry.report.side_by_side import Part, Row, lines_of
 from torchferry.report.text_format import GRADE_TITLES
 

@@ -17,13 +17,13 @@ from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.programs import work_of
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Failure
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.kept import Kept, Why
+from torchferry.rules.file_result import Failure
+from torchferry.rules.mentions import Kept, Why
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 

@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.installed.describing import package_message
+from torchferry.report.escape import shown
 from torchferry.report.families import TITLES
 from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
 from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
-from torchferry.report.shown import shown
 
 MAX_RESULTS = 25_000
 

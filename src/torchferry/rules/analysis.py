@@ -12,8 +12,8 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
+from torchferry.rules.file_result import Afterwards, Examined, Failure, Selection
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
@@ -27,7 +27,7 @@ from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
 
 if TYPE_CHECKING:
-    from torchferry.rules.run.sightings import Sightings
+    from torchferry.rules.runtime.report import Sightings
 
 
 class Analysis(NamedTuple):
@@ -137,7 +137,7 @@ def analyse(
     examined = _without_repeated_notes(examined)
     of_run: tuple[Message, ...] = ()
     if request.seen is not None:
-        from torchferry.rules.run.beside import lay_beside  # imported late: most runs lay nothing beside
+        from torchferry.rules.runtime.merge import lay_beside  # imported late: most runs lay nothing beside
 
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
         beside = lay_beside(every, request.selection, examined, request.seen)

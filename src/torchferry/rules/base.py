@@ -11,7 +11,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.keeping import CUDA_ONLY_MODULES, names_target
+from torchferry.rules.exemptions import CUDA_ONLY_MODULES, names_target
 from torchferry.rules.kernel_guards import Reach
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name

@@ -13,15 +13,15 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
-from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
+from torchferry.rules.file_result import Afterwards, Examined, Failure, Selection
 from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
-from torchferry.rules.kept import kept_words, speaks_of_cuda
+from torchferry.rules.mentions import kept_words, speaks_of_cuda
 from torchferry.rules.pipeline import Circumstances, settled
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.words import Words

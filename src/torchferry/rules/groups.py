@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.source.suppress import Suppressions
 
 _WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}

@@ -20,8 +20,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
+from torchferry.rules.exemptions import kept
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
-from torchferry.rules.keeping import kept
 from torchferry.source.names import assigned_value
 
 

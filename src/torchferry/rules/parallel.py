@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import Examined
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Entry
 

@@ -19,8 +19,8 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
 from torchferry.rules.base import Context, PythonContext
-from torchferry.rules.examined import Selection
 from torchferry.rules.file.unused_suppression import UnusedSuppression
+from torchferry.rules.file_result import Selection
 from torchferry.rules.groups import settle_groups
 from torchferry.rules.guards import bind
 from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor

@@ -12,7 +12,7 @@ from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.names import Reference
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")

@@ -13,7 +13,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import ReferenceRule, attribute_span
 from torchferry.source.names import Reference
 

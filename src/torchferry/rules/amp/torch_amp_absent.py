@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import ReferenceRule
 
 _OWN = {"autocast": "torch.cuda.amp.autocast", "GradScaler": "torch.cuda.amp.GradScaler"}

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 
 
 class AttentionKernelForced(Rule):

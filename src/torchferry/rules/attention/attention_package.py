@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import reason_to_keep
 
 _PACKAGES = {
     "flash_attn": "flash-attn",

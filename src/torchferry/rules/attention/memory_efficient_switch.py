@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.keeping import reason_to_keep
 
 _SWITCHES = {
     "enable_xformers_memory_efficient_attention": "xformers",

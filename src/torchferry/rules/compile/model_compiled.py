@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})

@@ -13,8 +13,8 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import reason_to_keep
 
 
 class TritonKernel(Rule):

@@ -16,7 +16,7 @@ from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
 from torchferry.rules.config.declared import declared_settings
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command

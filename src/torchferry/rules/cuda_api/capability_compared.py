@@ -16,8 +16,8 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.generations import CAPABILITY, PROPERTIES, Reading, readings
-from torchferry.rules.keeping import reason_to_keep
 
 
 class CapabilityCompared(Rule):

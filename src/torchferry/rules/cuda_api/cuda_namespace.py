@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference

@@ -19,7 +19,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.expressions import device_expression, quoted_for
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import ReferenceRule, missing, replaced
 from torchferry.source.names import Reference
 

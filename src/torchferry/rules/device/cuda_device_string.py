@@ -20,7 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.library.refused_device import is_refused
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import DEVICE_SPELLING

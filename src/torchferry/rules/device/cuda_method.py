@@ -22,7 +22,7 @@ from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.device.torchscript import is_scripted
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import attribute_span
 
 

@@ -16,7 +16,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow import Verdict
 
 

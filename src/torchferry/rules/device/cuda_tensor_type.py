@@ -19,7 +19,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.device.expressions import device_type
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
 from torchferry.source.names import Reference

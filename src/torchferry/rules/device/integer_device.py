@@ -19,7 +19,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of, calls_to
 from torchferry.rules.device.expressions import indexed_device, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 

@@ -20,7 +20,7 @@ from torchferry.rules.device.expressions import device_type, portable_imports, q
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_packed_sequence
 from torchferry.rules.device.torchscript import is_scripted
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import attribute_span
 
 _NEEDS_NO_PARENTHESES = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.Assign, ast.Return, ast.Assert, ast.keyword)

@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:

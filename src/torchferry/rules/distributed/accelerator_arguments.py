@@ -16,7 +16,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 
 _ARGUMENTS: dict[str, dict[str, int | None]] = {

@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
 _WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})

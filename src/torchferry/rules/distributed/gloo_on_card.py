@@ -18,7 +18,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import CARD, moved_to_card, place_of, values
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.lexicon import lexicon
 

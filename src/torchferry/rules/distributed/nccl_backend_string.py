@@ -15,7 +15,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import call_edits, literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow import Trace, Verdict
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
 

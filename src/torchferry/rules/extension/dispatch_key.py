@@ -17,7 +17,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name
 
 _KEY = lazy_regex(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr)?CUDA\Z")

@@ -18,7 +18,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 

@@ -13,7 +13,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import attribute_span
 
 

@@ -17,7 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.pins import is_older, pinned
 
 _MOVES = frozenset({"to", "cuda"})

@@ -19,8 +19,8 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import kept
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import kept
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""

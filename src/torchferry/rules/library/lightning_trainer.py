@@ -16,7 +16,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.device.strings import word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import last_name, string_value
 
 _GPUS = ("gpus", "auto_select_gpus")

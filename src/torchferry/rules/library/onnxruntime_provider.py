@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import string_value
 

@@ -19,8 +19,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.exemptions import kept
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import kept
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.keeping import reason_to_keep
 
 _OPERATORS = {
     "nms": "nms",

@@ -15,7 +15,7 @@ from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.device.strings import word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 
 OPTIMIZERS = "transformers.training_arguments.optim."

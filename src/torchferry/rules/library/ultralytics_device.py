@@ -12,7 +12,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.source.flow.syntax import string_value
 
 _METHODS = ("train", "val", "predict", "export", "track", "benchmark", "tune")

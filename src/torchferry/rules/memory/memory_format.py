@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.strings import default_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import ReferenceRule
 from torchferry.source.names import Reference
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.references import ReferenceRule, missing, replaced, rewrite
 from torchferry.source.names import Reference
 

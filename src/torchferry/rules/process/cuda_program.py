@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Finding
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.process.programs import find_programs
 from torchferry.rules.texts import is_text
 

@@ -14,7 +14,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 
 _OLD = "torch.autograd.profiler.profile"
 _NEW = "torch.profiler.profile"

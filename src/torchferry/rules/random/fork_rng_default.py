@@ -12,7 +12,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 
 
 class ForkRngDefault(Rule):

@@ -17,7 +17,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import reason_to_keep
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.kinds import Kind

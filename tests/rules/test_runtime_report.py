@@ -14,10 +14,10 @@ from torchferry.backends import registry as backends
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.rules.analysis import Analysis, Request, analyse
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run import sightings as reading
-from torchferry.rules.run.sightings import read_sightings
+from torchferry.rules.runtime import report as reading
+from torchferry.rules.runtime.report import read_sightings
 from torchferry.source.tree import list_files
 
 HASH = "0" * 64

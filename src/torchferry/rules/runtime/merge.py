@@ -15,11 +15,11 @@ from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined, Selection
-from torchferry.rules.run.only_seen_at_run_time import OnlySeenAtRunTime
-from torchferry.rules.run.origins import Known, Origins, devices_asked
-from torchferry.rules.run.sightings import Sighting, Sightings
-from torchferry.rules.run.spans import Span, own_nodes, spans
+from torchferry.rules.file_result import Examined, Selection
+from torchferry.rules.runtime.device_origins import Known, Origins, devices_asked
+from torchferry.rules.runtime.only_seen_at_run_time import OnlySeenAtRunTime
+from torchferry.rules.runtime.report import Sighting, Sightings
+from torchferry.rules.runtime.spans import Span, own_nodes, spans
 from torchferry.source.kinds import Kind
 from torchferry.source.python import PythonFile
 from torchferry.source.suppress import Suppression, suppressions

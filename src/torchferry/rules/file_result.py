@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.rules.base import Context
-from torchferry.rules.kept import Kept
+from torchferry.rules.mentions import Kept
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
