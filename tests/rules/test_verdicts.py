@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
 from torchferry.report.model import Report, Verdict, report_of
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.mentions import Why
+from torchferry.rules.mentions import MentionKind
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 
@@ -52,7 +52,7 @@ def test_a_cpp_application_is_seen_and_counted(tmp_path: Path) -> None:
     found = report(tmp_path, files)
     assert found.verdict is Verdict.AFTER_WORK
     assert sorted(finding.code for finding in found.findings) == ["EXT103", "EXT104", "EXT105"]
-    assert found.kept_by_reason == {Why.COMMENT: 2, Why.NATIVE: 1}
+    assert found.mentions_by_kind == {MentionKind.COMMENT: 2, MentionKind.NATIVE: 1}
 
 
 KERNEL = "__global__ void f() {}\nvoid run() { f<<<1, 1>>>(); }\n"

@@ -56,7 +56,7 @@ class AcceleratorTarget(PortableTarget):
         return "import torch" if module == NAMESPACE else super().import_statement(module)
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """The same for every vendor, since their code is."""
         return "accelerator"
 

@@ -121,7 +121,7 @@ class PortableTarget(Target):
         return (*MEMORY_FORMATS, "autocast")
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """The same for every vendor, since their code is."""
         return "portable"
 

@@ -56,7 +56,7 @@ class Target:
         return self.backend.DISPATCH_KEY if "DISPATCH_KEY" in self.backend.SOURCES else None
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """What a journal says that a tree was migrated to: two targets of which this is the same share their code."""
         return str(self)
 

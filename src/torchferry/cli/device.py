@@ -54,9 +54,9 @@ def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     The file is made from what the installed torchferry runs, vendors of other distributions included. It never
     imports torchferry.
     """
-    from torchferry.device.install_file import write_beside
+    from torchferry.device.install_file import install_file
     from torchferry.device.one_file import one_file
 
-    written = write_beside(folder, name, one_file(name), force=force)
+    written = install_file(folder, name, one_file(name), force=force)
     said = say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
     click.echo(said.render(lang or env.language()))

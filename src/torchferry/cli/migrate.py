@@ -19,7 +19,7 @@ from torchferry.core.messages import say, say_plural
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
-from torchferry.migration.preconditions import refuse_second_target
+from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.rules.analysis import analyse
 
@@ -128,7 +128,7 @@ def command(
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
-                _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
+                _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.Written("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
@@ -191,7 +191,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
 def _plan(setting: Setting) -> Plan:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
-    refuse_second_target(setting.root, setting.target, analysis)
+    check_not_migrated(setting.root, setting.target, analysis)
     planned = plan(setting.root, analysis)
     return planned if setting.placement is None else with_module_files(setting.root, setting.placement, planned)
 
@@ -239,7 +239,7 @@ def _write_beside(setting: Setting, planned: Plan, suffix: str, lang: str) -> li
     writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     with exclusive(setting.root) as tree:
         if writes:
-            _tell_unknown(apply(tree, writes, setting.target.reached), setting.root, lang)
+            _tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
     return writes
 
 

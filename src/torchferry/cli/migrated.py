@@ -19,8 +19,8 @@ from torchferry.cli.output import tell, write_report
 from torchferry.cli.settings import Setting, settings_lines
 from torchferry.core import exitcodes
 from torchferry.core.finding import Grade
-from torchferry.migration.notices import remarks
 from torchferry.migration.plan import Plan
+from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
 from torchferry.report.model import Report, Verdict, diffs_of
 from torchferry.report.summary import Written, summary

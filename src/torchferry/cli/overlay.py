@@ -74,7 +74,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
         sys.exit(exitcodes.CLEAN)
     if writes and not overlay.check:
         with exclusive(setting.root) as tree:
-            journal = apply(tree, writes, setting.target.reached)
+            journal = apply(tree, writes, setting.target.journal_key)
         if journal.problem is not None:
             text = say(
                 "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` takes it back",

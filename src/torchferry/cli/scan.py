@@ -19,7 +19,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
-from torchferry.migration.notices import remarks
+from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.report.model import Verdict, report_of
@@ -124,8 +124,8 @@ def command(
     else:
         write_report(report, output_format, lang, output_file)
     if kept or verbose:
-        for word in report.kept:
-            reason = say(word.why.value).render(lang)
+        for word in report.mentions:
+            reason = say(word.kind.value).render(lang)
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)

@@ -136,9 +136,11 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
-        from torchferry.rules.runtime.report import read_sightings  # imported late: most runs lay nothing beside
+        from torchferry.rules.runtime.report import (
+            read_runtime_report,  # imported late: few are given the report of a run
+        )
 
-        seen = read_sightings(choices.seen, root, only)
+        seen = read_runtime_report(choices.seen, root, only)
     request = Request(
         root,
         listing,

@@ -14,7 +14,7 @@ from torchferry.core.messages import say
 from torchferry.device.one_file import untouched
 
 
-def write_beside(folder: Path, name: str, text: str, *, force: bool) -> bool:
+def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
     """Write `folder/name` in one step; False when it is there already, byte for byte.
 
     The folder is opened once and all goes by its handle, so that no link that appears meanwhile leads elsewhere.

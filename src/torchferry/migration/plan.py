@@ -12,7 +12,7 @@ from torchferry.core.messages import say_plural
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.write_protected_file import WriteProtectedFile
-from torchferry.rules.file_result import Examined
+from torchferry.rules.file_result import FileResult
 
 
 class Plan(NamedTuple):
@@ -57,7 +57,7 @@ def plan(root: Path, analysis: Analysis) -> Plan:
     return Plan(analysis, writes, fixed, remaining + protected, analysis.findings + protected)
 
 
-def _write_protected(root: Path, item: Examined) -> bool:
+def _write_protected(root: Path, item: FileResult) -> bool:
     """Whether nobody may write the file; root could, but somebody meant it to stay."""
     try:
         mode = os.stat(root / item.path).st_mode

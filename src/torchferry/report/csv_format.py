@@ -7,7 +7,7 @@ import io
 
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict
-from torchferry.report.escape import shown
+from torchferry.report.escape import visible
 from torchferry.report.model import Report
 from torchferry.report.programs import lines_of, unlooked_message, verdict_of
 
@@ -69,5 +69,5 @@ def render(report: Report, lang: str) -> str:
 
 def _plain(text: str) -> str:
     """Keep a spreadsheet from taking text out of somebody's source for a formula."""
-    text = shown(text)
+    text = visible(text)
     return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
-from torchferry.report.escape import shown
+from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
@@ -33,7 +33,7 @@ def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) 
         folds = _folds(diff, rows)
         size = sum(len(line) for lines in folds for line in lines)
         room -= size
-        diffs.append([shown(diff.path), _rows(rows, folds if room >= 0 else None)])
+        diffs.append([visible(diff.path), _rows(rows, folds if room >= 0 else None)])
     return {
         "words": {
             **{name: word.render(lang) for name, word in FOR_SCRIPT.items()},
@@ -63,7 +63,7 @@ class _Strings:
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self.all)
-            self.all.append(shown(text))
+            self.all.append(visible(text))
         return number
 
 
@@ -125,7 +125,7 @@ def _parts(parts: tuple[Part, ...]) -> list[str]:
         done[-1] += part.text
     if sum(map(len, done)) > LONGEST:
         done = [_shortened(piece, bool(index), index < len(done) - 1) for index, piece in enumerate(done)]
-    return [shown(piece) for piece in done]
+    return [visible(piece) for piece in done]
 
 
 def _shortened(piece: str, head: bool, tail: bool) -> str:
@@ -136,4 +136,4 @@ def _shortened(piece: str, head: bool, tail: bool) -> str:
 
 
 def _clipped(line: str) -> str:
-    return shown(line if len(line) <= LONGEST else line[:LONGEST] + " …")
+    return visible(line if len(line) <= LONGEST else line[:LONGEST] + " …")

@@ -6,7 +6,7 @@ import json
 import re
 from html import escape
 
-from torchferry.report.escape import shown
+from torchferry.report.escape import visible
 
 _CODE = re.compile(r"`([^`]+)`")
 _IN_MARKUP = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -14,7 +14,7 @@ _IN_MARKUP = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 def text(value: str) -> str:
     """Return a text as HTML."""
-    return escape(shown(value))
+    return escape(visible(value))
 
 
 def lines(value: str) -> str:

@@ -102,7 +102,7 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str)
     yield from _counts(report, lang)
     yield from _list(report, lang)
     yield from _changes(compared, lang)
-    yield from _kept(report, lang)
+    yield from _mentions(report, lang)
     yield from _rules(report, lang)
     yield "</main>"
     yield f"<footer>torchferry {text(report.torchferry)}</footer>"
@@ -334,13 +334,13 @@ def _patch(shown: list[Row], lang: str) -> Iterator[str]:
                 yield f"{sign} {text(''.join(part.text for part in parts)[:LONGEST])}\n"
 
 
-def _kept(report: Report, lang: str) -> Iterator[str]:
-    if not report.kept:
+def _mentions(report: Report, lang: str) -> Iterator[str]:
+    if not report.mentions:
         return
-    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.kept))
+    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.mentions))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
-    for why, count in report.kept_by_reason.items():
-        yield f"<li><b>{count}</b> {_say(why.value, lang)}</li>"
+    for kind, count in report.mentions_by_kind.items():
+        yield f"<li><b>{count}</b> {_say(kind.value, lang)}</li>"
     yield "</ul></section>"
 
 

@@ -23,7 +23,7 @@ from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import Failure
-from torchferry.rules.mentions import Kept, Why
+from torchferry.rules.mentions import CudaMention, MentionKind
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 
@@ -87,7 +87,7 @@ class Report:
         entry_points: Files that are started as programs and use the device.
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
-        kept: Words of CUDA that no finding speaks of.
+        mentions: Words of CUDA that no finding speaks of.
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
@@ -106,7 +106,7 @@ class Report:
     entry_points: tuple[str, ...] = ()
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    mentions: tuple[CudaMention, ...] = ()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     programs: tuple[Judged, ...] = ()
@@ -317,10 +317,10 @@ class Report:
         return Counter(finding.grade for finding in self.findings)
 
     @property
-    def kept_by_reason(self) -> dict[Why, int]:
-        """How many words of CUDA stay without a finding, by the reason."""
-        counts = Counter(kept.why for kept in self.kept)
-        return {why: counts[why] for why in Why if counts[why]}
+    def mentions_by_kind(self) -> dict[MentionKind, int]:
+        """How many words of CUDA stay without a finding, by what they are part of."""
+        counts = Counter(mention.kind for mention in self.mentions)
+        return {kind: counts[kind] for kind in MentionKind if counts[kind]}
 
     @property
     def by_family(self) -> dict[str, Counter[Grade]]:
@@ -374,7 +374,7 @@ def report_of(
         failures=tuple(analysis.failures),
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
-        kept=tuple(kept for item in analysis.examined for kept in item.kept),
+        mentions=tuple(mention for item in analysis.examined for mention in item.mentions),
         diffs=tuple(diffs_of(analysis)),
         ignored=analysis.ignored,
         programs=programs,

@@ -72,9 +72,9 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)
-    if report.kept:
+    if report.mentions:
         yield ""
-        yield from kept_lines(report, lang)
+        yield from mention_lines(report, lang)
     yield from failure_lines(report, lang)
 
 
@@ -155,11 +155,11 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
         yield from (printable(line) for line in failure.what.rstrip().split("\n"))
 
 
-def kept_lines(report: Report, lang: str) -> Iterator[str]:
+def mention_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("Words of CUDA that stay as they are: {count}", count=len(report.kept)).render(lang)
-    for why, count in report.kept_by_reason.items():
-        yield f"{count:>10}  {say(why.value).render(lang)}"
+    yield say("Words of CUDA that stay as they are: {count}", count=len(report.mentions)).render(lang)
+    for kind, count in report.mentions_by_kind.items():
+        yield f"{count:>10}  {say(kind.value).render(lang)}"
 
 
 def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:

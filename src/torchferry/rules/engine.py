@@ -18,11 +18,11 @@ from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.file_result import Afterwards, Examined, Failure, Selection
+from torchferry.rules.file_result import Afterwards, Failure, FileResult, Selection
 from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
-from torchferry.rules.mentions import kept_words, speaks_of_cuda
-from torchferry.rules.pipeline import Circumstances, settled
+from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
+from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.words import Words
 from torchferry.source.document import Document
@@ -80,7 +80,7 @@ class Engine:
                 for kind in rule.KINDS:
                     self._words.setdefault(kind, Words()).add(word, rule)
 
-    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
+    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> FileResult:
         """Examine a file.
 
         Args:
@@ -94,14 +94,14 @@ class Engine:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
 
-            return Examined(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
+            return FileResult(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
 
-    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> Examined:
+    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
         try:
             data = read_regular(self.root / entry.path)
         except OSError as error:
             return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
-        examined = Examined(entry.path, entry.kind)
+        examined = FileResult(entry.path, entry.kind)
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
         rules = self.interested(entry.kind, None if whole else data, examined.outline)
@@ -132,8 +132,9 @@ class Engine:
         findings = _placed(document, found)
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
-            kept = (word._replace(location=document.placed(word.location)) for word in kept_words(context, found))
-            examined = examined._replace(kept=tuple(kept))
+            mentions = unreported_mentions(context, found)
+            placed = (mention._replace(location=document.placed(mention.location)) for mention in mentions)
+            examined = examined._replace(mentions=tuple(placed))
         if self.afterwards is not None:
             examined = examined._replace(noted=self.afterwards.note(data, document, context))
         if isinstance(context, PythonContext):
@@ -149,9 +150,9 @@ class Engine:
                 examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
         return self._rewrite(entry, data, document, context, found, examined, rules) if rewrite else examined
 
-    def _problem(self, entry: Entry, finding: Finding) -> Examined:
+    def _problem(self, entry: Entry, finding: Finding) -> FileResult:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
-        return Examined(entry.path, entry.kind, findings, remaining=findings)
+        return FileResult(entry.path, entry.kind, findings, remaining=findings)
 
     def interested(self, kind: Kind, data: bytes | None, imports: Outline | None = None) -> list[Rule]:
         """Return the rules that have a word in `data` or a module in `imports`, in order of their codes.
@@ -221,7 +222,7 @@ class Engine:
             if context.shell is not None and Kind.SHELL in rule.KINDS:
                 found += rule.check(context.shell)
         in_force = self.redirected if redirected is None else redirected
-        return settled(context, found, Circumstances(self.target, self.selection, self._binding, in_force))
+        return run_pipeline(context, found, Circumstances(self.target, self.selection, self._binding, in_force))
 
     def _rewrite(
         self,
@@ -230,9 +231,9 @@ class Engine:
         document: Document,
         context: Context,
         remaining: tuple[Finding, ...],
-        examined: Examined,
+        examined: FileResult,
         rules: list[Rule],
-    ) -> Examined:
+    ) -> FileResult:
         """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
         for _ in range(_PASSES):

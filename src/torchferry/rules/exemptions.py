@@ -21,7 +21,7 @@ _TAKEN_FOR_ASCII = "\u0130\u0131\u017f\u212a"
 """The letters that a search without regard to case takes for `i`, `s` and `k`."""
 
 
-class Kept(NamedTuple):
+class Exemption(NamedTuple):
     """Why a place stays.
 
     Attributes:
@@ -37,36 +37,36 @@ class Kept(NamedTuple):
     drives_cuda: bool = False
 
 
-def reason_to_keep(context: PythonContext, node: ast.AST) -> Message | None:
+def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
     """Return why a CUDA site is left as it is, or None when it is to be rewritten."""
-    found = kept(context, node)
+    found = exemption_for(context, node)
     return found.reason if found is not None else None
 
 
-def kept(context: PythonContext, node: ast.AST) -> Kept | None:
+def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     """Return why a CUDA site is left as it is and what else that concerns, or None when it is to be rewritten."""
     if context.patches_cuda:
-        return Kept(say("this file replaces functions of `torch.cuda` itself"))
+        return Exemption(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
-        return Kept(say("this is a build script, where it decides whether CUDA kernels are compiled"))
+        return Exemption(say("this is a build script, where it decides whether CUDA kernels are compiled"))
     beside = say("there is a branch for {target} beside it already", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
-        return Kept(beside, branch)
+        return Exemption(beside, branch)
     container = _target_container(context, node)
     if container is not None:
-        return Kept(beside, container, _includes(context, container, node))
+        return Exemption(beside, container, _includes(context, container, node))
     only = _cuda_only_branch(context, node)
     if only is not None:
         module, owner = only
-        return Kept(
+        return Exemption(
             say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner, drives_cuda=True
         )
     if chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Kept(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
+        return Exemption(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
     return None
 
 

@@ -15,7 +15,7 @@ from torchferry.source.suppress import Suppressions
 _WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}
 
 
-def settle_groups(
+def resolve_groups(
     findings: list[Finding],
     comments: Suppressions,
     selection: Selection,
@@ -26,9 +26,9 @@ def settle_groups(
     A group with a member that cannot be changed, or that the user keeps from being changed, is not changed at
     all; nor is what needs it. A group of which a part stays on purpose stays whole, and asks for no decision.
     """
-    resting = dict(staying)
+    frozen = dict(staying)
     blocked: dict[str, Message] = {}
-    doubted: dict[str, Message] = {}
+    uncertain: dict[str, Message] = {}
     grades: dict[str, Grade] = {}
     wanted: list[Finding] = []
     for finding in findings:
@@ -41,12 +41,12 @@ def settle_groups(
         if finding.group and (kept or finding.grade is Grade.MANUAL):
             blocked.setdefault(finding.group, _blocking(finding, kept))
         if finding.group and finding.grade is Grade.UNSAFE:
-            doubted.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
+            uncertain.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
         if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
             grades[finding.group] = finding.grade
     _spread(findings, blocked)
-    _spread(findings, resting)
-    return [_settled(finding, blocked, resting, doubted, grades) for finding in wanted if finding.message is not LINK]
+    _spread(findings, frozen)
+    return [_resolved(finding, blocked, frozen, uncertain, grades) for finding in wanted if finding.message is not LINK]
 
 
 def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
@@ -76,17 +76,17 @@ def _blocking(finding: Finding, kept: bool) -> Message:
     return say("line {line} changes with it and cannot", line=line)
 
 
-def _settled(
+def _resolved(
     finding: Finding,
     blocked: dict[str, Message],
-    resting: dict[str, Message],
-    doubted: dict[str, Message],
+    frozen: dict[str, Message],
+    uncertain: dict[str, Message],
     grades: dict[str, Grade],
 ) -> Finding:
     if not finding.edits:
         return finding
     groups = (finding.group, *finding.needs)
-    for reasons, worst in ((resting, Grade.NOTE), (blocked, Grade.MANUAL)):
+    for reasons, worst in ((frozen, Grade.NOTE), (blocked, Grade.MANUAL)):
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
             return finding.regraded(Stage.GROUP, worst, _because(finding, reason))
@@ -94,7 +94,7 @@ def _settled(
     grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
-    reason = next((doubted[group] for group in groups if group in doubted), None)
+    reason = next((uncertain[group] for group in groups if group in uncertain), None)
     return finding.regraded(Stage.GROUP, grade, finding.message if reason is None else _because(finding, reason))
 
 

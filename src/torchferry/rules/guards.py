@@ -20,7 +20,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
-from torchferry.rules.exemptions import kept
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
 from torchferry.source.names import assigned_value
 
@@ -126,7 +126,7 @@ class _Guards:
         condition = condition_of(self.context, use, answer=True)
         if condition is None or depth > _DEPTH:
             return
-        why = kept(self.context, use)
+        why = exemption_for(self.context, use)
         if why is not None and not why.included:
             self.staying.setdefault(group, _goes_with(use, why.reason))
         top = condition.top
@@ -192,7 +192,7 @@ class _Guards:
             finding, node = self.found[index], self.nodes[index]
             if finding.edits or finding.grade is not Grade.NOTE:
                 continue
-            why = kept(self.context, node)
+            why = exemption_for(self.context, node)
             if why is not None:
                 for group in self._chain(node, why.owner):
                     self.staying.setdefault(group, _goes_with(node, why.reason))
@@ -428,7 +428,7 @@ def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) ->
     """Whether a place stays because the target is named beside it, so that it holds for the target too."""
     if finding.edits or finding.grade is not Grade.NOTE:
         return False
-    why = kept(context, node)
+    why = exemption_for(context, node)
     return why is not None and why.included
 
 

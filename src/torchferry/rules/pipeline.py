@@ -21,7 +21,7 @@ from torchferry.core.messages import Message
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file.unused_suppression import UnusedSuppression
 from torchferry.rules.file_result import Selection
-from torchferry.rules.groups import settle_groups
+from torchferry.rules.groups import resolve_groups
 from torchferry.rules.guards import bind
 from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
 from torchferry.rules.redirected import covered
@@ -44,7 +44,7 @@ class Circumstances(NamedTuple):
     redirected: bool
 
 
-def settled(context: Context, found: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
+def run_pipeline(context: Context, found: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
     """Return the findings of a file in order of position: graded, grouped, and without those that are silenced."""
     findings = list(found)
     if circumstances.redirected:
@@ -57,7 +57,7 @@ def settled(context: Context, found: Sequence[Finding], circumstances: Circumsta
         findings, staying = bind(context, findings, circumstances.binding)
     comments = Suppressions(suppressions(context.source))
     findings += _unused(context, findings, comments)
-    return tuple(sorted(settle_groups(findings, comments, circumstances.selection, staying), key=_order))
+    return tuple(sorted(resolve_groups(findings, comments, circumstances.selection, staying), key=_order))
 
 
 def _portable(context: Context, findings: list[Finding], target: Target) -> list[Finding]:

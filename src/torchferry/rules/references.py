@@ -12,7 +12,7 @@ from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.names import Reference
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
@@ -43,7 +43,7 @@ class ReferenceRule(Rule):
             message = say("`{found}` stands where it cannot be rewritten; change it by hand", found=reference.name)
             yield self.finding(context, span, message, Grade.MANUAL)
             return
-        kept = reason_to_keep(context, reference.node)
+        kept = exemption_reason(context, reference.node)
         if kept is not None:
             message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
             yield self.finding(context, span, message, Grade.NOTE)
@@ -52,7 +52,7 @@ class ReferenceRule(Rule):
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
             idle = row.status == "missing" and reference.name in cuda.idle()
-            message = resting(context, reference.name) if idle else missing(context, reference.name, row)
+            message = no_op_without_cuda(context, reference.name) if idle else missing(context, reference.name, row)
             yield self.finding(context, span, message, Grade.NOTE if idle else Grade.MANUAL)
             return
         refused = row.extra.get("lacks_arguments", ())
@@ -122,7 +122,7 @@ def missing(context: PythonContext, found: str, row: Row) -> Message:
     )
 
 
-def resting(context: PythonContext, name: str) -> Message:
+def no_op_without_cuda(context: PythonContext, name: str) -> Message:
     """Say that a name has no counterpart and that the call can stay."""
     return say(
         "`{found}` has no counterpart in {plugin}; the call can stay, since it does nothing without CUDA",

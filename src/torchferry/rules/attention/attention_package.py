@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of
 
 _PACKAGES = {
@@ -46,7 +46,7 @@ class AttentionPackage(Rule):
                 if not isinstance(reference.node, ast.alias):
                     continue
                 statement = context.file.parents[reference.node]
-                if reason_to_keep(context, statement) is not None:
+                if exemption_reason(context, statement) is not None:
                     continue
                 row = context.target.row("packages", package)
                 if row.status == "same":

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
 
 _SWITCHES = {
@@ -45,7 +45,7 @@ class MemoryEfficientSwitch(Rule):
                 ]
                 if (call.args or call.keywords) and not turned_on:
                     continue
-                if reason_to_keep(context, call) is not None:
+                if exemption_reason(context, call) is not None:
                     continue
                 yield self._report(context, call, turned_on, package)
 

@@ -16,7 +16,7 @@ from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
 from torchferry.rules.config.declared import declared_settings
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command
@@ -64,7 +64,7 @@ class SwitchRule(Rule):
                 if not self.is_meant(context, declared.name, declared.in_call, value):
                     continue
                 start, end = context.file.span(value)
-                if start in seen or reason_to_keep(context, value) is not None:
+                if start in seen or exemption_reason(context, value) is not None:
                     continue
                 seen.add(start)
                 text = string_value(value)

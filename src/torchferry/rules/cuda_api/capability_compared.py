@@ -16,7 +16,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.generations import CAPABILITY, PROPERTIES, Reading, readings
 
 
@@ -31,7 +31,7 @@ class CapabilityCompared(Rule):
         compared: set[tuple[ast.AST, str]] = set()
         raising: set[ast.AST] = set()
         for reading in readings(context):
-            if reason_to_keep(context, reading.reference.node) is not None:
+            if exemption_reason(context, reading.reference.node) is not None:
                 continue
             if reading.calculation is not None and _is_none(context, reading):
                 if reading.calculation in raising:

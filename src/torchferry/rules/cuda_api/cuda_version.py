@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 
 class CudaVersion(Rule):
@@ -30,7 +30,7 @@ class CudaVersion(Rule):
             node = reference.node
             parent = context.file.parents.get(node)
             span = context.file.span(node)
-            kept = reason_to_keep(context, node)
+            kept = exemption_reason(context, node)
             if kept is not None:
                 message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
                 yield self.finding(context, span, message, Grade.NOTE)

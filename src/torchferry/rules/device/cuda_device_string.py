@@ -20,9 +20,9 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.refused_device import is_refused
-from torchferry.source.flow import Trace, Verdict
+from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import DEVICE_SPELLING
 
 
@@ -37,12 +37,12 @@ class CudaDeviceString(Rule):
         """Yield a finding for each device string whose use is known."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.verdict is Verdict.YES and not is_refused(context, node):  # LIB109
+            if trace.result is TraceResult.YES and not is_refused(context, node):  # LIB109
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        kept = reason_to_keep(context, node)
+        kept = exemption_reason(context, node)
         if kept is not None:
             message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
             return self.finding(context, span, message, Grade.NOTE)

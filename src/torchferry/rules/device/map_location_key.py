@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -28,7 +28,7 @@ class MapLocationKey(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each dictionary, at its first such key."""
         for keyword in context.file.keywords.get("map_location", ()):
-            if not isinstance(keyword.value, ast.Dict) or reason_to_keep(context, keyword) is not None:
+            if not isinstance(keyword.value, ast.Dict) or exemption_reason(context, keyword) is not None:
                 continue
             device = context.target.backend.DEVICE_TYPE
             named = {string_value(key) or "" for key in keyword.value.keys}

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SparseTensor(Rule):
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
                 continue
-            if _on_cpu(call) or reason_to_keep(context, call) is not None:
+            if _on_cpu(call) or exemption_reason(context, call) is not None:
                 continue
             span = context.file.span(call.func)
             if isinstance(registered, Unknown):
@@ -111,7 +111,7 @@ class SparseTensor(Rule):
         for operator, full_name, call in (*named, *products):
             if not isinstance(registered, Unknown) and operator in registered:
                 continue
-            if reason_to_keep(context, call) is not None:
+            if exemption_reason(context, call) is not None:
                 continue
             span = context.file.span(call.func if isinstance(call, ast.Call) else call)
             if isinstance(registered, Unknown):

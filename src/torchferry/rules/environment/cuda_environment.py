@@ -15,7 +15,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -43,7 +43,7 @@ class CudaEnvironment(Rule):
         if found is None:
             return
         span = literal_span(context, node)
-        kept = reason_to_keep(context, node)
+        kept = exemption_reason(context, node)
         if kept is not None:
             message = say("`{found}` is left as it is: {reason}", found=name, reason=kept)
             yield self.finding(context, span, message, Grade.NOTE)

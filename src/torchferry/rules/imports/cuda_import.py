@@ -18,7 +18,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
@@ -61,7 +61,7 @@ class CudaImport(Rule):
             if context.text[slice(*name)] != alias.name:
                 yield self.finding(context, span, say("`{found}` is CUDA's", found=alias.name), Grade.MANUAL)
                 continue
-            kept = reason_to_keep(context, alias)
+            kept = exemption_reason(context, alias)
             if kept is not None:
                 message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=kept)
                 yield self.finding(context, span, message, Grade.NOTE)
@@ -97,7 +97,7 @@ class CudaImport(Rule):
             return
         if not names:
             return
-        kept = reason_to_keep(context, statement)
+        kept = exemption_reason(context, statement)
         if kept is not None:
             message = say("`{found}` is left as it is: {reason}", found=module, reason=kept)
             yield self.finding(context, context.file.span(statement), message, Grade.NOTE)

@@ -17,7 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.pins import is_older, pinned
 
 _MOVES = frozenset({"to", "cuda"})
@@ -44,7 +44,7 @@ class ChosenDevice(Rule):
                     continue
                 if given is not None and not (isinstance(given, ast.Constant) and given.value in choice.values):
                     continue
-                if reason_to_keep(context, call) is not None or _is_moved(context, call):
+                if exemption_reason(context, call) is not None or _is_moved(context, call):
                     continue
                 yield self._report(context, choice, name, call, given)
 

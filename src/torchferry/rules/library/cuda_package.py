@@ -19,7 +19,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
-from torchferry.rules.exemptions import kept
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
@@ -68,7 +68,7 @@ class CudaPackage(Rule):
 
         A branch that runs on the package itself is one that the target does not have: the import in it is reported.
         """
-        found = kept(context, place)
+        found = exemption_for(context, place)
         return found is None or found.drives_cuda
 
     def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:

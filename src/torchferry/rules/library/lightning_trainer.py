@@ -16,7 +16,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.device.strings import word_edits
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
 
 _GPUS = ("gpus", "auto_select_gpus")
@@ -46,11 +46,11 @@ class LightningTrainer(Rule):
                     continue
                 if isinstance(call, ast.Attribute):
                     call = context.file.parents.get(call)
-                if isinstance(call, ast.Call) and reason_to_keep(context, call) is None:
+                if isinstance(call, ast.Call) and exemption_reason(context, call) is None:
                     yield from self._arguments(context, call)
         if any(context.names.references(package) for package in _PACKAGES):
             for node, name, value in _entries(context):
-                if reason_to_keep(context, node) is None:
+                if exemption_reason(context, node) is None:
                     yield from self._entry(context, node, name, value)
 
     def _arguments(self, context: PythonContext, call: ast.Call) -> Iterable[Finding]:

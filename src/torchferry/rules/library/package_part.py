@@ -19,7 +19,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
-from torchferry.rules.exemptions import kept
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
@@ -75,7 +75,7 @@ class PackagePart(Rule):
             for use in self._uses(context, top, by_top[top]):
                 row = row_of(use.part, context.target)
                 key = (use.part.name, use.node)
-                branch = kept(context, use.node)
+                branch = exemption_for(context, use.node)
                 if row.status != "same" and key not in seen and (branch is None or branch.drives_cuda):
                     seen.add(key)
                     yield self._report(context, use, row)

@@ -1,1 +1,1 @@
-"""What a run saw, laid beside what the rules found."""
+"""What a run saw, merged with what the rules found."""

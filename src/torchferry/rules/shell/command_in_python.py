@@ -20,7 +20,7 @@ from torchferry.rules.container.card_access import CardAccess
 from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
-from torchferry.rules.exemptions import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
 from torchferry.rules.shell.device_option import DeviceOption
 from torchferry.rules.shell.embedded_python import EmbeddedPython
@@ -62,7 +62,7 @@ class CommandInPython(Rule):
         commands = [
             command
             for started in found
-            if reason_to_keep(context, started.call) is None
+            if exemption_reason(context, started.call) is None
             for command in started.commands
         ]
         if not commands or not rules:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, last_name, string_value
-from torchferry.source.flow.verdict import Path, Trace, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, no, undecided, yes
 from torchferry.source.names import assigned_value
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
         if parameters.get(f".{callee}") == position:
             return yes(say("argument of `.{name}()`", name=callee))
         if callee in STRING_METHODS:
-            return flow.held_against(call.func.value)
+            return flow.compared_with(call.func.value)
     if callee in ("getattr", "hasattr", "setattr", "delattr") and isinstance(call.func, ast.Name):
         return _attribute_call(flow, call, position, path)
     if callee in _OPTION_CALLS:
@@ -209,7 +209,7 @@ def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
         for attribute in flow.file.attributes.get(identifier, ())
         if isinstance(attribute.ctx, ast.Load)
     ]
-    return flow.any_of(uses, path, say("an option whose use could not be followed to the end"))
+    return flow.any_use(uses, path, say("an option whose use could not be followed to the end"))
 
 
 def _parameter(flow: Flow, call: ast.Call, which: int | str, path: Path) -> Trace:
@@ -245,7 +245,7 @@ def _record_field(flow: Flow, definition: ast.ClassDef, which: int | str, path: 
     ]
     for index, field in enumerate(fields):
         if which in (index, field.id):
-            return flow.stored_in(field, path)
+            return flow.assigned_to(field, path)
     return None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.flow.verdict import Path, Trace, best, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, best, no, undecided, yes
 
 if TYPE_CHECKING:
     from torchferry.source.flow.tracing import Flow
@@ -20,10 +20,10 @@ def in_comparison(flow: Flow, node: ast.AST, comparison: ast.AST, path: Path) ->
     """Judge one side of a comparison by the others."""
     assert isinstance(comparison, ast.Compare)
     sides = [comparison.left, *comparison.comparators]
-    return best([held_against(flow, side) for side in sides if side is not node])
+    return best([compared_with(flow, side) for side in sides if side is not node])
 
 
-def held_against(flow: Flow, other: ast.expr) -> Trace:
+def compared_with(flow: Flow, other: ast.expr) -> Trace:
     """Judge a string that is held against an expression: it is of the kind when the expression is."""
     text = ast.unparse(other)
     if flow.values.holds(other):
@@ -76,4 +76,4 @@ def in_pattern(flow: Flow, node: ast.AST, pattern: ast.AST, path: Path) -> Trace
     parent: ast.AST | None = pattern
     while parent is not None and not isinstance(parent, ast.Match):
         parent = flow.file.parents.get(parent)
-    return undecided() if parent is None else held_against(flow, parent.subject)
+    return undecided() if parent is None else compared_with(flow, parent.subject)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.flow.verdict import Path, Trace, Verdict, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
 
 if TYPE_CHECKING:
     from torchferry.source.flow.tracing import Flow
@@ -22,10 +22,10 @@ def in_container(flow: Flow, node: ast.AST, container: ast.AST, path: Path) -> T
     if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign):
         for target in parent.targets:
             if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == len(container.elts):
-                return flow.stored_in(target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
+                return flow.assigned_to(target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
     trace = flow.follow(container, path)
     stranger = flow.values.stranger(container)
-    if stranger and trace.verdict is not Verdict.YES:
+    if stranger and trace.result is not TraceResult.YES:
         return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
     return trace
 
@@ -63,7 +63,7 @@ def under_key(flow: Flow, key: ast.expr, path: Path) -> Trace:
         return yes(say("value of `{name}`", name=text))
     uses: list[ast.expr] = list(flow.file.item_reads(text))
     uses += [use for use in flow.file.attributes.get(text, ()) if isinstance(use.ctx, ast.Load)]
-    return flow.any_of(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
+    return flow.any_use(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
 
 
 def as_key(flow: Flow, container: ast.expr) -> Trace:
@@ -114,7 +114,7 @@ def _annotated(flow: Flow, annotation: ast.expr, path: Path) -> Trace:
     if isinstance(parent, ast.arg):
         return flow.parameter(parent, path)
     if isinstance(parent, ast.AnnAssign):
-        return flow.stored_in(parent.target, path)
+        return flow.assigned_to(parent.target, path)
     return undecided()
 
 
@@ -122,5 +122,5 @@ def in_loop(flow: Flow, node: ast.AST, loop: ast.AST, path: Path) -> Trace:
     """Judge what a loop runs over by the variable that takes the items."""
     assert isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
     if node is loop.iter and isinstance(loop.target, ast.Name):
-        return flow.stored_in(loop.target, path)
+        return flow.assigned_to(loop.target, path)
     return undecided()

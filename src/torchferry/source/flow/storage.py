@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import PASSING_METHODS, STRING_METHODS
-from torchferry.source.flow.verdict import Path, Trace, Verdict, best, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, TraceResult, best, no, undecided, yes
 from torchferry.source.names import bound_name
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def in_assignment(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> 
     if isinstance(statement, ast.AnnAssign) and node is statement.annotation:
         return no(say("an annotation"))
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    traces = [stored_in(flow, target, path) for target in targets]
+    traces = [assigned_to(flow, target, path) for target in targets]
     if isinstance(statement, ast.NamedExpr):
         traces.append(flow.follow(statement, path))
     return best(traces)
 
 
-def stored_in(flow: Flow, target: ast.expr, path: Path) -> Trace:
+def assigned_to(flow: Flow, target: ast.expr, path: Path) -> Trace:
     """Judge a value by the name, attribute or item that it is stored in, else by what uses that."""
     if isinstance(target, ast.Name):
         if flow.lexicon.names(target.id):
@@ -36,7 +36,7 @@ def stored_in(flow: Flow, target: ast.expr, path: Path) -> Trace:
         if flow.lexicon.names(target.attr):
             return yes(say("attribute `{name}`", name=target.attr))
         uses = [use for use in flow.file.attributes.get(target.attr, ()) if isinstance(use.ctx, ast.Load)]
-        return flow.any_of(uses, path, say("attribute `{name}`, whose use is elsewhere", name=target.attr))
+        return flow.any_use(uses, path, say("attribute `{name}`, whose use is elsewhere", name=target.attr))
     if isinstance(target, ast.Subscript):
         return flow.under_key(target.slice, path)
     return undecided()
@@ -50,12 +50,12 @@ def _variable(flow: Flow, target: ast.Name, path: Path) -> Trace:
     if isinstance(scope, ast.ClassDef):  # a class attribute is used as `self.name` or `Class.name`
         uses += [use for use in flow.file.attributes.get(target.id, ()) if isinstance(use.ctx, ast.Load)]
     reason = say("variable `{name}`, whose use could not be followed to the end", name=target.id)
-    trace = flow.any_of(uses, path, reason)
-    if trace.verdict is Verdict.OPEN and scope is flow.file.tree and flow.project is not None:
+    trace = flow.any_use(uses, path, reason)
+    if trace.result is TraceResult.UNKNOWN and scope is flow.file.tree and flow.project is not None:
         for file, names, alias in flow.project.importers(flow.file.path, target.id):
             inner = flow.of(file, names)
-            found = inner.any_of(names.uses(bound_name(alias), file.scope(alias)), path, reason)
-            if found.verdict is Verdict.YES:
+            found = inner.any_use(names.uses(bound_name(alias), file.scope(alias)), path, reason)
+            if found.result is TraceResult.YES:
                 return found
     return trace
 
@@ -65,7 +65,7 @@ def parameter(flow: Flow, argument: ast.arg, path: Path) -> Trace:
     if flow.lexicon.names(argument.arg):
         return yes(say("parameter `{name}`", name=argument.arg))
     uses = flow.names.uses(argument.arg, flow.file.scope(argument))
-    return flow.any_of(
+    return flow.any_use(
         uses, path, say("parameter `{name}`, whose use could not be followed to the end", name=argument.arg)
     )
 
@@ -100,7 +100,7 @@ def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trac
             uses.append(parent)
         elif isinstance(used, ast.Attribute):
             uses.append(used)  # a property
-    return flow.any_of(
+    return flow.any_use(
         uses, path, say("returned by `{name}`, whose use could not be followed to the end", name=function.name)
     )
 

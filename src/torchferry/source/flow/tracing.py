@@ -8,8 +8,8 @@ from functools import cached_property
 
 from torchferry.core.messages import Message, say
 from torchferry.source.flow import calls, conditions, containers, storage
+from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided
 from torchferry.source.flow.values import Values
-from torchferry.source.flow.verdict import Path, Trace, Verdict, no, undecided
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names
 from torchferry.source.project import Project
@@ -74,24 +74,24 @@ class Flow:
         context = _CONTEXTS.get(type(parent))
         return undecided() if context is None else context(self, node, parent, path)
 
-    def any_of(self, uses: Iterable[ast.expr], path: Path, otherwise: Message) -> Trace:
+    def any_use(self, uses: Iterable[ast.expr], path: Path, otherwise: Message) -> Trace:
         """Judge a value by its uses: of the kind if one is, something else if that is certain or all say so."""
         traces: list[Trace] = []
         for use in uses:
             trace = self.follow(use, path)
-            if trace.verdict is Verdict.YES:
+            if trace.result is TraceResult.YES:
                 return trace
             traces.append(trace)
         for trace in traces:
             if trace.certain:
                 return trace
-        if traces and all(trace.verdict is Verdict.NO for trace in traces):
+        if traces and all(trace.result is TraceResult.NO for trace in traces):
             return traces[0]
         return undecided(otherwise)
 
-    def held_against(self, other: ast.expr) -> Trace:
+    def compared_with(self, other: ast.expr) -> Trace:
         """Judge a string that is held against an expression."""
-        return conditions.held_against(self, other)
+        return conditions.compared_with(self, other)
 
     def as_key(self, container: ast.expr) -> Trace:
         """Judge a key of a dictionary."""
@@ -105,9 +105,9 @@ class Flow:
         """Judge a value stored under a name that is a string."""
         return containers.under_name(self, name)
 
-    def stored_in(self, target: ast.expr, path: Path) -> Trace:
+    def assigned_to(self, target: ast.expr, path: Path) -> Trace:
         """Judge a value by what it is stored in."""
-        return storage.stored_in(self, target, path)
+        return storage.assigned_to(self, target, path)
 
     def parameter(self, argument: ast.arg, path: Path) -> Trace:
         """Judge a parameter of a function."""
