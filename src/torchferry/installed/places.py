@@ -15,8 +15,8 @@ from enum import Enum
 from functools import cached_property
 
 from torchferry.installed.model import Evidence, Need
-from torchferry.rules.exemptions import target_words
 from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.target_words import target_words
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile

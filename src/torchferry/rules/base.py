@@ -11,8 +11,8 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.exemptions import CUDA_ONLY_MODULES, names_target
-from torchferry.rules.kernel_guards import Reach
+from torchferry.rules.kernel_reach import KernelReach
+from torchferry.rules.target_words import names_target
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -23,6 +23,9 @@ from torchferry.source.python import PythonFile
 from torchferry.source.settings import Setting
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
+
+CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt", "torch_tensorrt", "nvidia"})
+"""Modules that drive a CUDA card by themselves: a branch that uses one runs nowhere else."""
 
 
 class Options(NamedTuple):
@@ -152,9 +155,9 @@ class PythonContext(Context):
         return []
 
     @cached_property
-    def kernel_reach(self) -> Reach:
+    def kernel_reach(self) -> KernelReach:
         """Tells what code reaches a compiled extension."""
-        return Reach(self.file, self.names, self.project)
+        return KernelReach(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:
