@@ -8,7 +8,7 @@ import pytest
 
 from tests.doctor import outputs
 from torchferry.backends import machine, registry, smi
-from torchferry.backends.base import VENDORS
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.smi import Card, Holder, Reading
 from torchferry.core import toml
 

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA, DataFile, data_file
 from torchferry.core.errors import unknown_name
 from torchferry.core.messages import Bilingual, Message
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
 
 OPERATIONS = (

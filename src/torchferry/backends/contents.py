@@ -25,8 +25,8 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 
 
 class Presence(Enum):

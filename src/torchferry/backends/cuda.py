@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual

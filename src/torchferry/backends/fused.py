@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends._datafile import DataFile, data_file
+from torchferry.backends.datafile import DataFile, data_file
 
 _KEYS = frozenset({"operator", "means", "arguments", "allowed", "auxiliary", "source"})
 

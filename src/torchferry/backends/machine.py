@@ -25,8 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
 from torchferry.core.messages import Bilingual
 
 NODE_KINDS = ("card", "control", "render")
@@ -196,7 +195,7 @@ class Facts:
     failures: tuple[Failure, ...] = ()
 
 
-def facts(backend: type[Backend]) -> Facts:
+def facts(backend: type[DataOwner]) -> Facts:
     """Return what is known of the target's machine; without a file, nothing.
 
     Raises:

@@ -41,8 +41,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core import toml

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchferry.backends.base import VENDORS, Backend
+from torchferry.backends.base import Backend
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.described import DESCRIPTION, describe
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say

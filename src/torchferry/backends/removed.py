@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from torchferry.backends._datafile import DataFile
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA, DataFile
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
 

@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, DataOwner, data_file
 from torchferry.backends.machine import Failure, failure, pattern
 
 FIELDS = ("index", "chip", "name", "health", "temperature", "used", "total", "utilisation", "ecc", "uncorrected")
@@ -116,7 +115,7 @@ class Tool:
     runtime: re.Pattern[str] | None = None
 
 
-def tool(backend: type[Backend]) -> Tool:
+def tool(backend: type[DataOwner]) -> Tool:
     """Return the target's tool; without `[tool]`, one of which nothing is known.
 
     Raises:

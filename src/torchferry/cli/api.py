@@ -11,8 +11,8 @@ from torchferry.backends.contents import Presence, contents, home_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
-from torchferry.core import env, exitcodes
-from torchferry.core.messages import say
+from torchferry.core import exitcodes
+from torchferry.core.messages import language, say
 
 _TABLES = ("api", "env", "tools", "packages", "frameworks", "images")
 
@@ -36,7 +36,7 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     (`nvidia-smi`), a package (`flash-attn`), an image (`nvidia/cuda`) or a name of the plugin itself
     (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
     """
-    lang = lang or env.language()
+    lang = lang or language()
     known = False
     for text in targets or registry.names():
         target = Target.named(text)

@@ -14,10 +14,10 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import language, say, say_plural
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.context import CheckContext
@@ -112,7 +112,7 @@ def command(
     torchferry doctor diff a.json b.json        two machines compared
     """
     codes = tuple(code.strip() for code in select.split(",") if code.strip())
-    choices = _Choices(target, python, codes, lang or env.language())
+    choices = _Choices(target, python, codes, lang or language())
     context.obj = choices
     if context.invoked_subcommand is not None:
         return

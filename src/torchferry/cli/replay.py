@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ def command(
     torchferry replay wrong/aten.addmm-001 --device cpu
     torchferry replay wrong/aten.addmm-001 --issue > issue.md
     """
-    lang = lang or env.language()
+    lang = lang or language()
     try:
         from torchferry.numerics import replay
         from torchferry.numerics.callfile import environment

@@ -10,10 +10,11 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchferry import __version__
 from torchferry.cli.settings import Setting
+from torchferry.cli.settling import Run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say
@@ -21,9 +22,6 @@ from torchferry.doctor.masking import MASK, masked
 from torchferry.programs.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis
-
-if TYPE_CHECKING:
-    from torchferry.cli.settling import Run
 
 _MOST_FILES = 2_000
 _LARGEST_FILE = 1 << 20

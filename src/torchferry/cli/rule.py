@@ -6,7 +6,7 @@ import json
 
 import click
 
-from torchferry.core import env
+from torchferry.core.messages import language
 from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
 from torchferry.rules.registry import rules, unknown_rule
@@ -23,7 +23,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(code: str | None, output_format: str, lang: str | None) -> None:
     """Explain the rule CODE, such as DEV101; list the rules of a family, such as DEV; without CODE, list all."""
-    lang = lang or env.language()
+    lang = lang or language()
     wanted = (code or "").upper()
     pages = [page(rule.CODE, lang) for rule in rules() if rule.CODE.startswith(wanted)]
     if not pages:

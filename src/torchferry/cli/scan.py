@@ -103,9 +103,13 @@ def command(
     if rehearse or reproduction is not None:
         from torchferry.cli.settling import Runs, judged_by_runs  # imported late: few scans run anything
 
-        runs = Runs(rehearse, rehearse_seconds, reproduction)
+        runs = Runs(rehearse, rehearse_seconds)
         asked = partial(verdicts, setting, choices, project, packages)
-        judged = judged_by_runs(runs, asked, project is analysis, choices, setting, project)
+        judged, done = judged_by_runs(runs, asked, project is analysis, choices, setting)
+        if reproduction is not None:
+            from torchferry.cli.reproduction import write_reproduction  # imported late, as above
+
+            write_reproduction(reproduction, setting, project, done)
         honesty = say("A rehearsal proves that code is right for the API, never speed or accuracy on the card.")
         judged = judged._replace(remarks=(*judged.remarks, honesty))
     else:

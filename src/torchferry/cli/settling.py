@@ -30,7 +30,7 @@ from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.ending import End, end_of
 from torchferry.rehearsal.launcher import run_aside
 from torchferry.rehearsal.summary import document
-from torchferry.rules.analysis import Analysis, analyse
+from torchferry.rules.analysis import analyse
 from torchferry.rules.engine import Engine
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import NEVER_ENTERED, Entry
@@ -48,11 +48,10 @@ _MOST_DEVICES = 16
 
 
 class Runs(NamedTuple):
-    """What the user asks to be run: commands, how long each may take, and where to write what shows a fault."""
+    """What the user asks to be run: commands, and how long each may take."""
 
     commands: tuple[str, ...]
     seconds: float
-    reproduction: Path | None = None
 
 
 class Asked(NamedTuple):
@@ -85,9 +84,8 @@ def judged_by_runs(
     is_whole: bool,
     choices: Choices,
     setting: Setting,
-    analysis: Analysis,
-) -> Verdicts:
-    """Judge the programs of a project, those that are run by what is seen.
+) -> tuple[Verdicts, list[Run]]:
+    """Judge the programs of a project, those that are run by what is seen; return this and the runs.
 
     Args:
         runs: What is to be run.
@@ -95,11 +93,10 @@ def judged_by_runs(
         is_whole: Whether the whole project was asked for, with every rule.
         choices: What the user asked for.
         setting: It, with the settings.
-        analysis: The project, examined.
 
     Raises:
         UsageError: a command starts no program of the project, or the options contradict each other.
-        TorchferryError: no copy can be made, or the reproduction cannot be written.
+        TorchferryError: no copy can be made.
     """
     if not runs.commands:
         raise UsageError(say("--reproduction writes what --rehearse shows: name a command to rehearse"))
@@ -130,11 +127,7 @@ def judged_by_runs(
             done.append(copied.run(item, judged, rehearsal, runs.seconds))
             if _says_more(done[-1].judged, programs[number]):
                 programs[number] = done[-1].judged
-    if runs.reproduction is not None:
-        from torchferry.cli.reproduction import write_reproduction
-
-        write_reproduction(runs.reproduction, setting, analysis, done)
-    return found._replace(programs=tuple(programs))
+    return found._replace(programs=tuple(programs)), done
 
 
 def _says_more(new: Judged, old: Judged) -> bool:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.core import env
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import language, say, say_plural
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
@@ -30,7 +29,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
     files are named, and you decide. A journal that you did not make here, such as one that came with a repository,
     is shown and not acted on.
     """
-    lang = lang or env.language()
+    lang = lang or language()
     root = next((place for place in (path, *path.absolute().parents) if _has_journals(place)), None)
     if root is None:
         raise TorchferryError(

@@ -39,8 +39,7 @@ MODULES = (
 """The modules of this package that go into the file, in an order that reads from small to large."""
 
 FROM_CORE = {
-    "env": ("language",),
-    "messages": ("Bilingual", "Message", "Value", "say", "say_plural"),
+    "messages": ("language", "Bilingual", "Message", "Value", "say", "say_plural"),
     "errors": ("TorchferryError",),
     "ranges": ("Ranges",),
     "importable": ("is_importable",),

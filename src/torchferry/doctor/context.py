@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import smi as smi_output
-from torchferry.backends.cards import Card, find_card
+from torchferry.backends.card_table import Card
+from torchferry.backends.cards import find_card
 from torchferry.backends.machine import Failure, VersionFile, common_failures
 from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.core import toml
 from torchferry.core.lazy_regex import lazy_regex
 

@@ -11,10 +11,11 @@ rewritten; what is not is reported.
     storage      assignments, parameters, results
     containers   lists, dictionaries, items
     conditions   comparisons and alternatives
-    tracing      the class that puts them together
+    tracer       the class that follows a value, one context at a time
+    contexts     the same, with what judges each kind of node
 """
 
+from torchferry.source.flow.contexts import Flow
 from torchferry.source.flow.trace import Trace, TraceResult
-from torchferry.source.flow.tracing import Flow
 
 __all__ = ["Flow", "Trace", "TraceResult"]
