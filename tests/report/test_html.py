@@ -21,7 +21,7 @@ from torchferry.core.messages import Message, say
 from torchferry.report import html_data, html_format, html_words
 from torchferry.report.escape import visible
 from torchferry.report.html_escape import json_in_html, marked, paragraphs
-from torchferry.report.model import FileDiff, Report, Verdict
+from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.side_by_side import rows
 
 FOLDER = Path(html_format.__file__).parent / "html"
@@ -171,17 +171,17 @@ def test_without_its_script_the_page_says_everything(report: Report, lang: str) 
 def test_the_verdict_comes_first_and_says_how_bad_it_is() -> None:
     place = Location("a.py", 1, 1, 1, 2)
     for findings, verdict, css in (
-        ((), Verdict.READY, "safe"),
-        ((Finding("DEV101", place, say("x"), Grade.SAFE),), Verdict.AFTER_FIXES, "safe"),
-        ((Finding("DEV101", place, say("x"), Grade.MANUAL),), Verdict.AFTER_WORK, "unsafe"),
-        ((Finding("EXT102", place, say("x"), Grade.MANUAL, blocker=True),), Verdict.BLOCKED, "manual"),
+        ((), ProjectVerdict.READY, "safe"),
+        ((Finding("DEV101", place, say("x"), Grade.SAFE),), ProjectVerdict.AFTER_FIXES, "safe"),
+        ((Finding("DEV101", place, say("x"), Grade.MANUAL),), ProjectVerdict.AFTER_WORK, "unsafe"),
+        ((Finding("EXT102", place, say("x"), Grade.MANUAL, blocker=True),), ProjectVerdict.BLOCKED, "manual"),
     ):
         report = report_with(*findings)
         assert report.verdict is verdict
         text = html_format.render(report, "en")
         assert f'class="verdict {css}"' in text
         assert text.index("<h1") < text.index("<h2") if findings else "<h2" not in text
-        assert ('id="blockers"' in text) == (verdict is Verdict.BLOCKED)
+        assert ('id="blockers"' in text) == (verdict is ProjectVerdict.BLOCKED)
 
 
 def test_alike_blockers_are_said_once_with_their_places() -> None:

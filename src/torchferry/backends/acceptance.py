@@ -67,7 +67,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AcceptanceRule:
     """A named condition for taking one curve for another.
 
     Attributes:
@@ -88,7 +88,7 @@ class Rule:
 
 
 @lru_cache(maxsize=1)
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[AcceptanceRule, ...]:
     """Return the rules of all targets and the common ones, by name.
 
     Raises:
@@ -99,7 +99,7 @@ def rules() -> tuple[Rule, ...]:
         path = data_file(registry.load(name), _FILE)
         if path is not None:
             paths[path] = None  # a backend that inherits its relative's file adds nothing
-    found: dict[str, Rule] = {}
+    found: dict[str, AcceptanceRule] = {}
     for path in paths:
         for rule in read(path):
             if rule.name in found:
@@ -108,7 +108,7 @@ def rules() -> tuple[Rule, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def find(name: str) -> Rule:
+def find(name: str) -> AcceptanceRule:
     """Return the rule called `name`.
 
     Raises:
@@ -120,7 +120,7 @@ def find(name: str) -> Rule:
     raise unknown_name("rule", name, [rule.name for rule in rules()])
 
 
-def read(path: Path) -> tuple[Rule, ...]:
+def read(path: Path) -> tuple[AcceptanceRule, ...]:
     """Read the rules of one file.
 
     Raises:
@@ -131,14 +131,14 @@ def read(path: Path) -> tuple[Rule, ...]:
     return tuple(_rule(file, table) for table in file.tables("rule"))
 
 
-def _rule(file: DataFile, table: dict[str, Any]) -> Rule:
+def _rule(file: DataFile, table: dict[str, Any]) -> AcceptanceRule:
     name = file.text(table, "name", "a rule")
     where = f"rule `{name}`"
     file.known(table, _RULE, where)
     needs = table.get("need", [])
     if not name or not isinstance(needs, list) or not needs:
         raise file.wrong(f"{where} needs a name and at least one [[rule.need]]")
-    return Rule(
+    return AcceptanceRule(
         name=name,
         title=Bilingual(file.text(table, "title", where), file.text(table, "title_zh", where)),
         needs=tuple(_need(file, need, where) for need in needs),

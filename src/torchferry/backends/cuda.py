@@ -18,7 +18,7 @@ COLLECTIVE = "nccl"
 NAMESPACE = "torch.cuda"
 
 
-class Group(NamedTuple):
+class CudaGroup(NamedTuple):
     """Names of the CUDA side that belong together.
 
     Attributes:
@@ -106,10 +106,10 @@ def _document(table: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def groups(table: str) -> dict[str, Group]:
+def groups(table: str) -> dict[str, CudaGroup]:
     """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
     return {
-        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"]))
+        entry["name"]: CudaGroup(entry["name"], entry["about"], frozenset(entry["names"]))
         for entry in _document(table)["group"]
     }
 
@@ -294,7 +294,7 @@ def device_choices() -> tuple[DeviceChoice, ...]:
     )
 
 
-class Switch(NamedTuple):
+class CudaSetting(NamedTuple):
     """A setting by which a program is told to use something that CUDA has.
 
     Attributes:
@@ -319,11 +319,11 @@ class Switch(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def switches() -> tuple[Switch, ...]:
+def switches() -> tuple[CudaSetting, ...]:
     """Return the settings by which programs are told to use something that CUDA has."""
     tables = {"row": "frameworks", "package": "packages", "api": "api"}
     return tuple(
-        Switch(
+        CudaSetting(
             entry["role"],
             frozenset(entry["keys"]),
             frozenset(value for value in entry["values"] if isinstance(value, str)),
@@ -336,7 +336,7 @@ def switches() -> tuple[Switch, ...]:
     )
 
 
-class Native(NamedTuple):
+class NativePart(NamedTuple):
     """How a part of CUDA is known in C, C++ and CMake.
 
     Attributes:
@@ -353,10 +353,10 @@ class Native(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def native() -> tuple[Native, ...]:
+def native() -> tuple[NativePart, ...]:
     """Return the parts of CUDA that C, C++ and CMake files use, what is more special first."""
     return tuple(
-        Native(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
+        NativePart(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
         for group in _document("native")["group"]
     )
 

@@ -111,7 +111,7 @@ class Sdk:
 
 
 @dataclass(frozen=True)
-class Library:
+class RequiredLibrary:
     """A shared library that programs load, by the name that the loader is asked for."""
 
     name: str
@@ -165,7 +165,7 @@ class Python:
 
 
 @dataclass(frozen=True)
-class Failure:
+class KnownFailure:
     """A known failure of an import or of a tool, found by the text it prints.
 
     Attributes:
@@ -182,31 +182,31 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Facts:
+class HostRequirements:
     """All that is known of a target's machine."""
 
     driver: Driver = Driver()
     kernel_module: KernelModule = KernelModule()
     nodes: tuple[Node, ...] = ()
     sdk: Sdk = Sdk()
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[RequiredLibrary, ...] = ()
     container: Container = Container()
     python: Python = Python()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[KnownFailure, ...] = ()
 
 
-def facts(backend: type[DataOwner]) -> Facts:
+def facts(backend: type[DataOwner]) -> HostRequirements:
     """Return what is known of the target's machine; without a file, nothing.
 
     Raises:
         ValueError: the file has a key it should not have, a value of the wrong kind, or cites no source.
     """
     path = data_file(backend, "doctor.toml")
-    return Facts() if path is None else _read(path)
+    return HostRequirements() if path is None else _read(path)
 
 
 @lru_cache(maxsize=1)
-def common_failures() -> tuple[Failure, ...]:
+def common_failures() -> tuple[KnownFailure, ...]:
     """Return the known failures that are nobody's in particular."""
     file = DataFile(DATA / "common" / "failures.toml")
     return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
@@ -218,10 +218,10 @@ _TABLES = frozenset(
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> Facts:
+def _read(path: Path) -> HostRequirements:
     file = DataFile(path)
     file.known(file.document, _TABLES, "top")
-    return Facts(
+    return HostRequirements(
         _driver(file),
         _kernel_module(file),
         tuple(_node(file, entry) for entry in file.tables("node")),
@@ -251,13 +251,13 @@ def pattern(file: DataFile, text: str, where: str) -> re.Pattern[str]:
         raise file.wrong(f"{where}: {text!r} is no regular expression: {error}") from None
 
 
-def failure(file: DataFile, entry: dict[str, Any], where: str) -> Failure:
+def failure(file: DataFile, entry: dict[str, Any], where: str) -> KnownFailure:
     """Return a known failure."""
     file.known(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
     cause = bilingual(file, entry, "cause", where)
     if cause is None:
         raise file.wrong(f"{where}: `cause` is missing")
-    return Failure(
+    return KnownFailure(
         pattern(file, file.text(entry, "match", where), where),
         cause,
         file.texts(entry, "commands", where),
@@ -332,14 +332,14 @@ def _sdk(file: DataFile) -> Sdk:
     )
 
 
-def _library(file: DataFile, entry: dict[str, Any]) -> Library:
+def _library(file: DataFile, entry: dict[str, Any]) -> RequiredLibrary:
     where = f"[[library]] {entry.get('name', '')}"
     file.known(entry, frozenset({"name", "role", "package", "package_zh", "source"}), where)
     role = file.text(entry, "role", where)
     package = bilingual(file, entry, "package", where)
     if role not in LIBRARY_ROLES or package is None:
         raise file.wrong(f"{where}: needs `package`, and a `role` of {', '.join(LIBRARY_ROLES)}")
-    return Library(file.text(entry, "name", where), role, package, file.cited(entry, where))
+    return RequiredLibrary(file.text(entry, "name", where), role, package, file.cited(entry, where))
 
 
 def _container(file: DataFile) -> Container:

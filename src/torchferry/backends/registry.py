@@ -26,7 +26,7 @@ _REQUIRED = ("NAME", "TITLE", "PLUGIN", "DEVICE_TYPE", "COLLECTIVE")
 """Attributes of `Backend` without a default."""
 
 
-class Choice(NamedTuple):
+class TargetChoice(NamedTuple):
     """A target as the user named it: a backend and the plugin version the code is for (empty: newest)."""
 
     backend: type[Backend]
@@ -66,7 +66,7 @@ def load(name: str) -> type[Backend]:
     raise unknown_name("target", name, known)
 
 
-def choose(text: str) -> Choice:
+def choose(text: str) -> TargetChoice:
     """Return the target for `NAME` or `NAME@VERSION`, such as `npu@2.9.0`.
 
     Raises:
@@ -87,7 +87,7 @@ def choose(text: str) -> Choice:
             ) from None
     elif "@" in text:
         raise UsageError(say("target `{text}` has no version after `@`", text=text))
-    return Choice(backend, version)
+    return TargetChoice(backend, version)
 
 
 def _is_built_in(name: str) -> bool:

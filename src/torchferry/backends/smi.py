@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.datafile import DataFile, DataOwner, data_file
-from torchferry.backends.machine import Failure, failure, pattern
+from torchferry.backends.machine import KnownFailure, failure, pattern
 
 FIELDS = ("index", "chip", "name", "health", "temperature", "used", "total", "utilisation", "ecc", "uncorrected")
 """Groups of a card's expression; `used2` stands for `used` where the former did not take part."""
 
 
 @dataclass(frozen=True)
-class Card:
+class SmiCard:
     """One card as the tool shows it; what it does not show, or shows as N/A, is None.
 
     Attributes:
@@ -59,13 +59,13 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SmiOutput:
     """What one output says; `format` is empty when none of the known formats fits."""
 
     format: str = ""
     version: str = ""
     driver: str = ""
-    cards: tuple[Card, ...] = ()
+    cards: tuple[SmiCard, ...] = ()
     holders: tuple[Holder, ...] = ()
     unread: int = 0
     runtime: str = ""
@@ -110,7 +110,7 @@ class Tool:
     healthy: tuple[str, ...] = ()
     lost: str = ""
     memory_error: tuple[tuple[str, ...], re.Pattern[str]] | None = None
-    failures: tuple[Failure, ...] = field(default=())
+    failures: tuple[KnownFailure, ...] = field(default=())
     source: str = ""
     runtime: re.Pattern[str] | None = None
 
@@ -125,12 +125,12 @@ def tool(backend: type[DataOwner]) -> Tool:
     return Tool() if path is None else _read(path)
 
 
-def read(known: Tool, text: str) -> Reading:
+def read(known: Tool, text: str) -> SmiOutput:
     """Return what the output says."""
     for form in known.formats:
         cards = tuple(_cards(form, text))
         if cards:
-            return Reading(
+            return SmiOutput(
                 form.name,
                 _first(known.version, text),
                 _first(known.driver, text),
@@ -139,12 +139,12 @@ def read(known: Tool, text: str) -> Reading:
                 max(0, len(form.start.findall(text)) - len(cards)),
                 _first(known.runtime, text),
             )
-    return Reading(
+    return SmiOutput(
         version=_first(known.version, text), driver=_first(known.driver, text), runtime=_first(known.runtime, text)
     )
 
 
-def _cards(form: Format, text: str) -> list[Card]:
+def _cards(form: Format, text: str) -> list[SmiCard]:
     if form.card is not None:
         return [_card(match.groupdict()) for match in form.card.finditer(text)]
     found = []
@@ -160,7 +160,7 @@ def _cards(form: Format, text: str) -> list[Card]:
     return found
 
 
-def _card(groups: dict[str, str | None]) -> Card:
+def _card(groups: dict[str, str | None]) -> SmiCard:
     values: dict[str, str] = {}
     for name, value in groups.items():
         if value is not None:
@@ -169,7 +169,7 @@ def _card(groups: dict[str, str | None]) -> Card:
     if int(values.get("chip") or 0):
         index = f"{index}.{values['chip']}"
     scale = 1024 if values.get("unit") in ("G", "GB", "GiB") else 1
-    return Card(
+    return SmiCard(
         index,
         values.get("name", ""),
         values.get("health"),

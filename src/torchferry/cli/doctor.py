@@ -172,7 +172,7 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
     sys.exit(exitcodes.FINDINGS if lasting else exitcodes.CLEAN)
 
 
-def _tell(item: snapshot.Difference) -> None:
+def _tell(item: snapshot.SnapshotDifference) -> None:
     click.echo(report.shown(item.name))
     click.echo(f"  < {report.shown(item.first[:500])}")
     click.echo(f"  > {report.shown(item.second[:500])}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.output import progress
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
 from torchferry.cli.surroundings import project_around
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
@@ -42,7 +42,7 @@ def within_project(choices: Choices) -> Choices:
     return choices if around == choices.named_folder else choices._replace(around=around)
 
 
-def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
+def whole(setting: RunSettings, choices: Choices, analysis: Analysis) -> Analysis:
     """Return the analysis of the whole project with every rule: the one that is there, where it is that."""
     selection = setting.request.selection
     if not (choices.only or selection.select or selection.ignore or selection.per_file):
@@ -59,7 +59,7 @@ def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
 
 
 def verdicts(
-    setting: Setting,
+    setting: RunSettings,
     choices: Choices,
     analysis: Analysis,
     packages: Iterable[Inspected] = (),

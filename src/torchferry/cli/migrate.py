@@ -13,7 +13,7 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell
-from torchferry.cli.settings import Setting, settle
+from torchferry.cli.settings import RunSettings, settle
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
 from torchferry.migration.git import changed_by_others, uncommitted
@@ -129,7 +129,7 @@ def command(
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
-            written = migrated.Written("in place", setting.root)
+            written = migrated.MigrationOutput("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
@@ -142,9 +142,9 @@ def command(
         if patch_file is None:
             migrated.warn(migrated.report_of(setting, planned, judged), lang)
             sys.exit(migrated.status(planned))
-        written = migrated.Written("patch", patch_file)
+        written = migrated.MigrationOutput("patch", patch_file)
     elif check:
-        written = migrated.Written("nothing", setting.root)
+        written = migrated.MigrationOutput("nothing", setting.root)
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
@@ -152,10 +152,10 @@ def command(
         if special:
             names = migrated.printable(", ".join(special[:5]))
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
-        written = migrated.Written("copy", out)
+        written = migrated.MigrationOutput("copy", out)
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
-        written = migrated.Written("beside", setting.root)
+        written = migrated.MigrationOutput("beside", setting.root)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
 
 
@@ -188,7 +188,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: Setting) -> Plan:
+def _plan(setting: RunSettings) -> Plan:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
@@ -202,7 +202,7 @@ def _import_ahead() -> None:
     importlib.import_module("hmac")
 
 
-def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
+def _refuse_dirty(setting: RunSettings, planned: Plan, allow: bool) -> None:
     """Refuse to write over changes that are in no commit, except those that a migration made."""
     if allow or not planned.writes:
         return
@@ -233,7 +233,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 
 
-def _write_beside(setting: Setting, planned: Plan, suffix: str, lang: str) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
     writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)

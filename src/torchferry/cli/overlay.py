@@ -13,7 +13,7 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.output import progress, tell
 from torchferry.cli.packages import imported, looked_into
-from torchferry.cli.settings import Setting, settle
+from torchferry.cli.settings import RunSettings, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade
@@ -119,7 +119,7 @@ class _Copying:
         setting: The target and the rules.
     """
 
-    def __init__(self, environment: Environment, setting: Setting) -> None:
+    def __init__(self, environment: Environment, setting: RunSettings) -> None:
         self.index = Index(environment)
         self.setting = setting
         self.editable: list[Message] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry import __version__
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import Run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
@@ -35,7 +35,7 @@ _SECRET_OPTION = re.compile(r"(?i)--?[\w-]*(?:token|secret|passw|api[_-]?key|cre
 _COPY = re.compile(r"/[^\s\"']*?/torchferry-(?:scan|rehearsal)-\w+(?:/[^/\s\"']+)?")
 
 
-def write_reproduction(file: Path, setting: Setting, analysis: Analysis, runs: Sequence[Run]) -> None:
+def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, runs: Sequence[Run]) -> None:
     """Write verdicts, runs and the files that the programs reach.
 
     Raises:

@@ -22,7 +22,7 @@ from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.report.model import Verdict, report_of
+from torchferry.report.model import ProjectVerdict, report_of
 from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 
@@ -134,7 +134,7 @@ def command(
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)
-    found = report.work or is_wrong or (choices.only and report.verdict is not Verdict.READY)
+    found = report.work or is_wrong or (choices.only and report.verdict is not ProjectVerdict.READY)
     sys.exit(exitcodes.FINDINGS if found and not exit_zero else exitcodes.CLEAN)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchferry.source.copied import Placement
 
 
-class Setting(NamedTuple):
+class RunSettings(NamedTuple):
     """A run as it is to be: the project, its name, the target, and the request for the analysis."""
 
     root: Path
@@ -102,7 +102,7 @@ def _with_choices(config: Config, choices: Choices) -> Config:
     )
 
 
-def settle(choices: Choices, rewrite: bool) -> Setting:
+def settle(choices: Choices, rewrite: bool) -> RunSettings:
     """Read the settings file and put it together with the command line, which wins.
 
     Raises:
@@ -156,7 +156,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
     )
     unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
     name = project_name(choices.home or root)
-    return Setting(root, name, config, target, request, choices.style, placement, unusual)
+    return RunSettings(root, name, config, target, request, choices.style, placement, unusual)
 
 
 def project_name(root: Path) -> str:

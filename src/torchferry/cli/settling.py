@@ -16,7 +16,7 @@ from typing import NamedTuple
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import Verdicts
 from torchferry.cli.output import tell
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.migration.copy import write_copy
@@ -83,7 +83,7 @@ def judged_by_runs(
     static: Callable[[Mapping[str, Start]], Verdicts],
     is_whole: bool,
     choices: Choices,
-    setting: Setting,
+    setting: RunSettings,
 ) -> tuple[Verdicts, list[Run]]:
     """Judge the programs of a project, those that are run by what is seen; return this and the runs.
 
@@ -230,7 +230,7 @@ class _Copy:
         TorchferryError: it cannot be made.
     """
 
-    def __init__(self, setting: Setting, folder: Path) -> None:
+    def __init__(self, setting: RunSettings, folder: Path) -> None:
         self.root = Path(os.path.realpath(setting.root))
         self.folder = folder
         request = setting.request

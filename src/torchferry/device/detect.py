@@ -11,7 +11,7 @@ import traceback
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
 from torchferry.device.presence import (
     FAILED,
@@ -39,13 +39,13 @@ class Candidate(NamedTuple):
         error: The whole traceback, where the plugin failed.
     """
 
-    facts: Facts
+    facts: DeviceFacts
     state: str
     reason: Message
     error: str = ""
 
 
-class Choice(NamedTuple):
+class ChosenDevice(NamedTuple):
     """The kind of device that was chosen.
 
     Attributes:
@@ -56,14 +56,14 @@ class Choice(NamedTuple):
         candidates: Every device that was looked at, in order.
     """
 
-    facts: Facts
+    facts: DeviceFacts
     asked_for: bool
     asked_index: int | None
     reason: Message
     candidates: tuple[Candidate, ...]
 
 
-def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
+def choose(preferred: str, order: tuple[str, ...], fallback: str) -> ChosenDevice:
     """Return the device that `preferred` names, or the best that is there.
 
     Args:
@@ -88,14 +88,14 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
     return _asked_for(wanted, index, why, fallback)
 
 
-def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallback: str) -> Choice:
+def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message, fallback: str) -> ChosenDevice:
     if wanted[0].name == vendors()[-1].name:
-        return Choice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
+        return ChosenDevice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
     tried = []
     for facts in wanted:
         tried.append(_look(facts))
         if tried[-1].state == CHOSEN:
-            return Choice(facts, True, index, why, tuple(tried))
+            return ChosenDevice(facts, True, index, why, tuple(tried))
     reasons = _reasons(tried)
     if fallback != "cpu":
         advice = say(
@@ -111,9 +111,9 @@ def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallb
     return _host(reason, tried)
 
 
-def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
+def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> ChosenDevice:
     tried: list[Candidate] = []
-    found: Facts | None = None
+    found: DeviceFacts | None = None
     for facts in order:
         if found is not None:
             tried.append(Candidate(facts, NOT_TRIED, say("{name} was found first", name=found.name)))
@@ -125,7 +125,7 @@ def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
     if found is not None:
-        return Choice(found, False, None, say("the first device that is there"), tuple(tried))
+        return ChosenDevice(found, False, None, say("the first device that is there"), tuple(tried))
     reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
         raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
@@ -134,12 +134,12 @@ def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
     return _host(reason, tried)
 
 
-def _host(reason: Message, tried: list[Candidate]) -> Choice:
+def _host(reason: Message, tried: list[Candidate]) -> ChosenDevice:
     host = vendors()[-1]
-    return Choice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
+    return ChosenDevice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
 
 
-def _look(facts: Facts) -> Candidate:
+def _look(facts: DeviceFacts) -> Candidate:
     """Ask whether a device is there."""
     try:
         missing = absence(facts)
@@ -168,7 +168,7 @@ def _reasons(tried: list[Candidate]) -> Message:
     return joined
 
 
-def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
+def _ordered(order: tuple[str, ...]) -> tuple[DeviceFacts, ...]:
     if not order:
         return vendors()[:-1]
     chosen = [facts for name in order for facts in named(name.lower())]
@@ -177,7 +177,7 @@ def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
     return tuple(chosen)
 
 
-def _others(wanted: tuple[Facts, ...]) -> list[Facts]:
+def _others(wanted: tuple[DeviceFacts, ...]) -> list[DeviceFacts]:
     """Return the devices that are there beside those that were asked for."""
     return [
         facts for facts in vendors()

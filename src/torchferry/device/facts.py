@@ -40,7 +40,7 @@ class DtypeFact(NamedTuple):
     note: Bilingual = Bilingual("")
 
 
-class Facts(NamedTuple):
+class DeviceFacts(NamedTuple):
     """What is known of one kind of device.
 
     Attributes:

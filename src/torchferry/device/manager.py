@@ -14,7 +14,7 @@ from torchferry.device.detect import Candidate, choose
 from torchferry.device.dtypes import DtypeVerdict, asked_for, best, judge
 from torchferry.device.failures import DeviceError
 from torchferry.device.memory import MemoryEfficientMode, MemoryStatistics, release_cache, reset_peak, statistics
-from torchferry.device.names import Place, current, find, required, resolve
+from torchferry.device.names import DescribedDevice, current, find, required, resolve
 from torchferry.device.precision import loss_scaler, mixed_precision
 from torchferry.device.profiling import (
     Timing,
@@ -91,7 +91,7 @@ class DeviceManager:
         self._reason = choice.reason
         self._facts = choice.facts
         self._asked_by_name = choice.asked_for
-        self._place = Place(choice.facts, self._made(choice.asked_index if index is None else index))
+        self._place = DescribedDevice(choice.facts, self._made(choice.asked_index if index is None else index))
         self._asked = dtype
         self._verdicts: tuple[DtypeVerdict, ...] = ()
         self._inside: list[contextlib.ExitStack] = []

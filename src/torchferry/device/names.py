@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import NotOnThisDeviceError, plain
 from torchferry.device.torch_import import torch
 
 
-class Place(NamedTuple):
+class DescribedDevice(NamedTuple):
     """A device and what is known of its kind."""
 
-    facts: Facts
+    facts: DeviceFacts
     device: torch.device
 
 
@@ -44,7 +44,7 @@ def resolve(path: str) -> Any:
     return value
 
 
-def find(facts: Facts, name: str) -> Any:
+def find(facts: DeviceFacts, name: str) -> Any:
     """Return what stands in place of `torch.cuda.<name>`; None where there is nothing.
 
     Where nobody has verified it, the running plugin is asked whether it has the name.
@@ -53,7 +53,7 @@ def find(facts: Facts, name: str) -> Any:
     return resolve(path) if path else None
 
 
-def required(facts: Facts, name: str, instead: Message | None = None) -> Any:
+def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> Any:
     """Return what stands in place of `torch.cuda.<name>`.
 
     Raises:
@@ -71,7 +71,7 @@ def required(facts: Facts, name: str, instead: Message | None = None) -> Any:
 
 
 @contextlib.contextmanager
-def current(place: Place) -> Iterator[None]:
+def current(place: DescribedDevice) -> Iterator[None]:
     """Make a device the current one of its kind inside the block, and then the one that was."""
     setter = find(place.facts, "set_device")
     getter = find(place.facts, "current_device")

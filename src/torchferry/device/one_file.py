@@ -16,7 +16,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.messages import catalogue
 from torchferry.core.vendored import CHECKSUM, FIRST
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.provider import portable_names, vendors
 
 MODULES = (
@@ -276,10 +276,10 @@ def _chinese_of(source: str) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
-def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
+def _tables(known: tuple[DeviceFacts, ...], chinese: Mapping[str, str]) -> str:
     return (
         "# --- What is known of each device, as torchferry had it when it wrote this file ---\n\n\n"
-        "def vendors() -> tuple[Facts, ...]:\n"
+        "def vendors() -> tuple[DeviceFacts, ...]:\n"
         '    """Return what is known of every device, in the order in which they are tried; the CPU is the last."""\n'
         "    return _FACTS\n\n\n"
         "def portable_names() -> Mapping[str, str]:\n"
@@ -289,7 +289,7 @@ def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
         '    """Return the Chinese template of a message."""\n'
         "    return _CHINESE.get(message.template, message.template)\n\n\n"
         "# fmt: off\n"
-        f"_FACTS: tuple[Facts, ...] = {_literal(known, 0)}\n\n"
+        f"_FACTS: tuple[DeviceFacts, ...] = {_literal(known, 0)}\n\n"
         f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
         f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
         "# fmt: on\n"

@@ -17,9 +17,9 @@ from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
 from torchferry.device.dtypes import judge
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
-from torchferry.device.names import Place, find, required, resolve
+from torchferry.device.names import DescribedDevice, find, required, resolve
 from torchferry.device.precision import HALVES, scaler_class
 from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
@@ -31,7 +31,7 @@ _CUDA = "cuda"
 
 
 @lru_cache(maxsize=1)
-def chosen_kind() -> Facts:
+def chosen_kind() -> DeviceFacts:
     """Return what is known of this process's device; it is looked for once, when it is first asked for.
 
     Raises:
@@ -213,14 +213,14 @@ def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
 
 def synchronize(device: Any = None) -> None:
     """Wait until the device has done its work; a lazy device is made to run what it has put off."""
-    wait(Place(chosen_kind(), this_device(device)))
+    wait(DescribedDevice(chosen_kind(), this_device(device)))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the card computes bfloat16; False where there is no accelerator, as torch.cuda says there."""
     if not _has_card():
         return False
-    state = judge(Place(chosen_kind(), this_device()), torch.bfloat16).state
+    state = judge(DescribedDevice(chosen_kind(), this_device()), torch.bfloat16).state
     return state in ("native", "limited") or (including_emulation and state == "emulated")
 
 
@@ -260,8 +260,8 @@ class _Activities:
 ProfilerActivity = _Activities()
 
 
-def _anywhere() -> Place:
-    return Place(chosen_kind(), torch.device("cpu"))
+def _anywhere() -> DescribedDevice:
+    return DescribedDevice(chosen_kind(), torch.device("cpu"))
 
 
 def sort_key(column: str) -> str:
@@ -366,7 +366,7 @@ def _do_nothing(*values: Any, **options: Any) -> None:
     return None
 
 
-def _untold(kind: Facts, name: str) -> Any:
+def _untold(kind: DeviceFacts, name: str) -> Any:
     """Return a function that answers with nothing, and warns that the device does not tell."""
 
     def answer(*values: Any, **options: Any) -> Any:
@@ -376,7 +376,7 @@ def _untold(kind: Facts, name: str) -> Any:
     return answer
 
 
-def _absent(kind: Facts, name: str, path: str) -> Any:
+def _absent(kind: DeviceFacts, name: str, path: str) -> Any:
     """Return a class that raises when one is made: it stands in annotations and in `isinstance` too."""
 
     def refuse(cls: type, *values: Any, **options: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
 from torchferry.device.names import find
 from torchferry.device.provider import vendors
@@ -30,7 +30,7 @@ NOT_INSTALLED, FAILED, OTHER, NO_CARD = "not installed", "failed", "another plug
 _NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def absence(facts: Facts) -> tuple[str, Message] | None:
+def absence(facts: DeviceFacts) -> tuple[str, Message] | None:
     """Return why a device is not there, as a state and in words; None where it is: its plugin is imported and asked.
 
     Raises:
@@ -61,7 +61,7 @@ def _without_starting_the_driver() -> Iterator[None]:
             del os.environ[_NVML]
 
 
-def _answer(facts: Facts) -> tuple[str, Message] | None:
+def _answer(facts: DeviceFacts) -> tuple[str, Message] | None:
     is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
     if is_available is None and device_count is None:
         told = say(
@@ -77,7 +77,7 @@ def _answer(facts: Facts) -> tuple[str, Message] | None:
     return None
 
 
-def _nothing(facts: Facts, answer: str) -> Message:
+def _nothing(facts: DeviceFacts, answer: str) -> Message:
     """Say that a plugin sees no card, and what the variable that hides cards is set to."""
     variable = facts.visible_devices
     if variable and variable in os.environ:
@@ -93,7 +93,7 @@ def error_in_full(error: BaseException) -> str:
     return told if cause is None else f"{told} (after {error_in_full(cause)})"
 
 
-def named(name: str) -> tuple[Facts, ...]:
+def named(name: str) -> tuple[DeviceFacts, ...]:
     """Return the devices that a name, a device type or an alias means.
 
     Raises:
@@ -131,7 +131,7 @@ def split_device(text: str) -> tuple[str, int | None]:
     return name, int(index) if colon else None
 
 
-def first_device() -> tuple[Facts, int | None]:
+def first_device() -> tuple[DeviceFacts, int | None]:
     """Return the kind of device that the environment asks for, or the first that is there; and the index asked for.
 
     Raises:

@@ -21,7 +21,7 @@ from torchferry import __version__
 from torchferry.backends import cuda
 from torchferry.core.messages import Bilingual
 from torchferry.core.vendored import FIRST, NAMES, SMALL
-from torchferry.device.facts import DtypeFact, Facts, Name
+from torchferry.device.facts import DeviceFacts, DtypeFact, Name
 from torchferry.device.one_file import _defines, _import_lines, _literal, _note_import, sealed
 from torchferry.device.provider import vendors
 
@@ -283,7 +283,7 @@ class _Shaken:
                 definition = self.definitions[name]
                 for node in self._needed(definition, attributes):
                     if isinstance(node, ast.Name) and node.id == "_DEVICES":
-                        taken.add("Facts")
+                        taken.add("DeviceFacts")
                     elif isinstance(node, ast.Name) and self._means(definition.module, node.id):
                         taken.add(node.id)
                     elif isinstance(node, ast.Attribute) and _root(node) not in _FOREIGN:
@@ -349,7 +349,7 @@ class _Shaken:
         tables = []
         if "_DEVICES" in read:
             facts = tuple(self._facts(item, body) for item in vendors())
-            tables.append(f"_DEVICES: tuple[Facts, ...] = {_compact(facts, 0, 30)}\n" + _DEVICES_TEXT)
+            tables.append(f"_DEVICES: tuple[DeviceFacts, ...] = {_compact(facts, 0, 30)}\n" + _DEVICES_TEXT)
         if "_PATHS" in read:
             tables.append(f"_PATHS = {_compact(self.forwarded, 0, 9)}\n" + _PATHS_TEXT)
         if "_WITHOUT" in read:
@@ -360,7 +360,7 @@ class _Shaken:
     def _names(body: str) -> set[str]:
         return {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
 
-    def _facts(self, facts: Facts, body: str) -> Any:
+    def _facts(self, facts: DeviceFacts, body: str) -> Any:
         """Return what is known of one device, as far as the definitions read it."""
         asked = {
             node.args[1].value
@@ -378,7 +378,7 @@ class _Shaken:
             if (name in self.paths or name in asked) and told != _default_name(facts, name):
                 names[name] = self._reduced(told, Name)
         dtypes = {dtype: self._reduced(fact, DtypeFact) for dtype, fact in facts.dtypes.items()}
-        return self._reduced(facts._replace(names=names, dtypes=dtypes), Facts)
+        return self._reduced(facts._replace(names=names, dtypes=dtypes), DeviceFacts)
 
     def _reduced(self, record: Any, kind: Any) -> Any:
         fields = [field for field in record._fields if field in self.attributes]
@@ -458,7 +458,7 @@ def _never(test: ast.expr) -> bool:
     return (
         isinstance(test, ast.Attribute)
         and _root(test) == "facts"
-        and test.attr in Facts._fields
+        and test.attr in DeviceFacts._fields
         and not any(getattr(facts, test.attr) for facts in vendors())
     )
 
@@ -476,7 +476,7 @@ def _english(value: Any) -> Any:
     return value.en if isinstance(value, Bilingual) else value
 
 
-def _default_name(facts: Facts, name: str) -> Name:
+def _default_name(facts: DeviceFacts, name: str) -> Name:
     return Name(f"{facts.namespace}.{name}" if facts.namespace else "")
 
 

@@ -62,7 +62,7 @@ def _modules() -> dict[str, Any]:
     return {module["module"]: (package, module) for package in _packages().values() for module in package["modules"]}
 
 
-class _Finder:
+class _OverlayFinder:
     """Finds the packages that have copies, where they are installed, and the copies of their modules."""
 
     @staticmethod
@@ -89,8 +89,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def _install() -> None:
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(finder, _OverlayFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OverlayFinder())
 
 
 def _spec(name: str, path: Any | None) -> importlib.machinery.ModuleSpec | None:

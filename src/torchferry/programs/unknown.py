@@ -45,7 +45,7 @@ class _Frameworks(NamedTuple):
     externals: int
 
 
-class Unknown:
+class UnreadParts:
     """Answers what of a program's files and packages nobody knows.
 
     Args:

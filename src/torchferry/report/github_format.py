@@ -6,7 +6,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.report.escape import visible
 from torchferry.report.model import Report
-from torchferry.rules.file_result import Failure
+from torchferry.rules.file_result import InternalFailure
 
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
 
@@ -19,7 +19,7 @@ def render(report: Report, lang: str) -> str:
     return failures + "".join(_command(finding, lang) for finding in findings)
 
 
-def _failure(failure: Failure, lang: str) -> str:
+def _failure(failure: InternalFailure, lang: str) -> str:
     """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
     what = (failure.what.strip().splitlines() or [""])[-1]
     message = say("torchferry failed on this file, by a fault of its own: {what}", what=what).render(lang)

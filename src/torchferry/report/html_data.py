@@ -10,7 +10,7 @@ from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
-from torchferry.report.side_by_side import Part, Row, lines_of
+from torchferry.report.side_by_side import DiffRow, LinePart, lines_of
 from torchferry.report.text_format import GRADE_TITLES
 
 LONGEST = 1_000
@@ -23,7 +23,7 @@ FOLDED = 3_000_000
 """Characters of unchanged lines that a page carries for unfolding, all files together."""
 
 
-def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) -> dict[str, Any]:
+def data(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> dict[str, Any]:
     """Return the object that the page's script reads; `script.js` says what it makes of each field."""
     strings = _Strings()
     findings = [_finding(finding, strings, lang) for finding in report.findings]
@@ -82,7 +82,7 @@ def _finding(finding: Finding, strings: _Strings, lang: str) -> list[int | str]:
     ]
 
 
-def _folds(diff: FileDiff, rows: list[Row]) -> list[list[str]]:
+def _folds(diff: FileDiff, rows: list[DiffRow]) -> list[list[str]]:
     """Return the lines of each folded stretch, in order."""
     new = lines_of(diff.after)
     folds: list[list[str]] = []
@@ -96,7 +96,7 @@ def _folds(diff: FileDiff, rows: list[Row]) -> list[list[str]]:
     return folds
 
 
-def _rows(rows: list[Row], folds: list[list[str]] | None) -> list[list[Any]]:
+def _rows(rows: list[DiffRow], folds: list[list[str]] | None) -> list[list[Any]]:
     """Return rows as the script takes them: `=` left right text, `~` left right before after, `.` left right count."""
     done: list[list[Any]] = []
     left = right = 0
@@ -116,7 +116,7 @@ def _rows(rows: list[Row], folds: list[list[str]] | None) -> list[list[Any]]:
     return done
 
 
-def _parts(parts: tuple[Part, ...]) -> list[str]:
+def _parts(parts: tuple[LinePart, ...]) -> list[str]:
     """Return the pieces of a line, by turns unchanged and changed, beginning with an unchanged one."""
     done = [""]
     for part in parts:

@@ -22,20 +22,20 @@ from torchferry.report import html_words as words
 from torchferry.report.families import TITLES
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
-from torchferry.report.model import FileDiff, Report, Verdict, family
+from torchferry.report.model import FileDiff, ProjectVerdict, Report, family
 from torchferry.report.pages import page
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
-from torchferry.report.side_by_side import Row, rows
+from torchferry.report.side_by_side import DiffRow, rows
 from torchferry.report.text_format import GRADE_TITLES
 
 _FOLDER = Path(__file__).with_name("html")
 _CLASSES = {
-    Verdict.READY: "safe",
-    Verdict.AFTER_FIXES: "safe",
-    Verdict.AFTER_WORK: "unsafe",
-    Verdict.BLOCKED: "manual",
-    Verdict.PARTLY_BLOCKED: "manual",
-    Verdict.INCOMPLETE: "manual",
+    ProjectVerdict.READY: "safe",
+    ProjectVerdict.AFTER_FIXES: "safe",
+    ProjectVerdict.AFTER_WORK: "unsafe",
+    ProjectVerdict.BLOCKED: "manual",
+    ProjectVerdict.PARTLY_BLOCKED: "manual",
+    ProjectVerdict.INCOMPLETE: "manual",
 }
 _MESSAGES = 4
 """Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""
@@ -85,7 +85,7 @@ def _word(word: Message, lang: str) -> str:
     return text(word.render(lang))
 
 
-def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+def _body(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> Iterator[str]:
     if report.findings:
         yield f'<a class="skip" href="#findings">{_word(words.SKIP, lang)}</a>'
     yield f'<header class="top"><p><b>torchferry</b> {text(report.torchferry)}</p>'
@@ -308,7 +308,7 @@ def _filters(report: Report, lang: str) -> Iterator[str]:
     yield f'<span class="shown"><output>{len(report.findings)}</output> {_say("shown", lang)}</span></div>'
 
 
-def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+def _changes(compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> Iterator[str]:
     """Yield how each file changes, as a plain patch; the script sets it side by side when it is opened."""
     if not compared:
         return
@@ -322,7 +322,7 @@ def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[
     yield "</section>"
 
 
-def _patch(shown: list[Row], lang: str) -> Iterator[str]:
+def _patch(shown: list[DiffRow], lang: str) -> Iterator[str]:
     for row in shown:
         if row.folded:
             folded = _say_plural("{count} line as it is", "{count} lines as they are", lang, count=row.folded)

@@ -22,7 +22,7 @@ from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.file_result import Failure
+from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.mentions import CudaMention, MentionKind
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
@@ -36,7 +36,7 @@ _MOST_NAMES = 3
 """Things that block which the verdict names; more are counted."""
 
 
-class Verdict(str, Enum):
+class ProjectVerdict(str, Enum):
     """Whether a project can run on the target."""
 
     READY = "ready"
@@ -102,7 +102,7 @@ class Report:
     root: str
     files: int
     findings: tuple[Finding, ...]
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[InternalFailure, ...] = ()
     entry_points: tuple[str, ...] = ()
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
@@ -126,23 +126,23 @@ class Report:
         return [finding for finding in self.findings if finding.blocker]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ProjectVerdict:
         """Whether the project can run on the target; where programs are known, what holds for them."""
         blocked = sum(judged.verdict is ProgramVerdict.BLOCKED for judged in self.programs)
         if blocked:
-            return Verdict.BLOCKED if blocked == len(self.programs) else Verdict.PARTLY_BLOCKED
+            return ProjectVerdict.BLOCKED if blocked == len(self.programs) else ProjectVerdict.PARTLY_BLOCKED
         if self.blockers:
-            return Verdict.BLOCKED
+            return ProjectVerdict.BLOCKED
         if self._why_incomplete is not None or any(
             judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
         ):
-            return Verdict.INCOMPLETE
+            return ProjectVerdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings) or any(
             judged.decisions for judged in self.programs
         ):
-            return Verdict.AFTER_WORK
+            return ProjectVerdict.AFTER_WORK
         needed = self.work or (self.partial and any(judged.fixes for judged in self.programs))
-        return Verdict.AFTER_FIXES if needed else Verdict.READY
+        return ProjectVerdict.AFTER_FIXES if needed else ProjectVerdict.READY
 
     @property
     def verdict_message(self) -> Message:
@@ -150,9 +150,9 @@ class Report:
         target, work = self.target_title, self._work()
         if self._why_incomplete is not None:
             return self._incomplete(self._why_incomplete, work)
-        if self.verdict is Verdict.PARTLY_BLOCKED:
+        if self.verdict is ProjectVerdict.PARTLY_BLOCKED:
             return self._partly_blocked(work)
-        if self.verdict is Verdict.INCOMPLETE:
+        if self.verdict is ProjectVerdict.INCOMPLETE:
             unknown = self._not_judged
             if len(self.programs) == 1:
                 title = self.programs[0].program.title
@@ -164,11 +164,11 @@ class Report:
                 programs=len(self.programs),
                 count=len(unknown),
             )
-        if self.verdict is Verdict.READY:
+        if self.verdict is ProjectVerdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
-        if self.verdict is Verdict.BLOCKED and work is None:
+        if self.verdict is ProjectVerdict.BLOCKED and work is None:
             return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
-        if self.verdict is Verdict.BLOCKED:
+        if self.verdict is ProjectVerdict.BLOCKED:
             return say(
                 "Blocked on {target} by {blockers}; beside that, {work}.",
                 target=target,

@@ -13,7 +13,7 @@ from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
-from torchferry.rules.file_result import Afterwards, Failure, FileResult, Selection
+from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
@@ -54,7 +54,7 @@ class Analysis(NamedTuple):
     largest: int = 0
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[InternalFailure]:
         """Faults of torchferry's own."""
         return [item.failure for item in self.examined if item.failure is not None]
 

@@ -18,13 +18,13 @@ from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.file_result import Afterwards, Failure, FileResult, Selection
+from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
-from torchferry.rules.words import Words
+from torchferry.rules.words import RuleWords
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
@@ -71,14 +71,14 @@ class Engine:
         self.redirected = redirected
         self.afterwards = afterwards
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: dict[Kind, Words] = {}
+        self._words: dict[Kind, RuleWords] = {}
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
                 for kind in rule.KINDS:
-                    self._words.setdefault(kind, Words()).add(word, rule)
+                    self._words.setdefault(kind, RuleWords()).add(word, rule)
 
     def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> FileResult:
         """Examine a file.
@@ -94,7 +94,7 @@ class Engine:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
 
-            return FileResult(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
+            return FileResult(entry.path, entry.kind, failure=InternalFailure(entry.path, traceback.format_exc()))
 
     def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
         try:

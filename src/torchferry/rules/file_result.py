@@ -43,7 +43,7 @@ class Selection(NamedTuple):
         return bool(finding.edits) and (finding.grade is Grade.SAFE or (self.unsafe and finding.grade is Grade.UNSAFE))
 
 
-class Failure(NamedTuple):
+class InternalFailure(NamedTuple):
     """A fault of torchferry itself on one file; the file is left alone and the run goes on."""
 
     path: str
@@ -92,7 +92,7 @@ class FileResult(NamedTuple):
     remaining: tuple[Finding, ...] = ()
     before: bytes | None = None
     after: bytes | None = None
-    failure: Failure | None = None
+    failure: InternalFailure | None = None
     parsed: bool = False
     outline: Outline | None = None
     uses_device: bool = False

@@ -35,7 +35,7 @@ _DEPTH = 3
 """How many names are followed from one to the next."""
 
 
-class Reading(NamedTuple):
+class CapabilityRead(NamedTuple):
     """One use of a function that tells about the card.
 
     Attributes:
@@ -58,9 +58,9 @@ class Reading(NamedTuple):
         return self.value.attr if isinstance(self.value, ast.Attribute) else ""
 
 
-def readings(context: PythonContext) -> list[Reading]:
+def readings(context: PythonContext) -> list[CapabilityRead]:
     """Return what a file asks of the card, in source order."""
-    found: list[Reading] = []
+    found: list[CapabilityRead] = []
     for reference in context.references.get("device", ()):
         call = context.file.parents.get(reference.node)
         if reference.is_import or not isinstance(call, ast.Call) or call.func is not reference.node:
@@ -75,7 +75,7 @@ def readings(context: PythonContext) -> list[Reading]:
     return found
 
 
-def _reading(context: PythonContext, reference: Reference, value: ast.expr, asked: Message | None) -> Reading:
+def _reading(context: PythonContext, reference: Reference, value: ast.expr, asked: Message | None) -> CapabilityRead:
     comparison: ast.Compare | None = None
     calculation: ast.AST | None = None
     for held in _held(context, value):
@@ -85,7 +85,7 @@ def _reading(context: PythonContext, reference: Reference, value: ast.expr, aske
         comparison = comparison or _comparison(context, part)
     for made in _made_of(context, value):
         comparison = comparison or _comparison(context, made)
-    return Reading(reference, value, asked, comparison, calculation)
+    return CapabilityRead(reference, value, asked, comparison, calculation)
 
 
 def _held(context: PythonContext, value: ast.expr, depth: int = 0) -> Iterator[ast.expr]:

@@ -32,7 +32,7 @@ def _encoded(word: str) -> tuple[bytes, bytes]:
     return encoded, b"" if part is None else part.group()
 
 
-class _Sharing:
+class _WordGroup:
     """The words that share a part.
 
     Attributes:
@@ -72,12 +72,12 @@ class _Sharing:
         return b"\0".join(pieces)
 
 
-class Words:
+class RuleWords:
     """The words of rules for one kind of file."""
 
     def __init__(self) -> None:
         self._alone: dict[bytes, list[Rule]] = {}
-        self._sharing: dict[bytes, _Sharing] = {}
+        self._sharing: dict[bytes, _WordGroup] = {}
 
     def add(self, word: str, rule: Rule) -> None:
         """Let a rule have a word."""
@@ -85,7 +85,7 @@ class Words:
         if not part:
             self._alone.setdefault(encoded, []).append(rule)
         else:
-            self._sharing.setdefault(part, _Sharing(part)).add(encoded, rule)
+            self._sharing.setdefault(part, _WordGroup(part)).add(encoded, rule)
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules that have a word, as often as they have one."""

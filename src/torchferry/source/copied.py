@@ -20,7 +20,7 @@ from torchferry.source.project import Project, absolute_module
 from torchferry.source.tree import Listing
 
 
-class Place(NamedTuple):
+class PortableModule(NamedTuple):
     """Where a file finds the portable names.
 
     Attributes:
@@ -47,7 +47,7 @@ class Placement(NamedTuple):
             that have no module in common.
     """
 
-    of_file: Mapping[str, Place]
+    of_file: Mapping[str, PortableModule]
     copies: tuple[str, ...]
     unreachable: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ def place_module(root: Path, listing: Listing, words: Iterable[bytes], name: str
         path for path, data in files.contents() if path not in copies and any(word in data.lower() for word in wanted)
     )
     roots = {path: files.roots(path) for path in needing}
-    of_file: dict[str, Place] = {}
+    of_file: dict[str, PortableModule] = {}
     left = set(needing)
     while left:
         best = min(
@@ -184,18 +184,20 @@ class _Files:
         below = f"{package}/{top}/" if package else f"{top}/"
         return any(package in folders and target.startswith(below) for target, folders in self.imported_from.items())
 
-    def place(self, folder: str, covered: list[str], copies: tuple[str, ...], name: str) -> tuple[Place, list[str]]:
+    def place(
+        self, folder: str, covered: list[str], copies: tuple[str, ...], name: str
+    ) -> tuple[PortableModule, list[str]]:
         """Choose a place below a folder that is on the path of some files; return the files that it serves."""
         for copy in copies:
             if _below(copy, folder):
-                return Place(copy, _module(copy, folder)), covered
+                return PortableModule(copy, _module(copy, folder)), covered
         packages = {path: self._packages(path, folder) for path in covered}
         shared = set.intersection(*packages.values()) if covered else set()
         inside = {path.removeprefix(f"{folder}/" if folder else "").partition("/")[0] for path in covered}
         chosen = sorted(shared, key=lambda package: (package not in inside, package))
         below = "/".join(part for part in (folder, chosen[0] if chosen else "") if part)
         path = f"{below}/{name}" if below else name
-        return Place(path, _module(path, folder)), covered
+        return PortableModule(path, _module(path, folder)), covered
 
     def _packages(self, path: str, folder: str) -> set[str]:
         """Return the packages of a folder that a file is in, or imports."""

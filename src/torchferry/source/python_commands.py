@@ -43,7 +43,7 @@ _DEEPEST = 4
 """Variables behind variables that are followed."""
 
 
-class Started(NamedTuple):
+class StartCall(NamedTuple):
     """A command line, or a list of words, that a program starts.
 
     Attributes:
@@ -63,9 +63,9 @@ class _Part(NamedTuple):
     is_text: bool
 
 
-def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]]:
+def started_commands(file: PythonFile, names: Names) -> tuple[str, list[StartCall]]:
     """Return the view of a file's command lines, and these with the calls that start them, in order of place."""
-    reader = _Reader(file, names)
+    reader = _CommandReader(file, names)
     shown: list[tuple[ast.Call, Command | tuple[int, int]]] = []
     for module, functions in STARTERS.items():
         for reference in names.references(module):
@@ -76,17 +76,17 @@ def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]
     found = []
     for call, line in shown:
         commands = [line] if isinstance(line, Command) else parts(view, *line)
-        found.append(Started(call, tuple(with_inner(view, commands))))
+        found.append(StartCall(call, tuple(with_inner(view, commands))))
     return view, found
 
 
-class _Reader:
+class _CommandReader:
     """Reads the command lines of one file into a view of it."""
 
     def __init__(self, file: PythonFile, names: Names) -> None:
         self.file = file
         self.names = names
-        self.view: _View | None = None
+        self.view: _MaskedText | None = None
         self._read: set[ast.AST] = set()
 
     def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
@@ -97,7 +97,7 @@ class _Reader:
         if argument is None:
             return
         if self.view is None:
-            self.view = _View(self.file.source.text)
+            self.view = _MaskedText(self.file.source.text)
         exec_words = last_name(call.func) == "create_subprocess_exec"
         for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
             if expression in self._read:
@@ -273,12 +273,12 @@ class _Reader:
         self._view.put(start, ("$" + "x" * (end - start - 1))[: end - start])
 
     @property
-    def _view(self) -> _View:
+    def _view(self) -> _MaskedText:
         assert self.view is not None
         return self.view
 
 
-class _View:
+class _MaskedText:
     """A text of the length and the lines of a file in which only what was put there stands."""
 
     def __init__(self, text: str) -> None:

@@ -34,10 +34,10 @@ _FLOW_SKIP = lazy_regex(r"[\s:]+|\#[^\n]*|[&!][^\s,\[\]{}]*")
 
 def yaml_settings(text: str) -> Iterator[Setting]:
     """Yield the scalars of one line, in order of place."""
-    yield from _Reader(text).read()
+    yield from _YamlReader(text).read()
 
 
-class _Reader:
+class _YamlReader:
     """Reads one text; `_at` is the start of the line to come."""
 
     def __init__(self, text: str) -> None:

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.generations import CAPABILITY, PROPERTIES, Reading, readings
+from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings
 
 
 class CapabilityCompared(Rule):
@@ -56,7 +56,7 @@ class CapabilityCompared(Rule):
                 yield self.finding(context, context.file.span(reading.comparison), message, Grade.MANUAL)
 
 
-def _is_none(context: PythonContext, reading: Reading) -> bool:
+def _is_none(context: PythonContext, reading: CapabilityRead) -> bool:
     """Whether the plugin answers None to what is read."""
     target = context.target
     if target.module or target.api(reading.reference.name).status not in REWRITTEN:

@@ -43,7 +43,7 @@ _LONGEST = 24
 """So many characters before a name are looked at to see what it is."""
 
 
-class Place(NamedTuple):
+class VariablePlace(NamedTuple):
     """Where a variable stands, and the value that it is given there; None where it is given none."""
 
     start: int
@@ -60,7 +60,7 @@ class ShellEnvironment(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
-        places: dict[int, Place] = {}
+        places: dict[int, VariablePlace] = {}
         named: dict[str, bool] = {}  # a name of the target's -> whether the file has it
         for place in self._places(context):
             if place.start not in places or places[place.start].value is None:
@@ -68,7 +68,7 @@ class ShellEnvironment(Rule):
         for start in sorted(places):
             yield from self._report(context, places[start], named)
 
-    def _report(self, context: Context, place: Place, named: dict[str, bool]) -> Iterable[Finding]:
+    def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
         found = replacement(context.target, name)
@@ -97,7 +97,7 @@ class ShellEnvironment(Rule):
         else:
             yield self.finding(context, (start, end), found.message, found.grade, [Edit(start, end, found.use)])
 
-    def _places(self, context: Context) -> Iterator[Place]:
+    def _places(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
         for command in commands_of(context):
             words = (*command.assignments, *command.words)
@@ -132,34 +132,34 @@ class ShellEnvironment(Rule):
             return True
         return match.end() >= word.end - 1 and (command.program in _DECLARES or previous in _PASSES)
 
-    def _yaml(self, context: Context) -> Iterator[Place]:
+    def _yaml(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
         for setting in settings(context.kind, text):
             environment = any(key in _ENVIRONMENTS for key in setting.path[:-1])
             match = _NAME.match(setting.value)
             if setting.key in ("environment", "env") and match is not None:  # - NAME=value
                 _, equals, value = setting.value[match.end() :].partition("=")
-                yield Place(setting.start, setting.start + match.end(), value if equals else None)
+                yield VariablePlace(setting.start, setting.start + match.end(), value if equals else None)
             elif environment and setting.key == "name" and match is not None:  # - {name: NAME, value: value}
-                yield Place(setting.start, setting.start + match.end())
+                yield VariablePlace(setting.start, setting.start + match.end())
             elif environment and _NAME.fullmatch(setting.key):
                 at = text.rfind(setting.key, 0, setting.start)
-                yield Place(at, at + len(setting.key), setting.value)
+                yield VariablePlace(at, at + len(setting.key), setting.value)
             yield from _used(text, setting.start, setting.end)
 
 
 _ENVIRONMENTS = frozenset({"environment", "env", "envs", "env_vars", "variables", "args"})
 
 
-def _place(text: str, match: re.Match[str]) -> Place:
+def _place(text: str, match: re.Match[str]) -> VariablePlace:
     """Return the place of a name with the value that is assigned to it."""
     assigned = _ASSIGNS.match(text, match.end())
     if assigned is None:
-        return Place(match.start(), match.end())
+        return VariablePlace(match.start(), match.end())
     value = _NEXT.split(assigned["value"].strip("\"'"), maxsplit=1)[0]  # NAME=0,OTHER=1
-    return Place(match.start(), match.end(), value.strip())
+    return VariablePlace(match.start(), match.end(), value.strip())
 
 
-def _used(text: str, start: int, end: int) -> Iterator[Place]:
+def _used(text: str, start: int, end: int) -> Iterator[VariablePlace]:
     for match in _USED.finditer(text, start, end):
-        yield Place(*match.span("name"))
+        yield VariablePlace(*match.span("name"))

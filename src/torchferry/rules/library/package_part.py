@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchferry.backends.parts import Part, parts_by_top, row_of
+from torchferry.backends.parts import CudaPart, parts_by_top, row_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
@@ -34,7 +34,7 @@ _QUESTIONS = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "type"
 class _Use(NamedTuple):
     """Where a part is needed: the name as it is written, the place, and what must hold for the place."""
 
-    part: Part
+    part: CudaPart
     name: str
     node: ast.AST
     when: str = ""
@@ -80,7 +80,7 @@ class PackagePart(Rule):
                     seen.add(key)
                     yield self._report(context, use, row)
 
-    def _uses(self, context: PythonContext, top: str, parts: tuple[Part, ...]) -> Iterator[_Use]:
+    def _uses(self, context: PythonContext, top: str, parts: tuple[CudaPart, ...]) -> Iterator[_Use]:
         for reference in context.names.references(top):
             node = reference.node
             if isinstance(node, ast.alias):
@@ -96,7 +96,7 @@ class PackagePart(Rule):
                 if not part.imported:
                     yield from self._used(context, part, reference)
 
-    def _used(self, context: PythonContext, part: Part, reference: Reference) -> Iterator[_Use]:
+    def _used(self, context: PythonContext, part: CudaPart, reference: Reference) -> Iterator[_Use]:
         """Yield the use of a part that a reference is, if it is one."""
         node = reference.node
         call = context.file.parents.get(node)
@@ -132,12 +132,12 @@ class PackagePart(Rule):
         )
 
 
-def lacking(part: Part) -> str:
+def lacking(part: CudaPart) -> str:
     """Return the package that a target is said to lack: the one whose compiled parts are needed."""
     return part.needs[0].partition(".")[0] if part.needs else part.package
 
 
-def told(target: Target, name: str, part: Part, row: Row) -> Message:
+def told(target: Target, name: str, part: CudaPart, row: Row) -> Message:
     """Say what is to be done about a part on a target."""
     if part.needs and part.needs[0].partition(".")[0] != part.package:
         name = f"{name} ({', '.join(part.needs)})"
@@ -155,12 +155,12 @@ def told(target: Target, name: str, part: Part, row: Row) -> Message:
     return noted(message, row.remark)
 
 
-def _named(part: Part, name: str) -> str | None:
+def _named(part: CudaPart, name: str) -> str | None:
     """Return the name of a part that a dotted name is or is below, or None."""
     return next((own for own in part.names if name == own or name.startswith(f"{own}.")), None)
 
 
-def _looked_up(part: Part, module: str, call: ast.AST | None, node: ast.AST) -> str | None:
+def _looked_up(part: CudaPart, module: str, call: ast.AST | None, node: ast.AST) -> str | None:
     """Return the name of a part that `getattr(module, ...)` may give, or None."""
     if not isinstance(call, ast.Call) or last_name(call.func) != "getattr" or len(call.args) < 2:
         return None

@@ -67,7 +67,7 @@ class CommandInPython(Rule):
         ]
         if not commands or not rules:
             return
-        shown = _View(context, view)
+        shown = _CommandView(context, view)
         shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
         for rule in rules:
             for finding in rule.check(shown):
@@ -78,7 +78,7 @@ class CommandInPython(Rule):
                 )
 
 
-class _View(Context):
+class _CommandView(Context):
     """The command lines of a Python file, with places as the file counts them."""
 
     def __init__(self, context: PythonContext, view: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torchferry.core.messages import Message
 from torchferry.source.flow.trace import Path, Trace, TraceResult, undecided
-from torchferry.source.flow.values import Values
+from torchferry.source.flow.values import HeldValues
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names
 from torchferry.source.project import Project
@@ -36,7 +36,7 @@ class Tracer:
         self.names = names
         self.lexicon = lexicon
         self.project = project
-        self.values = Values(file, names, lexicon)
+        self.values = HeldValues(file, names, lexicon)
         self._traces: dict[ast.AST, Trace] = {}
 
     @cached_property

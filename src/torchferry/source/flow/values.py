@@ -14,7 +14,7 @@ _SOUGHT = ("cuda", "nccl")
 """What the strings begin with that are followed."""
 
 
-class Values:
+class HeldValues:
     """Answers for the expressions of one file."""
 
     def __init__(self, file: PythonFile, names: Names, lexicon: Lexicon) -> None:
