@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
     error: str = ""
 
 
-class ChosenDevice(NamedTuple):
+class DetectedDevice(NamedTuple):
     """The kind of device that was chosen.
 
     Attributes:
@@ -63,7 +63,7 @@ class ChosenDevice(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-def choose(preferred: str, order: tuple[str, ...], fallback: str) -> ChosenDevice:
+def choose(preferred: str, order: tuple[str, ...], fallback: str) -> DetectedDevice:
     """Return the device that `preferred` names, or the best that is there.
 
     Args:
@@ -88,14 +88,14 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> ChosenDevic
     return _asked_for(wanted, index, why, fallback)
 
 
-def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message, fallback: str) -> ChosenDevice:
+def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message, fallback: str) -> DetectedDevice:
     if wanted[0].name == vendors()[-1].name:
-        return ChosenDevice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
+        return DetectedDevice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
     tried = []
     for facts in wanted:
         tried.append(_look(facts))
         if tried[-1].state == CHOSEN:
-            return ChosenDevice(facts, True, index, why, tuple(tried))
+            return DetectedDevice(facts, True, index, why, tuple(tried))
     reasons = _reasons(tried)
     if fallback != "cpu":
         advice = say(
@@ -111,7 +111,7 @@ def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message,
     return _host(reason, tried)
 
 
-def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> ChosenDevice:
+def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> DetectedDevice:
     tried: list[Candidate] = []
     found: DeviceFacts | None = None
     for facts in order:
@@ -125,7 +125,7 @@ def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> ChosenDevice:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
     if found is not None:
-        return ChosenDevice(found, False, None, say("the first device that is there"), tuple(tried))
+        return DetectedDevice(found, False, None, say("the first device that is there"), tuple(tried))
     reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
         raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
@@ -134,9 +134,9 @@ def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> ChosenDevice:
     return _host(reason, tried)
 
 
-def _host(reason: Message, tried: list[Candidate]) -> ChosenDevice:
+def _host(reason: Message, tried: list[Candidate]) -> DetectedDevice:
     host = vendors()[-1]
-    return ChosenDevice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
+    return DetectedDevice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
 
 
 def _look(facts: DeviceFacts) -> Candidate:

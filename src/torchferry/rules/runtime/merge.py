@@ -19,7 +19,6 @@ from torchferry.rules.file_result import FileResult, Selection
 from torchferry.rules.runtime.device_origins import DeviceOrigins, ReportedFile, devices_asked
 from torchferry.rules.runtime.only_seen_at_run_time import OnlySeenAtRunTime
 from torchferry.rules.runtime.report import RuntimeReport, RuntimeUse
-from torchferry.rules.runtime.spans import Span, own_nodes, spans
 from torchferry.source.kinds import Kind
 from torchferry.source.python import PythonFile
 from torchferry.source.suppress import Suppression, suppressions
@@ -265,3 +264,49 @@ def _moved(item: FileResult, findings: list[Finding]) -> list[Finding]:
         line = lines.get(finding.location.line, finding.location.line)
         moved.append(finding._replace(location=finding.location._replace(line=line, end_line=line)))
     return moved
+
+
+class Span(NamedTuple):
+    """Lines from `first` to `last`, and the statement that they are; of one with a body, its head alone."""
+
+    first: int
+    last: int
+    statement: ast.stmt | None
+
+
+def spans(tree: ast.Module) -> dict[int, Span]:
+    """Return the innermost statement of each line."""
+    found: dict[int, Span] = {}
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+        if isinstance(node, ast.stmt):
+            span = Span(_first(node), _last(node), node)
+            for line in range(span.first, span.last + 1):
+                found[line] = span
+        stack += reversed(children)  # statements before those that they hold, which then have the last word
+    return found
+
+
+def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement without those of the statements in it."""
+    stack: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _first(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(node.lineno for node in decorators)])
+
+
+def _last(statement: ast.stmt) -> int:
+    body = getattr(statement, "body", None)
+    if isinstance(statement, ast.Match):
+        return statement.subject.end_lineno or statement.lineno
+    if not isinstance(body, list):
+        return statement.end_lineno or statement.lineno
+    return max(statement.lineno, _first(body[0]) - 1)
