@@ -63,8 +63,8 @@ def _devices_per_card(backend: type[Backend]) -> tuple[object, str]:
 def _management_tool(backend: type[Backend]) -> tuple[object, str]:
     from torchferry.backends.smi import tool
 
-    known = tool(backend)
-    return (known.commands[0][0], known.source) if known.commands else (UNKNOWN, "")
+    management_tool = tool(backend)
+    return (management_tool.commands[0][0], management_tool.source) if management_tool.commands else (UNKNOWN, "")
 
 
 def _device_nodes(backend: type[Backend]) -> tuple[object, str]:

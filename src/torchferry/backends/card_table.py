@@ -143,16 +143,16 @@ def plugin_of(backend: type[DataOwner]) -> PluginFacts:
 @lru_cache(maxsize=64)
 def _read(path: Path) -> tuple[PluginFacts, tuple[Card, ...]]:
     file = DataFile(path)
-    file.known(file.document, frozenset({"sources", "plugin", "card"}), "top")
+    file.check_keys(file.document, frozenset({"sources", "plugin", "card"}), "top")
     plugin = _plugin(file)
-    found = tuple(_card(file, entry, plugin) for entry in file.tables("card"))
-    if not found:
+    cards = tuple(_card(file, entry, plugin) for entry in file.tables("card"))
+    if not cards:
         raise file.wrong("no [[card]]")
-    keys = [key for card in found for key in {card_key(name, plugin.prefixes) for name in (card.name, *card.aliases)}]
+    keys = [key for card in cards for key in {card_key(name, plugin.prefixes) for name in (card.name, *card.aliases)}]
     for key in keys:
         if keys.count(key) > 1:
             raise file.wrong(f"two cards answer to `{key}`")
-    return plugin, found
+    return plugin, cards
 
 
 _OF_ALL = ("property_names", "keeps_parameter_identity", "devices_per_card")
@@ -163,7 +163,7 @@ def _plugin(file: DataFile) -> PluginFacts:
     if not table:
         return PluginFacts()
     where = "[plugin]"
-    file.known(table, frozenset({"prefixes", "none_properties", *_OF_ALL, "source"}), where)
+    file.check_keys(table, frozenset({"prefixes", "none_properties", *_OF_ALL, "source"}), where)
     names = file.texts(table, "property_names", where)
     none = file.texts(table, "none_properties", where)
     if not set(none) <= set(names):
@@ -185,7 +185,7 @@ _CARD = frozenset(
 
 def _card(file: DataFile, entry: dict[str, Any], plugin: PluginFacts) -> Card:
     where = f"[[card]] {entry.get('name', '')}"
-    file.known(entry, _CARD | {"keeps_parameter_identity"}, where)
+    file.check_keys(entry, _CARD | {"keeps_parameter_identity"}, where)
     name = file.text(entry, "name", where)
     if not name:
         raise file.wrong(f"{where}: a card has a `name`")
@@ -238,7 +238,7 @@ def _properties(file: DataFile, entry: dict[str, Any], plugin: PluginFacts, wher
     if not isinstance(value, dict) or not all(type(item) in (int, str) for item in value.values()):
         raise file.wrong(f"{where}: `properties` maps a name to a number or a text")
     if not isinstance(plugin.property_names, Unknown):
-        file.known(value, frozenset(plugin.property_names), f"{where}: properties")
+        file.check_keys(value, frozenset(plugin.property_names), f"{where}: properties")
     return value
 
 
@@ -246,7 +246,7 @@ def _dtypes(file: DataFile, entry: dict[str, Any], where: str) -> dict[str, str]
     own = entry.get("dtypes", {})
     if not isinstance(own, dict):
         raise file.wrong(f"{where}: `dtypes` maps a dtype to a rule")
-    file.known(own, frozenset(DTYPES), f"{where}: dtypes")
+    file.check_keys(own, frozenset(DTYPES), f"{where}: dtypes")
     for dtype, rule in own.items():
         if rule not in (*DTYPE_RULES, NATIVE):
             raise file.wrong(f"{where}: the rule for {dtype} is {rule!r}, none of {', '.join((*DTYPE_RULES, NATIVE))}")

@@ -24,8 +24,8 @@ def cards(backend: type[Backend]) -> tuple[Card, ...]:
 
 def default_card(backend: type[Backend]) -> Card:
     """Return the card that is meant when a user names none."""
-    known = cards(backend)
-    return known[0] if known else plain_card(backend)
+    described_cards = cards(backend)
+    return described_cards[0] if described_cards else plain_card(backend)
 
 
 def plain_card(backend: type[Backend], name: str = "") -> Card:
@@ -50,11 +50,11 @@ def find_card(backend: type[Backend], text: str) -> Card:
     """
     prefixes = plugin_of(backend).prefixes
     wanted = card_key(text, prefixes)
-    known = cards(backend)
-    for card in known:
+    described_cards = cards(backend)
+    for card in described_cards:
         if wanted in {card_key(name, prefixes) for name in (card.name, *card.aliases)}:
             return card
-    raise unknown_name("card", text, [name for card in known for name in (card.name, *card.aliases)])
+    raise unknown_name("card", text, [name for card in described_cards for name in (card.name, *card.aliases)])
 
 
 def _completed(card: Card, backend: type[Backend]) -> Card:

@@ -186,9 +186,9 @@ def package_of_module(module: str) -> Package | None:
     The longest module that is known decides: `nvidia.dali.fn` is of nvidia-dali, and `nvidia.cublas` of none. A package
     with `names` needs CUDA for those alone, whatever else of it is imported.
     """
-    known = _packages_by_module()
+    by_module = _packages_by_module()
     while module:
-        package = known.get(module)
+        package = by_module.get(module)
         if package is not None:
             return package
         module = module.rpartition(".")[0]
@@ -373,10 +373,10 @@ def api_group(name: str) -> str:
     A name below a known one is in its group (`torch.cuda.Event.record` in that of `torch.cuda.Event`).
     `torch.cuda` itself is in `namespace`; what stands below it and is not known is in `unlisted`.
     """
-    known = _group_by_name()
+    by_name = _group_by_name()
     part = name
     while part and part != NAMESPACE:
-        group = known.get(part)
+        group = by_name.get(part)
         if group is not None and not (part != name and part in modules()):
             return group
         part = part.rpartition(".")[0]

@@ -51,11 +51,11 @@ class DataFile:
             raise self.wrong("[sources] maps a key to a text")
         self.sources: dict[str, str] = sources
 
-    def wrong(self, what: str) -> ValueError:
+    def wrong(self, problem: str) -> ValueError:
         """Build the error for this file."""
-        return ValueError(f"{self.path}: {what}")
+        return ValueError(f"{self.path}: {problem}")
 
-    def known(self, table: dict[str, Any], keys: frozenset[str], where: str) -> None:
+    def check_keys(self, table: dict[str, Any], keys: frozenset[str], where: str) -> None:
         """Check that `table` has no key but `keys`."""
         for key in table:
             if key not in keys:

@@ -96,7 +96,7 @@ def _is_stated(attribute: str) -> bool:
 def _value(file: DataFile, key: str, table: dict[str, Any], declared: str) -> object:
     """Return the value of a fact whose type is declared so."""
     where = f"[{key}]"
-    file.known(table, _FACT, where)
+    file.check_keys(table, _FACT, where)
     if ("value" in table) == ("none" in table) or table.get("none", True) is not True:
         raise file.wrong(f"{where}: has a `value`, or `none = true` where it is known that there is none")
     if "none" in table:
@@ -125,7 +125,7 @@ def _dtypes(file: DataFile, sources: dict[str, str]) -> dict[str, Any]:
     cited: dict[str, None] = {}
     for entry in file.tables("dtype"):
         where = f"[[dtype]] {entry.get('name', '')}"
-        file.known(entry, _DTYPE, where)
+        file.check_keys(entry, _DTYPE, where)
         name, rule = file.text(entry, "name", where), file.text(entry, "rule", where)
         if not name or name in rules or rule not in DTYPE_RULES:
             raise file.wrong(f"{where}: needs a `name` of its own, and a `rule` of {', '.join(DTYPE_RULES)}")

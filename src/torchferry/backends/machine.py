@@ -220,7 +220,7 @@ _TABLES = frozenset(
 @lru_cache(maxsize=16)
 def _read(path: Path) -> HostRequirements:
     file = DataFile(path)
-    file.known(file.document, _TABLES, "top")
+    file.check_keys(file.document, _TABLES, "top")
     return HostRequirements(
         _driver(file),
         _kernel_module(file),
@@ -253,7 +253,7 @@ def pattern(file: DataFile, text: str, where: str) -> re.Pattern[str]:
 
 def failure(file: DataFile, entry: dict[str, Any], where: str) -> KnownFailure:
     """Return a known failure."""
-    file.known(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
+    file.check_keys(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
     cause = bilingual(file, entry, "cause", where)
     if cause is None:
         raise file.wrong(f"{where}: `cause` is missing")
@@ -271,11 +271,11 @@ def _versions(file: DataFile, table: dict[str, Any], where: str) -> tuple[Versio
         isinstance(entry, dict) and entry.keys() == {"path", "pattern"} for entry in entries
     ):
         raise file.wrong(f"{where}: `versions` is a list of {{ path, pattern }}")
-    found = tuple(VersionFile(str(entry["path"]), pattern(file, str(entry["pattern"]), where)) for entry in entries)
-    for entry in found:
+    versions = tuple(VersionFile(str(entry["path"]), pattern(file, str(entry["pattern"]), where)) for entry in entries)
+    for entry in versions:
         if entry.pattern.groups < 1:
             raise file.wrong(f"{where}: {entry.pattern.pattern!r} has no group")
-    return found
+    return versions
 
 
 def _driver(file: DataFile) -> Driver:
@@ -283,7 +283,7 @@ def _driver(file: DataFile) -> Driver:
     if not table:
         return Driver()
     keys = {"pci_vendor", "pci_devices", "versions", "files", "install", "advice", "advice_zh", "iommu", "iommu_zh"}
-    file.known(table, frozenset({*keys, "source"}), where)
+    file.check_keys(table, frozenset({*keys, "source"}), where)
     return Driver(
         file.text(table, "pci_vendor", where),
         file.texts(table, "pci_devices", where),
@@ -300,13 +300,13 @@ def _kernel_module(file: DataFile) -> KernelModule:
     table, where = file.table("kernel_module"), "[kernel_module]"
     if not table:
         return KernelModule()
-    file.known(table, frozenset({"name", "source"}), where)
+    file.check_keys(table, frozenset({"name", "source"}), where)
     return KernelModule(file.text(table, "name", where), file.cited(table, where))
 
 
 def _node(file: DataFile, entry: dict[str, Any]) -> Node:
     where = f"[[node]] {entry.get('pattern', '')}"
-    file.known(entry, frozenset({"pattern", "kind", "group", "source"}), where)
+    file.check_keys(entry, frozenset({"pattern", "kind", "group", "source"}), where)
     kind = file.text(entry, "kind", where)
     if kind not in NODE_KINDS:
         raise file.wrong(f"{where}: `kind` is none of {', '.join(NODE_KINDS)}")
@@ -318,7 +318,7 @@ def _sdk(file: DataFile) -> Sdk:
     if not table:
         return Sdk()
     keys = {"name", "versions", "scripts", "variables", "folders", "modules", "packages", "install"}
-    file.known(table, frozenset({*keys, "install_zh", "source"}), where)
+    file.check_keys(table, frozenset({*keys, "install_zh", "source"}), where)
     return Sdk(
         file.text(table, "name", where),
         _versions(file, table, where),
@@ -334,7 +334,7 @@ def _sdk(file: DataFile) -> Sdk:
 
 def _library(file: DataFile, entry: dict[str, Any]) -> RequiredLibrary:
     where = f"[[library]] {entry.get('name', '')}"
-    file.known(entry, frozenset({"name", "role", "package", "package_zh", "source"}), where)
+    file.check_keys(entry, frozenset({"name", "role", "package", "package_zh", "source"}), where)
     role = file.text(entry, "role", where)
     package = bilingual(file, entry, "package", where)
     if role not in LIBRARY_ROLES or package is None:
@@ -347,7 +347,7 @@ def _container(file: DataFile) -> Container:
     if not table:
         return Container()
     keys = {"run", "runtime", "bind", "mounts", "flags", "shared_memory", "variable_needed", "source"}
-    file.known(table, frozenset(keys), where)
+    file.check_keys(table, frozenset(keys), where)
     size, needed = table.get("shared_memory", 0), table.get("variable_needed", False)
     if type(size) is not int or type(needed) is not bool:
         raise file.wrong(f"{where}: `shared_memory` is a number of bytes, `variable_needed` true or false")
@@ -367,7 +367,7 @@ def _python(file: DataFile) -> Python:
     table, where = file.table("python"), "[python]"
     if not table:
         return Python()
-    file.known(table, frozenset({"build", "modules", "wheels", "install", "source"}), where)
+    file.check_keys(table, frozenset({"build", "modules", "wheels", "install", "source"}), where)
     build = file.text(table, "build", where)
     wheels = table.get("wheels", {})
     if build not in ("", *BUILDS) or not isinstance(wheels, dict):

@@ -40,8 +40,8 @@ def built_in() -> list[str]:
 
 def names() -> list[str]:
     """Return the names of all targets, built-in ones first."""
-    known = built_in()
-    return known + sorted(set(_entry_points()) - set(known))
+    described = built_in()
+    return described + sorted(set(_entry_points()) - set(described))
 
 
 def load(name: str) -> type[Backend]:
@@ -53,17 +53,17 @@ def load(name: str) -> type[Backend]:
     wanted = name.lower()
     if wanted.isidentifier() and _is_built_in(wanted):
         return _described(VENDORS / wanted, wanted)
-    known = names()
-    if wanted in known:
+    targets = names()
+    if wanted in targets:
         return _described(VENDORS / wanted, wanted) if wanted in built_in() else _entry_point_class(wanted)
-    for candidate in known:
+    for candidate in targets:
         try:
             backend = load(candidate)
         except UsageError:  # another name is asked for, and `backend list` reports this one
             continue
         if wanted in backend.ALIASES:
             return backend
-    raise unknown_name("target", name, known)
+    raise unknown_name("target", name, targets)
 
 
 def choose(text: str) -> TargetChoice:
@@ -146,6 +146,6 @@ def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import distributions, entry_points  # imported late: most runs name a built-in target
 
     # To parse every distribution's entry points, for a group that hardly any has, takes twice as long as to read them.
-    if not any(ENTRY_POINTS in (one.read_text("entry_points.txt") or "") for one in distributions()):
+    if not any(ENTRY_POINTS in (distribution.read_text("entry_points.txt") or "") for distribution in distributions()):
         return {}
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

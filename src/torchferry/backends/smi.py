@@ -125,29 +125,31 @@ def tool(backend: type[DataOwner]) -> Tool:
     return Tool() if path is None else _read(path)
 
 
-def read(known: Tool, text: str) -> SmiOutput:
+def read(management_tool: Tool, text: str) -> SmiOutput:
     """Return what the output says."""
-    for form in known.formats:
+    for form in management_tool.formats:
         cards = tuple(_cards(form, text))
         if cards:
             return SmiOutput(
                 form.name,
-                _first(known.version, text),
-                _first(known.driver, text),
+                _first(management_tool.version, text),
+                _first(management_tool.driver, text),
                 cards,
-                tuple(_holders(known.process, text)),
+                tuple(_holders(management_tool.process, text)),
                 max(0, len(form.start.findall(text)) - len(cards)),
-                _first(known.runtime, text),
+                _first(management_tool.runtime, text),
             )
     return SmiOutput(
-        version=_first(known.version, text), driver=_first(known.driver, text), runtime=_first(known.runtime, text)
+        version=_first(management_tool.version, text),
+        driver=_first(management_tool.driver, text),
+        runtime=_first(management_tool.runtime, text),
     )
 
 
 def _cards(form: Format, text: str) -> list[SmiCard]:
     if form.card is not None:
         return [_card(match.groupdict()) for match in form.card.finditer(text)]
-    found = []
+    cards = []
     starts = list(form.start.finditer(text))
     for number, match in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
@@ -156,8 +158,8 @@ def _cards(form: Format, text: str) -> list[SmiCard]:
             value = expression.search(text, match.end(), end)
             values[name] = value[1] if value else None
         if values.get("total") is not None:
-            found.append(_card(values))
-    return found
+            cards.append(_card(values))
+    return cards
 
 
 def _card(groups: dict[str, str | None]) -> SmiCard:
@@ -232,7 +234,7 @@ def _read(path: Path) -> Tool:
     table = file.table("tool")
     if not table:
         return Tool()
-    file.known(table, _KEYS, where)
+    file.check_keys(table, _KEYS, where)
     commands = table.get("commands", [])
     if not isinstance(commands, list) or not all(isinstance(command, list) and command for command in commands):
         raise file.wrong(f"{where}: `commands` is a list of commands, each a list of words")
@@ -261,28 +263,28 @@ def _memory_error(file: DataFile, entry: Any) -> tuple[tuple[str, ...], re.Patte
     if entry is None:
         return None
     where = "[tool.memory_error]"
-    file.known(entry, frozenset({"command", "pattern", "source"}), where)
+    file.check_keys(entry, frozenset({"command", "pattern", "source"}), where)
     file.cited(entry, where)
     return file.texts(entry, "command", where), pattern(file, file.text(entry, "pattern", where), where)
 
 
 def _format(file: DataFile, entry: dict[str, Any]) -> Format:
     where = f"[[tool.format]] {entry.get('name', '')}"
-    file.known(entry, frozenset({"name", "start", "card", "fields", "source"}), where)
+    file.check_keys(entry, frozenset({"name", "start", "card", "fields", "source"}), where)
     fields = entry.get("fields", {})
     card = file.text(entry, "card", where)
-    file.known(fields, frozenset(FIELDS), where)
-    made = Format(
+    file.check_keys(fields, frozenset(FIELDS), where)
+    form = Format(
         file.text(entry, "name", where),
         pattern(file, file.text(entry, "start", where), where),
         pattern(file, card, where) if card else None,
         tuple((name, pattern(file, str(text), where)) for name, text in fields.items()),
         file.cited(entry, where),
     )
-    named = set((made.card or made.start).groupindex)
+    named = set((form.card or form.start).groupindex)
     unknown = {name.rstrip("0123456789") for name in named} - {*FIELDS, "unit"}
     if not entry.get("name") or "index" not in named or unknown:
         raise file.wrong(
             f"{where}: needs a name and the group `index`, and knows no group {', '.join(sorted(unknown))}"
         )
-    return made
+    return form

@@ -67,12 +67,12 @@ def specification() -> dict[str, str]:
     """Return the attributes of `Backend` in order, each with the sentence that stands below it in its source."""
     module = ast.parse(inspect.getsource(sys.modules[base.__name__]))
     body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == Backend.__name__)
-    found = {}
+    meanings = {}
     for statement, following in itertools.pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                found[statement.target.id] = " ".join(str(following.value.value).split())
-    return found
+                meanings[statement.target.id] = " ".join(str(following.value.value).split())
+    return meanings
 
 
 def _value(value: object, lang: str) -> str:

@@ -58,5 +58,7 @@ def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     from torchferry.device.one_file import one_file
 
     written = install_file(folder, name, one_file(name), force=force)
-    said = say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
-    click.echo(said.render(lang or language()))
+    message = (
+        say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
+    )
+    click.echo(message.render(lang or language()))

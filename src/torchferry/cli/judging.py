@@ -93,15 +93,15 @@ def verdicts(
     from torchferry.programs.unlooked import unlooked
 
     only = tuple(os.path.normpath(path) for path in choices.only)
-    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
+    judged = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
-    if left_out and found.programs:
+    if left_out and judged.programs:
         remarks.append(say("Rules are left out of the findings; the programs are judged by all rules."))
-    if only and found.programs:
+    if only and judged.programs:
         remarks.append(say("The findings are those of what was named; the programs are judged by all that they reach."))
-    return Verdicts(found.programs, unlooked(analysis, found.left), tuple(remarks), left_out or bool(only))
+    return Verdicts(judged.programs, unlooked(analysis, judged.left), tuple(remarks), left_out or bool(only))
 
 
 def project_around(folder: Path) -> Path:
@@ -113,15 +113,15 @@ def project_around(folder: Path) -> Path:
     Raises:
         UsageError: a folder on the way cannot be read.
     """
-    here = Path(os.path.abspath(folder))
-    around = [place for place in (here, *here.parents)[:_MOST_FOLDERS] if _may_be_a_project(place)]
-    settings = config.find(here)
-    chosen = (settings.parent if settings is not None else None, repository_of(here))
-    found = next((place for place in chosen if place in around), None)
-    found = found or _with_one_of(_BUILDS, around) or _with_one_of(_TOPS, around) or _above_packages(here, around)
-    if found == here:
+    start = Path(os.path.abspath(folder))
+    around = [place for place in (start, *start.parents)[:_MOST_FOLDERS] if _may_be_a_project(place)]
+    settings = config.find(start)
+    chosen = (settings.parent if settings is not None else None, repository_of(start))
+    nearest = next((place for place in chosen if place in around), None)
+    nearest = nearest or _with_one_of(_BUILDS, around) or _with_one_of(_TOPS, around) or _above_packages(start, around)
+    if nearest == start:
         return folder
-    return found if folder.is_absolute() else Path(os.path.relpath(found))
+    return nearest if folder.is_absolute() else Path(os.path.relpath(nearest))
 
 
 def _may_be_a_project(folder: Path) -> bool:
@@ -138,8 +138,8 @@ def _with_one_of(names: Iterable[str], folders: Iterable[Path]) -> Path | None:
     return next((folder for folder in folders if any((folder / name).is_file() for name in names)), None)
 
 
-def _above_packages(here: Path, around: list[Path]) -> Path:
+def _above_packages(start: Path, around: list[Path]) -> Path:
     for folder in around:
         if not (folder / "__init__.py").is_file():
             return folder
-    return here
+    return start

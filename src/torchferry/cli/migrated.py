@@ -42,8 +42,8 @@ def status(planned: Plan, changes_count: bool = False) -> int:
     """Return the exit code: work that is left counts, and with --check what would change."""
     if planned.analysis.failures:
         return exitcodes.ERROR
-    left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
-    return exitcodes.FINDINGS if left or (changes_count and planned.writes) else exitcodes.CLEAN
+    is_work_left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
+    return exitcodes.FINDINGS if is_work_left or (changes_count and planned.writes) else exitcodes.CLEAN
 
 
 def finish(
@@ -82,7 +82,9 @@ def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *
     The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
     """
     summed_up = writing and shown.form == "text" and shown.file is None
-    if within_project(choices) is not choices or (summed_up and not any(finding.blocker for finding in planned.found)):
+    if within_project(choices) is not choices or (
+        summed_up and not any(finding.blocker for finding in planned.findings)
+    ):
         return Verdicts()
     return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
 
@@ -96,8 +98,8 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         judged: The programs, judged by the files as they are.
         as_it_is: Whether the findings are those of the project as it is.
     """
-    found = planned.found if as_it_is else planned.remaining
-    findings = blocking(found, judged.programs, planned.found)
+    shown = planned.findings if as_it_is else planned.remaining
+    findings = blocking(shown, judged.programs, planned.findings)
     programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
     return Report(
         target=str(setting.target),

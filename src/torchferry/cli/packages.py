@@ -34,8 +34,8 @@ def looked_into(environment: Environment, setting: RunSettings, modules: set[str
     for remark in environment.remarks:
         tell(remark.render(lang))
     with _progress() as advance:
-        found = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
-    return tuple(found.values())
+        inspected = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
+    return tuple(inspected.values())
 
 
 def imported(setting: RunSettings, analysis: Analysis, paths: Container[str] | None = None) -> set[str]:

@@ -44,13 +44,13 @@ def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, run
     shown = _Shown(setting.root)
     programs = {run.judged.program.title: run.judged.program for run in runs}
     paths = reached_files(analysis, setting.target, programs.values())
-    left: list[str] = []
+    left_out: list[str] = []
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, path in enumerate(paths):
                 data = _content(setting.root / path) if number < _MOST_FILES else None
                 if data is None:
-                    left.append(path)
+                    left_out.append(path)
                 else:
                     archive.writestr(zipfile.ZipInfo(f"files/{path}", _WHEN), data)
             document = {
@@ -61,7 +61,7 @@ def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, run
                 "platform": f"{platform.system()} {platform.machine()}",
                 "distributions": dict(_versions(runs)),
                 "runs": [shown.run(run) for run in runs],
-                "left_out": left,
+                "left_out": left_out,
             }
             text = json.dumps(document, ensure_ascii=True, indent=1) + "\n"
             archive.writestr(zipfile.ZipInfo("reproduction.json", _WHEN), text)
@@ -127,8 +127,8 @@ def _versions(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
         names |= {item.what for item in (*run.judged.optional, *run.judged.blockers)}
     for name in sorted(names):
         try:
-            found = version(name)
+            installed = version(name)
         except (PackageNotFoundError, ValueError):
-            found = ""
-        if found:
-            yield name, found
+            installed = ""
+        if installed:
+            yield name, installed

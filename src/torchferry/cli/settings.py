@@ -45,9 +45,9 @@ def codes(text: str) -> tuple[str, ...]:
         UsageError: one is neither a rule nor a family.
     """
     given = tuple(code.strip().upper() for code in text.split(",") if code.strip())
-    known = [rule.CODE for rule in rules()]
+    all_codes = [rule.CODE for rule in rules()]
     for code in given:
-        if not any(name.startswith(code) for name in known):
+        if not any(name.startswith(code) for name in all_codes):
             raise unknown_rule(code)
     return given
 

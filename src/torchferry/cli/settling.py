@@ -107,8 +107,8 @@ def judged_by_runs(
     paths = [entry.path for entry in setting.request.listing.entries]
     asked = [_asked(text, setting.root, paths) for text in runs.commands]
     starts = _starts(reversed(asked))
-    found = static(starts)
-    programs = list(found.programs)
+    static_verdicts = static(starts)
+    programs = list(static_verdicts.programs)
     numbers = [_program_of(item, programs) for item in asked]
     rehearsal = prepare(str(setting.target), "", _devices(asked), None, ())
     done: list[Run] = []
@@ -127,7 +127,7 @@ def judged_by_runs(
             done.append(copied.run(item, judged, rehearsal, runs.seconds))
             if _says_more(done[-1].judged, programs[number]):
                 programs[number] = done[-1].judged
-    return found._replace(programs=tuple(programs)), done
+    return static_verdicts._replace(programs=tuple(programs)), done
 
 
 def _says_more(new: Judged, old: Judged) -> bool:

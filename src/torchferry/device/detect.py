@@ -113,19 +113,19 @@ def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message,
 
 def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> DetectedDevice:
     tried: list[Candidate] = []
-    found: DeviceFacts | None = None
+    first: DeviceFacts | None = None
     for facts in order:
-        if found is not None:
-            tried.append(Candidate(facts, NOT_TRIED, say("{name} was found first", name=found.name)))
+        if first is not None:
+            tried.append(Candidate(facts, NOT_TRIED, say("{name} was found first", name=first.name)))
             continue
         tried.append(_look(facts))
         if tried[-1].state == CHOSEN:
-            found = facts
+            first = facts
     for candidate in tried:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
-    if found is not None:
-        return DetectedDevice(found, False, None, say("the first device that is there"), tuple(tried))
+    if first is not None:
+        return DetectedDevice(first, False, None, say("the first device that is there"), tuple(tried))
     reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
         raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
@@ -144,9 +144,9 @@ def _look(facts: DeviceFacts) -> Candidate:
     try:
         missing = absence(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
-        told = traceback.format_exc()
+        trace = traceback.format_exc()
         fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
-        return Candidate(facts, FAILED, fails, told)
+        return Candidate(facts, FAILED, fails, trace)
     if missing is None:
         return Candidate(facts, CHOSEN, say("it is there"))
     return Candidate(facts, *missing)
@@ -154,16 +154,16 @@ def _look(facts: DeviceFacts) -> Candidate:
 
 def _reasons(tried: list[Candidate]) -> Message:
     """Join the reasons; plugins that are not installed are named together."""
-    told = [
+    reasons = [
         say("{name}: {reason}", name=candidate.facts.name, reason=candidate.reason)
         for candidate in tried
         if candidate.state != NOT_INSTALLED
     ]
     absent = [candidate.facts.plugin for candidate in tried if candidate.state == NOT_INSTALLED]
     if absent:
-        told.append(say("not installed: {plugins}", plugins=_list(absent)))
-    joined = told[0] if told else say("nothing was looked for")
-    for message in told[1:]:
+        reasons.append(say("not installed: {plugins}", plugins=_list(absent)))
+    joined = reasons[0] if reasons else say("nothing was looked for")
+    for message in reasons[1:]:
         joined = say("{first}; {second}", first=joined, second=message)
     return joined
 

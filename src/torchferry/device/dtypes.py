@@ -54,12 +54,12 @@ def asked_for(place: DescribedDevice, dtype: torch.dtype | str) -> DtypeVerdict:
     Raises:
         DeviceError: it is no dtype, or the device does not have it.
     """
-    known = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
-    if not isinstance(known, torch.dtype):
+    torch_dtype = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
+    if not isinstance(torch_dtype, torch.dtype):
         raise DeviceError(say("`{value}` is no dtype of torch", value=dtype))
-    verdict = judge(place, known)
+    verdict = judge(place, torch_dtype)
     if verdict.state == MISSING:
-        raise DeviceError(say("{device} has no {dtype}: {reason}", device=place.device, dtype=_name(known),
+        raise DeviceError(say("{device} has no {dtype}: {reason}", device=place.device, dtype=_name(torch_dtype),
                               reason=verdict.reason))  # fmt: skip
     return verdict._replace(reason=say("it was asked for; {reason}", reason=verdict.reason))
 

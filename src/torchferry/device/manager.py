@@ -119,8 +119,8 @@ class DeviceManager:
                     path=self._facts.device_factory,
                 )
             )
-        made: torch.device = factory(text)
-        return made
+        torch_device: torch.device = factory(text)
+        return torch_device
 
     def __repr__(self) -> str:
         return f"DeviceManager({str(self.device)!r})"
@@ -437,7 +437,7 @@ class DeviceManager:
 
     def describe(self, lang: str | None = None) -> list[str]:
         """Return all of it as lines for people, in `lang` (`en` or `zh`) or in the user's language."""
-        told = [
+        messages = [
             say("device: {device} ({name}): {reason}", device=self.device, name=self.device_name, reason=self.reason),
             *(
                 say(
@@ -460,4 +460,4 @@ class DeviceManager:
                 for candidate in self.candidates
             ),
         ]
-        return [message.render(lang) for message in told]
+        return [message.render(lang) for message in messages]

@@ -34,13 +34,13 @@ def resolve(path: str) -> Any:
             raise
         return None
     for position, part in enumerate(parts[1:], 2):
-        found = getattr(value, part, None)
-        if found is None and position < len(parts):
+        member = getattr(value, part, None)
+        if member is None and position < len(parts):
             with contextlib.suppress(ImportError):  # a submodule that its package does not import
-                found = importlib.import_module(".".join(parts[:position]))
-        if found is None:
+                member = importlib.import_module(".".join(parts[:position]))
+        if member is None:
             return None
-        value = found
+        value = member
     return value
 
 
@@ -59,9 +59,9 @@ def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> A
     Raises:
         NotOnThisDeviceError: there is nothing, or the plugin that is installed does not have it.
     """
-    found = find(facts, name)
-    if found is not None:
-        return found
+    member = find(facts, name)
+    if member is not None:
+        return member
     entry = facts.name_of(name)
     missing = say("{title} has nothing like torch.cuda.{name}", title=facts.title, name=name)
     if entry.path:

@@ -112,9 +112,9 @@ def one_file(name: str) -> str:
     for module in MODULES:
         path = _HERE / f"{module}.py"
         bodies.append(_section(_title(path), _body(path, (), imports)))
-    known = vendors()
+    kinds = vendors()
     documentation = _DOCUMENTATION.format(
-        vendors=", ".join(facts.title.en for facts in known[:-1]),
+        vendors=", ".join(facts.title.en for facts in kinds[:-1]),
         module=name.rpartition(".")[0],
         name=name,
     )
@@ -125,7 +125,7 @@ def one_file(name: str) -> str:
             "\n".join(_import_lines(imports, _names_in("\n".join(bodies)))) + "\n",
             "__all__ = [\n" + "".join(f'    "{public}",\n' for public in PUBLIC) + "]\n\n",
             "\n\n".join(bodies),
-            "\n" + _tables(known, _chinese_of("\n".join(bodies))),
+            "\n" + _tables(kinds, _chinese_of("\n".join(bodies))),
             "\n" + _TAIL,
         ]
     )
@@ -204,9 +204,9 @@ def _with_what_they_use(tree: ast.Module, wanted: Collection[str]) -> set[str]:
     todo = list(wanted)
     while todo:
         used = {node.id for node in ast.walk(defined[todo.pop()]) if isinstance(node, ast.Name)}
-        found = (used & defined.keys()) - needed - set(_REPLACED)
-        todo += found
-        needed |= found
+        used_here = (used & defined.keys()) - needed - set(_REPLACED)
+        todo += used_here
+        needed |= used_here
     return needed
 
 
@@ -228,8 +228,8 @@ def _note_import(statement: ast.Import | ast.ImportFrom, imports: dict[str, set[
         room, _, name = module.removeprefix("torchferry.").partition(".")
         there = name in (*MODULES, "provider") if room == "device" else room == "core" and name in FROM_CORE
         for alias in statement.names:
-            known = there and (room == "device" or alias.name in FROM_CORE[name])
-            if not known or alias.asname:
+            is_there = there and (room == "device" or alias.name in FROM_CORE[name])
+            if not is_there or alias.asname:
                 raise ValueError(f"{path}: `{alias.name}` of {module} is not in the single file")
         return
     for alias in statement.names:
@@ -276,7 +276,7 @@ def _chinese_of(source: str) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
-def _tables(known: tuple[DeviceFacts, ...], chinese: Mapping[str, str]) -> str:
+def _tables(kinds: tuple[DeviceFacts, ...], chinese: Mapping[str, str]) -> str:
     return (
         "# --- What is known of each device, as torchferry had it when it wrote this file ---\n\n\n"
         "def vendors() -> tuple[DeviceFacts, ...]:\n"
@@ -289,7 +289,7 @@ def _tables(known: tuple[DeviceFacts, ...], chinese: Mapping[str, str]) -> str:
         '    """Return the Chinese template of a message."""\n'
         "    return _CHINESE.get(message.template, message.template)\n\n\n"
         "# fmt: off\n"
-        f"_FACTS: tuple[DeviceFacts, ...] = {_literal(known, 0)}\n\n"
+        f"_FACTS: tuple[DeviceFacts, ...] = {_literal(kinds, 0)}\n\n"
         f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
         f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
         "# fmt: on\n"

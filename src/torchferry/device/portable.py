@@ -87,8 +87,8 @@ def this_device(index: int | str | torch.device | None = None) -> torch.device:
         raise NotOnThisDeviceError(
             say("the installed {plugin} has no {path}", plugin=kind.plugin, path=kind.device_factory)
         )
-    made: torch.device = factory(device_string(index))
-    return made
+    device: torch.device = factory(device_string(index))
+    return device
 
 
 def load_location(index: int | str | None = None) -> str:
@@ -204,8 +204,8 @@ def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
     device = device or accelerator_type()
     if kind.autocast is False and device == kind.device_type:
         return required(kind, "amp.GradScaler")(*values, **options)
-    made: Any = torch.amp
-    return made.GradScaler(device, *values, **options)
+    torch_amp: Any = torch.amp
+    return torch_amp.GradScaler(device, *values, **options)
 
 
 # --- what does not depend on the plugin ---
@@ -234,8 +234,8 @@ class _Nvtx:
         path = f"nvtx.{name}"
         if path not in portable_names():
             raise AttributeError(name)
-        found = find(chosen_kind(), path)
-        return getattr(self._ours, name) if found is None else found
+        member = find(chosen_kind(), path)
+        return getattr(self._ours, name) if member is None else member
 
 
 nvtx = _Nvtx()
@@ -253,8 +253,8 @@ class _Activities:
     @property
     def ACCELERATOR(self) -> Any:  # noqa: N802 - as its neighbours
         """What the device does; CUDA's, which torch leaves out with a warning, where it cannot be recorded."""
-        found = activities(_anywhere())
-        return found[-1] if len(found) > 1 else torch.profiler.ProfilerActivity.CUDA
+        listed = activities(_anywhere())
+        return listed[-1] if len(listed) > 1 else torch.profiler.ProfilerActivity.CUDA
 
 
 ProfilerActivity = _Activities()
@@ -337,11 +337,11 @@ def forwarded(name: str, path: str) -> Any:
     kind = chosen_kind()
     if not _has_card():
         return _without_card(name, path)
-    found = find(kind, path)
+    member = find(kind, path)
     if name == "GradScaler":
-        found = scaler_class(kind)
-    if found is not None:
-        return found
+        member = scaler_class(kind)
+    if member is not None:
+        return member
     if portable_names()[path] == "nothing":
         return _do_nothing
     if portable_names()[path] == "untold":
@@ -358,8 +358,8 @@ def _without_card(name: str, path: str) -> Any:
         return lambda *values, **options: empty if answer == () else answer
     if name in ("device", "device_of", "stream"):
         return lambda *values, **options: contextlib.nullcontext()
-    found = find(chosen_kind(), path)
-    return found if found is not None else _absent(chosen_kind(), name, path)
+    member = find(chosen_kind(), path)
+    return member if member is not None else _absent(chosen_kind(), name, path)
 
 
 def _do_nothing(*values: Any, **options: Any) -> None:

@@ -45,8 +45,8 @@ def loss_scaler(place: DescribedDevice, enabled: bool, options: dict[str, Any]) 
         return of_torch(place.device.type, enabled=enabled, **options)
     if place.device.type == "cpu" and enabled:
         raise NotOnThisDeviceError(say("torch {version} scales no loss on the CPU", version=torch.__version__))
-    found = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
-    return found(enabled=enabled, **options)
+    scaler = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
+    return scaler(enabled=enabled, **options)
 
 
 def scaler_class(facts: DeviceFacts) -> Any:

@@ -40,8 +40,8 @@ def absence(facts: DeviceFacts) -> tuple[str, Message] | None:
         if not is_importable(facts.plugin):
             return (NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
         if facts.plugin_before_torch:
-            told = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
-            return (FAILED, told)
+            reason = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
+            return (FAILED, reason)
     if facts.plugin:
         importlib.import_module(facts.plugin)
         return _answer(facts)
@@ -64,12 +64,12 @@ def _without_starting_the_driver() -> Iterator[None]:
 def _answer(facts: DeviceFacts) -> tuple[str, Message] | None:
     is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
     if is_available is None and device_count is None:
-        told = say(
+        reason = say(
             "{plugin} is installed and is another plugin: it has no {path}",
             plugin=facts.plugin or facts.namespace,
             path=facts.name_of("is_available").path,
         )
-        return (OTHER, told)
+        return (OTHER, reason)
     if is_available is not None and not is_available():
         return (NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
     if device_count is not None and device_count() < 1:
@@ -88,9 +88,9 @@ def _nothing(facts: DeviceFacts, answer: str) -> Message:
 
 def error_in_full(error: BaseException) -> str:
     """Return an error and what caused it, each with its type."""
-    told = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return told if cause is None else f"{told} (after {error_in_full(cause)})"
+    return text if cause is None else f"{text} (after {error_in_full(cause)})"
 
 
 def named(name: str) -> tuple[DeviceFacts, ...]:
@@ -99,11 +99,11 @@ def named(name: str) -> tuple[DeviceFacts, ...]:
     Raises:
         DeviceError: it means none.
     """
-    found = [facts for facts in vendors() if name in (facts.name, facts.device_type, *facts.aliases)]
-    if not found:
-        told = ", ".join(facts.name for facts in vendors())
-        raise DeviceError(say("unknown device `{name}`", name=name), say("known: {names}", names=told))
-    return tuple(sorted(found, key=lambda facts: name not in (facts.name, facts.device_type)))
+    named_kinds = [facts for facts in vendors() if name in (facts.name, facts.device_type, *facts.aliases)]
+    if not named_kinds:
+        all_names = ", ".join(facts.name for facts in vendors())
+        raise DeviceError(say("unknown device `{name}`", name=name), say("known: {names}", names=all_names))
+    return tuple(sorted(named_kinds, key=lambda facts: name not in (facts.name, facts.device_type)))
 
 
 def chosen_fallback(fallback: str) -> str:
@@ -114,8 +114,8 @@ def chosen_fallback(fallback: str) -> str:
     """
     fallback = fallback or os.environ.get(FALLBACK, "") or "warn"
     if fallback not in FALLBACKS:
-        known = ", ".join(FALLBACKS)
-        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=known))
+        allowed = ", ".join(FALLBACKS)
+        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=allowed))
     return fallback
 
 
@@ -163,12 +163,12 @@ def first_device() -> tuple[DeviceFacts, int | None]:
             reasons.append(str(say("{name}: {reason}", name=facts.name, reason=reason)))
     if absent:
         reasons.append(str(say("not installed: {plugins}", plugins=", ".join(absent))))
-    told = "; ".join(reasons)
+    joined = "; ".join(reasons)
     why = say("{source} asks for `{device}`", source=PREFERRED, device=preferred)
     if by_name and fallback != "cpu":
         advice = say("{variable}=cpu would take the CPU instead", variable=FALLBACK)
-        raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=told), advice)
-    none = say("no accelerator is there: {reasons}", reasons=told)
+        raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=joined), advice)
+    none = say("no accelerator is there: {reasons}", reasons=joined)
     if fallback == "error":
         advice = say("{variable}=warn would take the CPU with a warning", variable=FALLBACK)
         raise DeviceNotAvailableError(none, advice)

@@ -64,9 +64,9 @@ def activities(place: DescribedDevice) -> list[Any]:
     """
     path = place.facts.profiler_activity
     if path:
-        found = resolve(path)
-        if found is not None:
-            return [resolve(path.rpartition(".")[0] + ".CPU"), found]
+        activity = resolve(path)
+        if activity is not None:
+            return [resolve(path.rpartition(".")[0] + ".CPU"), activity]
         warn(say("the profiler shows the CPU alone: the installed {plugin} has no {path}",
                  plugin=place.facts.plugin or "torch", path=path))  # fmt: skip
     elif place.facts.profiler_note.en:
@@ -83,14 +83,14 @@ def new_profiler(place: DescribedDevice, options: dict[str, Any]) -> Any:
     Raises:
         NotOnThisDeviceError: the installed plugin does not have it.
     """
-    found = resolve(place.facts.profiler)
-    if found is None:
+    profiler = resolve(place.facts.profiler)
+    if profiler is None:
         raise NotOnThisDeviceError(
             say("the installed {plugin} has no {path}", plugin=place.facts.plugin, path=place.facts.profiler)
         )
     if "activities" not in options:
         options = {"activities": activities(place), **options}
-    return found(**options)
+    return profiler(**options)
 
 
 def time_column(place: DescribedDevice, own: bool) -> str:

@@ -136,7 +136,7 @@ def _facts(backend: type[Backend]) -> DeviceFacts:
 
 def _names(target: Target) -> dict[str, Name]:
     """Return the names of `torch.cuda` that are not simply the same below the vendor's namespace."""
-    found = {}
+    entries = {}
     for name in cuda.portable():
         row = target.api(f"{cuda.NAMESPACE}.{name}")
         same = f"{target.backend.NAMESPACE}.{name}" if target.backend.NAMESPACE else ""
@@ -147,8 +147,8 @@ def _names(target: Target) -> dict[str, Name]:
             str(row.extra.get("called", "")),
         )
         if entry != Name(same):
-            found[name] = entry
-    return found
+            entries[name] = entry
+    return entries
 
 
 def _used(row: Row, otherwise: str) -> str:

@@ -125,10 +125,10 @@ def small_file(used: Collection[str]) -> str:
     body = shaken.body()
     tables = shaken.tables(body)
     names = {node.id for node in ast.walk(ast.parse(body + tables)) if isinstance(node, ast.Name)}
-    known = vendors()
+    kinds = vendors()
     text = "\n".join(
         [
-            _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in known[:-1])),
+            _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in kinds[:-1])),
             "from __future__ import annotations\n",
             "\n".join(_import_lines(imports, names)) + "\n",
             ("import torch\n\n\n" if "torch" in names else "\n") + body + tables,
@@ -151,20 +151,20 @@ def _definitions(module: str) -> tuple[_Definition, ...]:
     """Return the statements of a module that define something; a text below one belongs to it."""
     source = (_HERE / f"{module}.py").read_text(encoding="utf-8")
     lines = source.splitlines()
-    found: list[_Definition] = []
+    definitions: list[_Definition] = []
     for position, statement in enumerate(ast.parse(source, feature_version=(3, 8)).body):
         if position == 0 or isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
         if isinstance(statement, ast.Expr):
             text = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
-            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{text}")
+            definitions[-1] = definitions[-1]._replace(text=f"{definitions[-1].text}\n{text}")
             continue
         first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
         text = "\n".join(lines[first - 1 : statement.end_lineno])
-        found.append(_Definition(module, tuple(names) or (_defines(statement),), statement, text))
-    return tuple(found)
+        definitions.append(_Definition(module, tuple(names) or (_defines(statement),), statement, text))
+    return tuple(definitions)
 
 
 class _Shaken:
@@ -226,10 +226,10 @@ class _Shaken:
             return name.endswith(str(ast.literal_eval(test.args[0])))
         if not isinstance(test, ast.Compare):
             return True
-        left, right = ast.unparse(test.left), test.comparators[0]
-        if left == "portable_names()[path]":
+        tested, right = ast.unparse(test.left), test.comparators[0]
+        if tested == "portable_names()[path]":
             return self.paths.get(self.forwarded.get(name, "")) == str(ast.literal_eval(right))
-        if left != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
+        if tested != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
             return True
         if isinstance(test.ops[0], ast.Eq):
             return name == str(ast.literal_eval(right))
@@ -321,9 +321,9 @@ class _Shaken:
                 if name in seen or not self.taken & set(definition.names):
                     continue
                 seen.add(name)
-                kept = self.definitions[name]
-                text = self._record(kept) if _is_record(kept) else kept.text
-                written.append((isinstance(kept.node, (ast.FunctionDef, ast.ClassDef)), text))
+                wanted = self.definitions[name]
+                text = self._record(wanted) if _is_record(wanted) else wanted.text
+                written.append((isinstance(wanted.node, (ast.FunctionDef, ast.ClassDef)), text))
         text = ""
         before = None
         for is_block, part in written:
@@ -372,11 +372,11 @@ class _Shaken:
         }
         names = {}
         for name, entry in facts.names.items():
-            told = entry._replace(note=Bilingual(""), verified=True)
+            shortened = entry._replace(note=Bilingual(""), verified=True)
             if not entry.path and cuda.portable()[name] == "raises" and facts.plugin:
-                told = entry
-            if (name in self.paths or name in asked) and told != _default_name(facts, name):
-                names[name] = self._reduced(told, Name)
+                shortened = entry
+            if (name in self.paths or name in asked) and shortened != _default_name(facts, name):
+                names[name] = self._reduced(shortened, Name)
         dtypes = {dtype: self._reduced(fact, DtypeFact) for dtype, fact in facts.dtypes.items()}
         return self._reduced(facts._replace(names=names, dtypes=dtypes), DeviceFacts)
 

@@ -84,11 +84,11 @@ class Cache:
 @lru_cache(maxsize=1)
 def _own_source() -> str:
     """Return a hash of the modules that look into packages: what they say changes with them."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         with suppress(OSError):
-            found.update(path.read_bytes())
-    return found.hexdigest()
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _document(facts: DistributionFacts) -> dict[str, Any]:
@@ -104,7 +104,9 @@ def _document(facts: DistributionFacts) -> dict[str, Any]:
             [path, why.template, [list(value) for value in why.values], why.singular] for path, why in facts.unread
         ],
         "unread_count": facts.unread_count,
-        "imports": {module: [[item.module, item.line] for item in found] for module, found in facts.imports.items()},
+        "imports": {
+            module: [[item.module, item.line] for item in imports] for module, imports in facts.imports.items()
+        },
     }
 
 
@@ -123,18 +125,18 @@ def _facts(document: Any) -> DistributionFacts:
         [_reason(row) for row in _of(table.get("unread"), list)],
         _number(table.get("unread_count")),
         {
-            _text(module): [_import(row) for row in _of(found, list)]
-            for module, found in _of(table.get("imports"), dict).items()
+            _text(module): [_import(row) for row in _of(entries, list)]
+            for module, entries in _of(table.get("imports"), dict).items()
         },
     )
 
 
 def _evidence(row: Any) -> Evidence:
-    need, path, line, where, what, parameter, optional = _row(row, 7)
+    need, path, line, where, subject, parameter, optional = _row(row, 7)
     if not isinstance(optional, bool):
         raise ValueError("no truth")
     return Evidence(
-        PlaceNeed(_text(need)), _text(path), _number(line), _text(where), _text(what), _text(parameter), optional
+        PlaceNeed(_text(need)), _text(path), _number(line), _text(where), _text(subject), _text(parameter), optional
     )
 
 

@@ -183,11 +183,11 @@ class _ElfReader:
 
     def needed(self, entries: list[tuple[int, int]], strings: tuple[int, int]) -> tuple[str, ...]:
         offset, size = strings
-        found: list[str] = []
+        libraries: list[str] = []
         for tag, value in entries:
-            if tag == _DT_NEEDED and value < size and len(found) < _MOST_NEEDED:
-                found.append(_text(self.read(offset + value, min(_LONGEST_NAME, size - value)), 0))
-        return tuple(name for name in found if name)
+            if tag == _DT_NEEDED and value < size and len(libraries) < _MOST_NEEDED:
+                libraries.append(_text(self.read(offset + value, min(_LONGEST_NAME, size - value)), 0))
+        return tuple(name for name in libraries if name)
 
     def from_segments(self, offset: int, size: int, count: int) -> tuple[tuple[str, ...], tuple[int, int] | None]:
         form = "IIQQQQQQ" if self.wide else "IIIIIIII"

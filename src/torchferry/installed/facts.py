@@ -205,13 +205,13 @@ class Reader:
         """Whether a folder is reached from the folder of packages without a link."""
         if not folder:
             return True
-        known = self._below.get(folder)
-        if known is None:
+        is_below = self._below.get(folder)
+        if is_below is None:
             parent = folder.rpartition("/")[0]
-            known = self._below[folder] = self._is_below(parent) and not os.path.islink(
+            is_below = self._below[folder] = self._is_below(parent) and not os.path.islink(
                 os.path.join(self.distribution.folder, folder)
             )
-        return known
+        return is_below
 
     def _library(self, path: str) -> None:
         if not self._is_below(path.rpartition("/")[0]):
@@ -256,30 +256,30 @@ class Reader:
 
     def _lines(self, data: bytes) -> list[int]:
         """Return offsets at which a line of code, no comment and no example in a text, speaks of what is looked for."""
-        found = []
+        starts = []
         for literal, pattern in self._speaks:
             if literal not in data:
                 continue
             for match in pattern.finditer(data):
                 line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].lstrip()
                 if not line.startswith((b"#", b">>>", b"... ")):
-                    found.append(match.start())
-        return found
+                    starts.append(match.start())
+        return starts
 
     # --- imports ---
 
     def imports(self, module: str) -> list[ModuleImport]:
         """Return the imports that run whenever a module of the distribution does; nothing for a compiled one."""
-        known = self.facts.imports.get(module)
-        if known is None:
+        module_imports = self.facts.imports.get(module)
+        if module_imports is None:
             path = self.distribution.modules.get(module, "")
             try:
                 data = self.data(path) if path.endswith(".py") else b""
             except OSError:
                 data = b""
             package = module if path.endswith("/__init__.py") else module.rpartition(".")[0]
-            known = self.facts.imports[module] = list(self._imported(data, package))
-        return known
+            module_imports = self.facts.imports[module] = list(self._imported(data, package))
+        return module_imports
 
     def _imported(self, data: bytes, package: str) -> Iterator[ModuleImport]:
         modules = self.distribution.modules

@@ -121,8 +121,8 @@ class _Inspection:
                     todo.insert(0, (name, (*opened.chain, ImportStep(path, line))))
         for opened in self.opened.values():
             self.keep(opened)
-        found = {package: self.inspected(opened) for package, opened in self.opened.items()}
-        return dict(sorted((found | self.archived).items()))
+        by_package = {package: self.inspected(opened) for package, opened in self.opened.items()}
+        return dict(sorted((by_package | self.archived).items()))
 
     def located(self, module: str) -> Located | None:
         if module not in self._located:
@@ -136,13 +136,13 @@ class _Inspection:
 
     def is_elsewhere(self, module: str) -> bool:
         """Whether a module lies in another package of the environment, or in an archive of it."""
-        known = self._elsewhere.get(module)
-        if known is None:
-            known = self.located(module) is not None or (
+        elsewhere = self._elsewhere.get(module)
+        if elsewhere is None:
+            elsewhere = self.located(module) is not None or (
                 self.is_of_packages(module) and self.index.archive(module) is not None
             )
-            self._elsewhere[module] = known
-        return known
+            self._elsewhere[module] = elsewhere
+        return elsewhere
 
     def open(self, module: str, chain: tuple[ImportStep, ...], waiting: int) -> _Opened | None:
         located = self.located(module)
@@ -164,9 +164,9 @@ class _Inspection:
 
     def read(self, located: Located) -> Reader:
         reader = Reader(located.distribution, located.package, self.target.words)
-        known = self.cache.load(located.distribution, located.package, self.target) if self.cache else None
-        if known is not None:
-            reader.facts = known
+        cached = self.cache.load(located.distribution, located.package, self.target) if self.cache else None
+        if cached is not None:
+            reader.facts = cached
         else:
             reader.read()
         return reader

@@ -90,10 +90,10 @@ class _Places:
             if self.refuses(attribute):
                 yield self.evidence(PlaceNeed.QUESTION, attribute, ".is_cuda")
 
-    def evidence(self, need: PlaceNeed, node: ast.AST, what: str, where: str = "", parameter: str = "") -> Evidence:
+    def evidence(self, need: PlaceNeed, node: ast.AST, subject: str, where: str = "", parameter: str = "") -> Evidence:
         line = getattr(node, "lineno", 0)
         place = where or self.qualified(node)
-        return Evidence(need, self.file.path, line, place[:_LONGEST], what[:_LONGEST], parameter[:_LONGEST])
+        return Evidence(need, self.file.path, line, place[:_LONGEST], subject[:_LONGEST], parameter[:_LONGEST])
 
     def qualified(self, node: ast.AST) -> str:
         """Return the dotted name of the function or class that holds a place; empty for the module."""
@@ -141,8 +141,8 @@ class _Places:
             for decorator in function.decorator_list:
                 named = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if self.names.qualified(named) in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"):
-                    found = self.evidence(PlaceNeed.TRITON, function, function.name)
-                    yield replace(found, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
+                    kernel = self.evidence(PlaceNeed.TRITON, function, function.name)
+                    yield replace(kernel, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
                     break
         for reference in self.names.references("torch"):
             call = self.file.parents.get(reference.node)
@@ -194,8 +194,8 @@ class _Places:
             if self.refuses(parent) and not collective:
                 yield self.evidence(PlaceNeed.QUESTION, constant, self.shown(parent))
             return
-        told = self.told(node)
-        if told in (_RunCondition.CALLER, _RunCondition.ASIDE):
+        condition = self.condition_of(node)
+        if condition in (_RunCondition.CALLER, _RunCondition.ASIDE):
             return
         if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.Or) and parent.values[-1] is node:
             first = self.shown(parent.values[0])
@@ -203,15 +203,15 @@ class _Places:
             where = f"{self.qualified(node)}({parameter})" if parameter else ""
             yield self.evidence(need if collective else PlaceNeed.DEFAULT, constant, shown, where, parameter)
             return
-        if told is _RunCondition.ASKED:
+        if condition is _RunCondition.ASKED:
             if self.is_chosen(node) and not self.knows(node):
                 parameter = self.overriding(node)
                 where = f"{self.qualified(node)}({parameter})" if parameter else ""
                 yield self.evidence(PlaceNeed.CHOICE, constant, shown, where, parameter)
             return
-        found = self.unconditional(constant, node, parent, shown, need)
-        if found is not None:
-            yield found
+        place = self.unconditional(constant, node, parent, shown, need)
+        if place is not None:
+            yield place
 
     def unconditional(
         self, constant: ast.Constant, node: ast.AST, parent: ast.AST | None, shown: str, need: PlaceNeed
@@ -261,13 +261,13 @@ class _Places:
             for keyword in call.keywords
         )
 
-    def placed(self, need: PlaceNeed, node: ast.AST, what: str) -> Evidence:
+    def placed(self, need: PlaceNeed, node: ast.AST, subject: str) -> Evidence:
         """Return a place that uses CUDA; at import where no function is around it."""
         decorates = isinstance(self.file.statement(node), DEFINITIONS)
         if need is PlaceNeed.CALL and self.file.enclosing_function(node) is None and not decorates:
             # A name that is set when the module is imported is a choice; it fails only where it is used.
-            return self.evidence(PlaceNeed.DEFAULT if " = " in what else PlaceNeed.IMPORT, node, what)
-        return self.evidence(need, node, what)
+            return self.evidence(PlaceNeed.DEFAULT if " = " in subject else PlaceNeed.IMPORT, node, subject)
+        return self.evidence(need, node, subject)
 
     def option(self, call: ast.Call) -> str:
         """Return the name of an option or setting that a call declares."""
@@ -310,11 +310,11 @@ class _Places:
         function = self.file.enclosing_function(call)
         if function is not None and function.name in _OWN:
             return
-        told = self.told(call)
-        if told is _RunCondition.NOTHING:
+        condition = self.condition_of(call)
+        if condition is _RunCondition.NOTHING:
             need = PlaceNeed.CALL if function is not None else PlaceNeed.IMPORT
             yield self.evidence(need, call, ".cuda()")
-        elif told is _RunCondition.ASKED and not self.knows(call):
+        elif condition is _RunCondition.ASKED and not self.knows(call):
             yield self.evidence(PlaceNeed.CHOICE, call, ".cuda()")
 
     def namespace(self) -> Iterator[Evidence]:
@@ -331,7 +331,7 @@ class _Places:
                 continue
             if _HARMLESS.match(name) or not (called or name.endswith("Tensor")) or "nvtx" in name:
                 continue
-            if self.told(reference.node) is _RunCondition.NOTHING:
+            if self.condition_of(reference.node) is _RunCondition.NOTHING:
                 function = self.file.enclosing_function(reference.node)
                 if function is None and not called:
                     continue  # a type that is only named
@@ -353,7 +353,7 @@ class _Places:
             negated = not negated
         if isinstance(parent, ast.Assert):
             refused = child is parent.test and not negated and not self.also_cpu(parent.test)
-            return refused and self.told(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
+            return refused and self.condition_of(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
         if not isinstance(parent, ast.If) or child is not parent.test or self.also_cpu(parent.test):
             return False
         branch = parent.body if negated else parent.orelse
@@ -361,7 +361,7 @@ class _Places:
             bool(branch)
             and isinstance(branch[-1], ast.Raise)
             and guard_of(self.file, parent) is not Guard.COPES
-            and self.told(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
+            and self.condition_of(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
         )
 
     def also_cpu(self, test: ast.expr) -> bool:
@@ -375,26 +375,26 @@ class _Places:
                     return True
         return isinstance(test, ast.BoolOp) and any(not _SPEAKS.search(self.shown(value)) for value in test.values)
 
-    def told(self, node: ast.AST) -> _RunCondition:
+    def condition_of(self, node: ast.AST) -> _RunCondition:
         """Return what decides whether a place is run, the nearest first."""
         child, parent = node, self.file.parents.get(node)
-        found = _RunCondition.NOTHING
+        condition = _RunCondition.NOTHING
         while parent is not None:
             if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
-                found = _first(found, self.test(parent.test))
+                condition = _first(condition, self.test(parent.test))
             elif isinstance(parent, ast.BoolOp) and child is not parent.values[0] and isinstance(parent.op, ast.And):
                 for value in parent.values[: parent.values.index(child)]:  # type: ignore[arg-type]
-                    found = _first(found, self.test(value))
+                    condition = _first(condition, self.test(value))
             elif isinstance(parent, ast.Try) and child in parent.body and guard_of(self.file, child) is Guard.COPES:
-                found = _first(found, _RunCondition.ASIDE)
+                condition = _first(condition, _RunCondition.ASIDE)
             elif isinstance(parent, DEFINITIONS) and _NAMED.search(parent.name):
-                found = _RunCondition.ASIDE  # who uses it asks for CUDA by name
-            if isinstance(child, ast.stmt) and found is _RunCondition.NOTHING:
-                found = _first(found, self.left_before(parent, child))
-            if found in (_RunCondition.CALLER, _RunCondition.ASIDE):
-                return found
+                condition = _RunCondition.ASIDE  # who uses it asks for CUDA by name
+            if isinstance(child, ast.stmt) and condition is _RunCondition.NOTHING:
+                condition = _first(condition, self.left_before(parent, child))
+            if condition in (_RunCondition.CALLER, _RunCondition.ASIDE):
+                return condition
             child, parent = parent, self.file.parents.get(parent)
-        return found
+        return condition
 
     def left_before(self, parent: ast.AST, statement: ast.stmt) -> _RunCondition:
         """Return what a statement before this one asks that leaves the function: `if not is_available(): return`."""
@@ -407,29 +407,29 @@ class _Places:
         return self._exits.get(statement, _RunCondition.NOTHING)
 
     def _exits_of(self, body: list[ast.stmt]) -> None:
-        told = _RunCondition.NOTHING
+        condition = _RunCondition.NOTHING
         for statement in body:
-            if told is not _RunCondition.NOTHING:
-                self._exits[statement] = told
+            if condition is not _RunCondition.NOTHING:
+                self._exits[statement] = condition
                 continue
             if isinstance(statement, ast.If) and isinstance(statement.body[-1], (ast.Return, ast.Raise, ast.Continue)):
-                told = self.test(statement.test)
-                if told is _RunCondition.ASKED and isinstance(statement.body[-1], ast.Raise):
-                    told = _RunCondition.CALLER  # it is reported where it raises
+                condition = self.test(statement.test)
+                if condition is _RunCondition.ASKED and isinstance(statement.body[-1], ast.Raise):
+                    condition = _RunCondition.CALLER  # it is reported where it raises
             elif isinstance(statement, ast.Assert) and self.test(statement.test) is not _RunCondition.NOTHING:
-                told = _RunCondition.CALLER
+                condition = _RunCondition.CALLER
 
     def test(self, test: ast.expr) -> _RunCondition:
         """Return what a condition asks."""
-        known = self._tests.get(test)
-        if known is None:
-            known = self._tests[test] = self._test(test)
-        return known
+        condition = self._tests.get(test)
+        if condition is None:
+            condition = self._tests[test] = self._test(test)
+        return condition
 
     def _test(self, test: ast.expr) -> _RunCondition:
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
             return _RunCondition.NOTHING  # whether something was given at all: what follows is the default
-        told, other = _RunCondition.NOTHING, False
+        condition, other = _RunCondition.NOTHING, False
         for node in ast.walk(test):
             if isinstance(node, (ast.Name, ast.Attribute)):
                 name = last_name(node) or ""
@@ -446,10 +446,10 @@ class _Places:
                 if name == "cuda" and isinstance(node, ast.Name):
                     return _RunCondition.ASKED
                 if _SPEAKS.search(name) or self.words.search(name):
-                    told = _RunCondition.CALLER
+                    condition = _RunCondition.CALLER
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _SPEAKS.search(node.value[:200]):
-                told = _RunCondition.CALLER
-        return _RunCondition.NOTHING if other else told
+                condition = _RunCondition.CALLER
+        return _RunCondition.NOTHING if other else condition
 
     def other_card(self, node: ast.Name | ast.Attribute) -> bool:
         """Whether a question is about another kind of card: `torch.backends.mps.is_available`."""
@@ -500,10 +500,10 @@ class _Places:
         return " ".join(text.split())[:80]
 
 
-def _first(found: _RunCondition, other: _RunCondition) -> _RunCondition:
+def _first(condition: _RunCondition, other: _RunCondition) -> _RunCondition:
     """Return what decides of two conditions: the caller's word before the question, the question before nothing."""
     order = (_RunCondition.ASIDE, _RunCondition.CALLER, _RunCondition.ASKED, _RunCondition.NOTHING)
-    return min(found, other, key=order.index)
+    return min(condition, other, key=order.index)
 
 
 def _parameter_of(arguments: ast.arguments, default: ast.AST) -> str:

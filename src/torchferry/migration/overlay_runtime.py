@@ -123,11 +123,11 @@ def _spec(name: str, path: Any | None) -> importlib.machinery.ModuleSpec | None:
 def _check_version(package: dict[str, Any]) -> None:
     if package["package"] in _checked or not package["version"]:
         return
-    found = _version(package["distribution"])
-    if found != package["version"]:
+    installed = _version(package["distribution"])
+    if installed != package["version"]:
         raise OverlayError(
             "{} {} is installed, and the copies in {} were made from {}. {}".format(
-                package["distribution"], found or "(no version)", HERE, package["version"], _ADVICE
+                package["distribution"], installed or "(no version)", HERE, package["version"], _ADVICE
             )
         )
     _checked.add(package["package"])

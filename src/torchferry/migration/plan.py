@@ -23,14 +23,14 @@ class Plan(NamedTuple):
         writes: The files to write, in order of their paths.
         fixed: The findings whose fixes these writes apply.
         remaining: What is left to do afterwards, notes included.
-        found: What there is to do now: what the writes fix, and what remains.
+        findings: What there is to do now: what the writes fix, and what remains.
     """
 
     analysis: Analysis
     writes: list[Write]
     fixed: list[Finding]
     remaining: list[Finding]
-    found: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
+    findings: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
 
 
 def plan(root: Path, analysis: Analysis) -> Plan:

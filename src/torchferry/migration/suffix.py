@@ -160,7 +160,7 @@ def _imports_moving(project: Project, names: Names, statement: ast.AST, moving: 
     assert isinstance(statement, ast.ImportFrom)
     module = names.imported_module(statement)
     modules = [module, *(f"{module}.{alias.name}" for alias in statement.names)]
-    return any(project.module_path(found, path) in moving for found in modules)
+    return any(project.module_path(name, path) in moving for name in modules)
 
 
 class _Adjuster:
@@ -249,15 +249,18 @@ def requirements_for(path: str, text: str, findings: Iterable[Finding], target: 
         findings: What was found in the project.
         target: The target.
     """
-    told: dict[int, list[Finding]] = {}
+    by_line: dict[int, list[Finding]] = {}
     for finding in findings:
         if finding.location.path == path and finding.code.startswith(_FAMILY):
-            told.setdefault(finding.location.line, []).append(finding)
-    if not told:
+            by_line.setdefault(finding.location.line, []).append(finding)
+    if not by_line:
         return None
     lines = text.splitlines()
     newline = "\r\n" if "\r\n" in text else "\n"
-    plugin, versions = target.backend.PLUGIN, {found.name: found.specifier for found in in_lines(text)}
+    plugin, versions = (
+        target.backend.PLUGIN,
+        {requirement.name: requirement.specifier for requirement in in_lines(text)},
+    )
     written = [
         f"# For {target.title.en}, from {path.rpartition('/')[2]}: lines that begin with `#` had no counterpart."
     ]
@@ -265,9 +268,9 @@ def requirements_for(path: str, text: str, findings: Iterable[Finding], target: 
         written.append(f"--extra-index-url {_CPU_INDEX}")
     for number, line in enumerate(lines, 1):
         changed = _CUDA_INDEX.sub(_CPU_INDEX, _CUDA_BUILD.sub(r"\1", line))
-        names = {found.name for found in in_lines(line)}
-        if changed == line and any(finding.code == "DEP101" for finding in told.get(number, ())):
-            reasons = "; ".join(finding.message.render("en") for finding in told[number])
+        names = {requirement.name for requirement in in_lines(line)}
+        if changed == line and any(finding.code == "DEP101" for finding in by_line.get(number, ())):
+            reasons = "; ".join(finding.message.render("en") for finding in by_line[number])
             written += [f"# {reasons}".replace("\n", " "), f"# {line}"]
             continue
         written.append(changed)

@@ -25,11 +25,11 @@ def render(report: Report, lang: str) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(_HEADER)
     for failure in report.failures:
-        what = (failure.what.strip().splitlines() or [""])[-1]
-        writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(what), ""])
+        last_line = (failure.what.strip().splitlines() or [""])[-1]
+        writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(last_line), ""])
     for judged in report.programs:
         program = judged.program
-        said = [verdict_of(judged), *lines_of(judged)]
+        messages = [verdict_of(judged), *lines_of(judged)]
         writer.writerow(
             [
                 "",
@@ -38,8 +38,8 @@ def render(report: Report, lang: str) -> str:
                 _plain(program.path),
                 "",
                 "",
-                _plain(said[0].render(lang)),
-                _plain("; ".join(message.render(lang) for message in said[1:])),
+                _plain(messages[0].render(lang)),
+                _plain("; ".join(message.render(lang) for message in messages[1:])),
             ]
         )
     for package in report.packages:

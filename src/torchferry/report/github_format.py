@@ -21,8 +21,8 @@ def render(report: Report, lang: str) -> str:
 
 def _failure(failure: InternalFailure, lang: str) -> str:
     """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
-    what = (failure.what.strip().splitlines() or [""])[-1]
-    message = say("torchferry failed on this file, by a fault of its own: {what}", what=what).render(lang)
+    last_line = (failure.what.strip().splitlines() or [""])[-1]
+    message = say("torchferry failed on this file, by a fault of its own: {what}", what=last_line).render(lang)
     return f"::error file={_property(visible(failure.path))},title=torchferry::{_data(visible(message))}\n"
 
 

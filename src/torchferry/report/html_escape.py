@@ -31,9 +31,9 @@ def paragraphs(value: str) -> str:
     """Return a page as HTML: blank lines part paragraphs, lines that begin with a hyphen or are indented stay apart."""
     done: list[str] = []
     for block in re.split(r"\n\s*\n", value.strip()):
-        kept = any(line.startswith((" ", "- ", "* ")) for line in block.split("\n"))
+        is_list = any(line.startswith((" ", "- ", "* ")) for line in block.split("\n"))
         whole = "\n".join(map(marked, block.split("\n")))
-        done.append(f'<p class="kept">{whole}</p>' if kept else f"<p>{whole}</p>")
+        done.append(f'<p class="kept">{whole}</p>' if is_list else f"<p>{whole}</p>")
     return "".join(done)
 
 

@@ -138,16 +138,16 @@ def _programs(report: Report, lang: str) -> Iterator[str]:
     yield '<section class="programs" aria-labelledby="programs">'
     yield f'<h2 id="programs">{_word(words.PROGRAMS_TITLE, lang)}</h2><ul>'
     for judged in report.programs:
-        told = [text(message.render(lang)) for message in lines_of(judged)]
+        items = [text(message.render(lang)) for message in lines_of(judged)]
         verdict = text(verdict_of(judged).render(lang))
         mark = f'<span class="{VERDICT_GRADES[judged.verdict]}">{verdict}</span>'
         head = f"<code>{text(judged.program.title)}</code> {mark}"
-        told += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
-        if not told:
+        items += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
+        if not items:
             yield f"<li>{head}</li>"
             continue
         is_open = " open" if judged.verdict is ProgramVerdict.BLOCKED else ""
-        inner = "".join(f"<li>{line}</li>" for line in told)
+        inner = "".join(f"<li>{line}</li>" for line in items)
         yield f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     yield "</ul></section>"
 
@@ -156,14 +156,14 @@ def _packages(report: Report, lang: str) -> Iterator[str]:
     """Yield what the packages of the environment show, those that need a look first."""
     if not report.packages:
         return
-    told = report.telling_packages
+    telling = report.telling_packages
     yield '<section class="programs" aria-labelledby="packages">'
     yield f'<h2 id="packages">{_word(words.PACKAGES, lang)}</h2><ul>'
-    for package in (*told, *(package for package in report.packages if package not in told)):
+    for package in (*telling, *(package for package in report.packages if package not in telling)):
         name = text(f"{package.package} {package.version}".rstrip())
         state = text(state_message(package.state).render(lang))
-        reason = text(package_message(package).render(lang)) if package in told else ""
-        mark = f'<span class="{"unsafe" if package in told else "safe"}">{state}</span>'
+        reason = text(package_message(package).render(lang)) if package in telling else ""
+        mark = f'<span class="{"unsafe" if package in telling else "safe"}">{state}</span>'
         yield f"<li><code>{name}</code> {mark} {reason}</li>"
     yield "</ul></section>"
 
@@ -351,8 +351,8 @@ def _rules(report: Report, lang: str) -> Iterator[str]:
     title = _say("The rules that found something", lang)
     yield f'<section class="rules" aria-labelledby="rules"><h2 id="rules">{title}</h2>'
     for code in codes:
-        found = page(code, lang)
+        rule_page = page(code, lang)
         yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
-        yield f'{marked(found.title)} <span class="faint">{text(found.name)}</span></summary>'
-        yield f"<div>{paragraphs(found.body)}</div></details>"
+        yield f'{marked(rule_page.title)} <span class="faint">{text(rule_page.name)}</span></summary>'
+        yield f"<div>{paragraphs(rule_page.body)}</div></details>"
     yield "</section>"

@@ -308,8 +308,8 @@ class Report:
     def telling_packages(self) -> list[Inspected]:
         """The packages of the environment that need a look: that choose CUDA, have kernels, or could not be read."""
         order = (State.KERNELS, State.CHOOSES, State.UNREAD)
-        found = [package for package in self.packages if package.state in order]
-        return sorted(found, key=lambda package: (order.index(package.state), package.package))
+        telling = [package for package in self.packages if package.state in order]
+        return sorted(telling, key=lambda package: (order.index(package.state), package.package))
 
     @property
     def by_grade(self) -> Counter[Grade]:

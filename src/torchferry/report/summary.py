@@ -153,8 +153,8 @@ def _next(
     if written.device_module:
         again += f" --device-module {written.device_module}"
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
-        what = say("apply the fixes that you have read")
-        yield _command(f"{again} --unsafe-fixes", what, lang)
+        purpose = say("apply the fixes that you have read")
+        yield _command(f"{again} --unsafe-fixes", purpose, lang)
     if written.way == "nothing" and writes:
         yield _command(again, say("apply the safe fixes"), lang)
     if written.way == "patch":
@@ -171,5 +171,5 @@ def _next(
         yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
 
 
-def _command(command: str, what: Message, lang: str) -> str:
-    return f"  {command:<60}  # {what.render(lang)}"
+def _command(command: str, purpose: Message, lang: str) -> str:
+    return f"  {command:<60}  # {purpose.render(lang)}"

@@ -206,14 +206,17 @@ def _without_repeated_notes(examined: list[FileResult]) -> list[FileResult]:
             if notes_framework(finding):
                 first.setdefault(finding.message, finding)
 
-    def told(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    def first_of_each(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return tuple(
             finding
             for finding in findings
             if finding.message not in first or finding.location.path == first[finding.message].location.path
         )
 
-    return [item._replace(findings=told(item.findings), remaining=told(item.remaining)) for item in examined]
+    return [
+        item._replace(findings=first_of_each(item.findings), remaining=first_of_each(item.remaining))
+        for item in examined
+    ]
 
 
 def _is_program(item: FileResult, graph: ImportGraph, named: tuple[str, ...]) -> bool:
@@ -237,7 +240,7 @@ def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Fi
         return item
     finding = rule.at(item.path, document.source, edit, request.target)
     finding = finding._replace(location=document.placed(finding.location))
-    findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location.order))
+    findings = tuple(sorted((*item.findings, finding), key=lambda reported: reported.location.order))
     if not request.rewrite:
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document

@@ -96,12 +96,12 @@ class PythonContext(Context):
     @cached_property
     def references(self) -> dict[str, list[Reference]]:
         """Imports and uses of torch names that mean CUDA, by their group in `cuda/api.toml`."""
-        found: dict[str, list[Reference]] = {}
+        by_group: dict[str, list[Reference]] = {}
         for reference in self.names.references("torch"):
             group = cuda.api_group(reference.name)
             if group:
-                found.setdefault(group, []).append(reference)
-        return found
+                by_group.setdefault(group, []).append(reference)
+        return by_group
 
     @cached_property
     def mentions_target(self) -> bool:
@@ -135,12 +135,12 @@ class PythonContext(Context):
     @cached_property
     def cuda_only_branches(self) -> dict[ast.AST, str]:
         """Statements of branches that use a module which drives CUDA cards by itself, with that module."""
-        found: dict[ast.AST, str] = {}
+        branches: dict[ast.AST, str] = {}
         for module in sorted(CUDA_ONLY_MODULES):
             for reference in self.names.references(module):
                 for statement in self._branch(reference.node):
-                    found.setdefault(statement, module)
-        return found
+                    branches.setdefault(statement, module)
+        return branches
 
     def _branch(self, node: ast.AST) -> list[ast.stmt]:
         """Return the innermost body around a node that belongs to a condition or a function; else nothing."""
@@ -281,9 +281,9 @@ def calls_to(context: PythonContext, package: str = "torch") -> Iterator[tuple[s
 
 def told_once(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings of a file that do not say again what an earlier one says: they are one decision."""
-    told: set[tuple[Message, Grade, bool]] = set()
+    reported: set[tuple[Message, Grade, bool]] = set()
     for finding in findings:
-        said = finding.message, finding.grade, finding.blocker
-        if said not in told:
-            told.add(said)
+        key = finding.message, finding.grade, finding.blocker
+        if key not in reported:
+            reported.add(key)
             yield finding

@@ -128,11 +128,11 @@ class Engine:
         except NotJsonError as error:
             message = say("is not JSON: {error} (at offset {offset})", error=error, offset=error.offset)
             return self._problem(entry, InvalidNotebook.at(entry.path, message))
-        found = self.check(context, rules)
-        findings = _placed(document, found)
+        reported = self.check(context, rules)
+        findings = _placed(document, reported)
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
-            mentions = unreported_mentions(context, found)
+            mentions = unreported_mentions(context, reported)
             placed = (mention._replace(location=document.placed(mention.location)) for mention in mentions)
             examined = examined._replace(mentions=tuple(placed))
         if self.afterwards is not None:
@@ -148,7 +148,7 @@ class Engine:
             )
             if document.notebook is not None:
                 examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
-        return self._rewrite(entry, data, document, context, found, examined, rules) if rewrite else examined
+        return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> FileResult:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
@@ -164,12 +164,12 @@ class Engine:
         if data is not None and kind is Kind.NOTEBOOK and (b"image/" in data or b"base64," in data):
             data = _PICTURE.sub(rb"\1", data)
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
-        found: dict[str, Rule] = {}
+        by_code: dict[str, Rule] = {}
         for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
-            found |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
+            by_code |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
         for top in self._tops(kind, data, imports):
-            found |= {rule.CODE: rule for rule in self._modules.get(top, ())}
-        return [found[code] for code in sorted(found)]
+            by_code |= {rule.CODE: rule for rule in self._modules.get(top, ())}
+        return [by_code[code] for code in sorted(by_code)]
 
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
@@ -193,11 +193,11 @@ class Engine:
         target = self.target.at(document.path)
         if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
             return Context(document.path, document.kind, document.source, target, self.options)
-        known = None if self.project is None else self.project.parsed(document.path, document.source)
-        if known is None:
+        parsed = None if self.project is None else self.project.parsed(document.path, document.source)
+        if parsed is None:
             file = PythonFile(document.path, document.source, tree)
-            known = file, Names(file, self.project)
-        file, names = known
+            parsed = file, Names(file, self.project)
+        file, names = parsed
         context = PythonContext(file, names, target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
@@ -212,17 +212,17 @@ class Engine:
             rules: The rules.
             redirected: Whether the redirect is in force; None for what the engine was made with.
         """
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for rule in rules:
             if not isinstance(context, PythonContext):
-                found += rule.check(context)
+                findings += rule.check(context)
                 continue
             if Kind.PYTHON in rule.KINDS:
-                found += rule.check_python(context)
+                findings += rule.check_python(context)
             if context.shell is not None and Kind.SHELL in rule.KINDS:
-                found += rule.check(context.shell)
+                findings += rule.check(context.shell)
         in_force = self.redirected if redirected is None else redirected
-        return run_pipeline(context, found, Circumstances(self.target, self.selection, self._binding, in_force))
+        return run_pipeline(context, findings, Circumstances(self.target, self.selection, self._binding, in_force))
 
     def _rewrite(
         self,
@@ -320,7 +320,7 @@ def all_edits(findings: Iterable[Finding], document: Document, target: Target) -
     return list(dict.fromkeys(edits))
 
 
-def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
+def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
     """Whether the part below `if __name__ == "__main__"` has, or leads to, one of some findings.
 
     What it calls is followed within the file. A name from elsewhere may lead anywhere, except those of torch and of the
@@ -335,7 +335,7 @@ def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
     ]
     if not mains:
         return True
-    lines = {finding.location.line for finding in found if finding.code not in _QUESTIONS}
+    lines = {finding.location.line for finding in findings if finding.code not in _QUESTIONS}
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     todo: list[ast.stmt] = [*mains]
     seen: set[str] = set()

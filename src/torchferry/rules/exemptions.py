@@ -29,8 +29,8 @@ class Exemption(NamedTuple):
 
 def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
     """Return why a CUDA site is left as it is, or None when it is to be rewritten."""
-    found = exemption_for(context, node)
-    return found.reason if found is not None else None
+    exemption = exemption_for(context, node)
+    return exemption.reason if exemption is not None else None
 
 
 def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
@@ -39,13 +39,13 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
         return Exemption(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
         return Exemption(say("this is a build script, where it decides whether CUDA kernels are compiled"))
-    beside = say("there is a branch for {target} beside it already", target=context.target.title)
+    has_branch = say("there is a branch for {target} beside it already", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
-        return Exemption(beside, branch)
+        return Exemption(has_branch, branch)
     container = _target_container(context, node)
     if container is not None:
-        return Exemption(beside, container, _includes(context, container, node))
+        return Exemption(has_branch, container, _includes(context, container, node))
     only = _cuda_only_branch(context, node)
     if only is not None:
         module, owner = only

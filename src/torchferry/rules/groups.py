@@ -33,13 +33,13 @@ def resolve_groups(
     wanted: list[Finding] = []
     for finding in findings:
         place = finding.location
-        kept = not selection.wants(finding.code, place.path) or bool(
+        silenced = not selection.wants(finding.code, place.path) or bool(
             comments.covering(finding.code, place.line, place.end_line)
         )
-        if not kept:
+        if not silenced:
             wanted.append(finding)
-        if finding.group and (kept or finding.grade is Grade.MANUAL):
-            blocked.setdefault(finding.group, _blocking(finding, kept))
+        if finding.group and (silenced or finding.grade is Grade.MANUAL):
+            blocked.setdefault(finding.group, _blocking(finding, silenced))
         if finding.group and finding.grade is Grade.UNSAFE:
             uncertain.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
         if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
@@ -69,9 +69,9 @@ def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
                 waiting.append(name)
 
 
-def _blocking(finding: Finding, kept: bool) -> Message:
+def _blocking(finding: Finding, silenced: bool) -> Message:
     line = finding.location.line
-    if kept:
+    if silenced:
         return say("line {line} changes with it and is to be kept", line=line)
     return say("line {line} changes with it and cannot", line=line)
 
@@ -90,8 +90,8 @@ def _resolved(
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
             return finding.regraded(Stage.GROUP, worst, _because(finding, reason))
-    found = {*map(grades.get, groups)}
-    grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
+    of_groups = {*map(grades.get, groups)}
+    grade = max((finding.grade if of_group is None else of_group for of_group in of_groups), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
     reason = next((uncertain[group] for group in groups if group in uncertain), None)

@@ -38,19 +38,21 @@ class KernelReach:
 
         Of a function that is left early at many places, each has all behind it for an answer, which is looked at once.
         """
-        found = False
+        reaches = False
         passed: list[tuple[ast.AST, int]] = []
         for node in nodes:
-            known = self._from.get((node, depth))
-            if known is None:
+            node_reaches = self._from.get((node, depth))
+            if node_reaches is None:
                 passed.append((node, depth))
-                known = any(self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call))
-                if not known:
+                node_reaches = any(
+                    self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call)
+                )
+                if not node_reaches:
                     continue
-            found = known
+            reaches = node_reaches
             break
-        self._from.update(dict.fromkeys(passed, found))
-        return found
+        self._from.update(dict.fromkeys(passed, reaches))
+        return reaches
 
     def _call(self, func: ast.expr, depth: int) -> bool:
         root = func
@@ -78,9 +80,9 @@ class KernelReach:
         if name is None or self.project is None or depth >= _DEPTH:
             return False
         while name.strip("."):
-            found = self.project.definition(name, self.file.path)
-            if found is not None:
-                file, names, definition = found
+            located = self.project.definition(name, self.file.path)
+            if located is not None:
+                file, names, definition = located
                 body = getattr(definition, "body", [])
                 if file.path not in self._others:
                     self._others[file.path] = KernelReach(file, names, self.project)

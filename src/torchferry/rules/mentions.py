@@ -83,20 +83,20 @@ def _places(text: str) -> list[tuple[int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters change their length
         return [match.span() for match in _WORD.finditer(text)]
-    found = []
+    spans = []
     for stem in STEMS:
         at = lowered.find(stem)
         while at >= 0:
-            found.append((at, at + len(stem)))
+            spans.append((at, at + len(stem)))
             at = lowered.find(stem, at + 1)
-    return sorted(found)
+    return sorted(spans)
 
 
 def _word_around(text: str, start: int, end: int) -> tuple[int, int]:
     while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
-    found = _IDENTIFIER.match(text, start)
-    return start, max(end, found.end() if found else end)
+    identifier = _IDENTIFIER.match(text, start)
+    return start, max(end, identifier.end() if identifier else end)
 
 
 def _finding_spans(context: Context, findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:

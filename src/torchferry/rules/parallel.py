@@ -65,10 +65,10 @@ def examine_all(
         for number in _numbers(own, others):
             done[number] = [_examine(engine, entry, rewrite, progress) for entry in shares[number]]
         while children:
-            found = _collect(children.pop())
-            done |= found
+            results = _collect(children.pop())
+            done |= results
             if progress is not None:
-                progress(sum(map(len, found.values())))
+                progress(sum(map(len, results.values())))
     finally:
         os.close(own)
         os.close(others)
@@ -159,5 +159,5 @@ def _collect(child: _Child) -> dict[int, list[FileResult]]:
         return {}
     import pickle
 
-    found: dict[int, list[FileResult]] = pickle.loads(data)  # noqa: S301 - written by our own child
-    return found
+    results: dict[int, list[FileResult]] = pickle.loads(data)  # noqa: S301 - written by our own child
+    return results

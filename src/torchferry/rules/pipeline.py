@@ -63,9 +63,9 @@ class Circumstances(NamedTuple):
     redirected: bool
 
 
-def run_pipeline(context: Context, found: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
+def run_pipeline(context: Context, reported: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
     """Return the findings of a file in order of position: graded, grouped, and without those that are silenced."""
-    findings = list(found)
+    findings = list(reported)
     if circumstances.redirected:
         findings = [covered(finding) for finding in findings]
     if circumstances.target.module:
@@ -119,7 +119,11 @@ def covered(finding: Finding) -> Finding:
     such a finding stays; so do other languages, environment variables, libraries, kernels and packages of them.
     """
     rewritten = bool(finding.edits) and finding.code[:3] in DEVICE_FAMILIES
-    if finding.message is LINK or finding.grade is Grade.NOTE or not (rewritten or finding.code.startswith(_REDIRECTED)):
+    if (
+        finding.message is LINK
+        or finding.grade is Grade.NOTE
+        or not (rewritten or finding.code.startswith(_REDIRECTED))
+    ):
         return finding
     if finding.code.startswith(_NOT_REDIRECTED):
         return finding

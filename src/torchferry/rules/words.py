@@ -95,14 +95,14 @@ class RuleWords:
 
     def rules_in(self, data: bytes) -> set[Rule]:
         """Return the rules that have a word in a text."""
-        found: set[Rule] = set()
+        rules_met: set[Rule] = set()
         for part, sharing in self._sharing.items():
             if part in data:
                 around = sharing.around(data)
                 for word, rules in sharing.words.items():
                     if word in around:
-                        found.update(rules)
+                        rules_met.update(rules)
         for word, rules in self._alone.items():
-            if not found.issuperset(rules) and word in data:
-                found.update(rules)
-        return found
+            if not rules_met.issuperset(rules) and word in data:
+                rules_met.update(rules)
+        return rules_met

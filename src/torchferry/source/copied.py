@@ -75,21 +75,21 @@ def place_module(root: Path, listing: Listing, words: Iterable[bytes], name: str
     )
     roots = {path: files.roots(path) for path in needing}
     of_file: dict[str, PortableModule] = {}
-    left = set(needing)
-    while left:
+    unserved = set(needing)
+    while unserved:
         best = min(
-            {found for path in left for found in roots[path].folders},
-            key=lambda found: (
-                not any(_below(copy, found) for copy in copies),
-                -sum(found in roots[path].folders for path in left),
-                found.count("/") + bool(found),
-                found,
+            {folder for path in unserved for folder in roots[path].folders},
+            key=lambda folder: (
+                not any(_below(copy, folder) for copy in copies),
+                -sum(folder in roots[path].folders for path in unserved),
+                folder.count("/") + bool(folder),
+                folder,
             ),
         )
-        covered = sorted(path for path in left if best in roots[path].folders)
+        covered = sorted(path for path in unserved if best in roots[path].folders)
         place, served = files.place(best, covered, copies, name)
         of_file |= dict.fromkeys(served, place)
-        left -= set(served)
+        unserved -= set(served)
     return Placement(of_file, copies, tuple(path for path in needing if roots[path].conflict))
 
 
@@ -141,10 +141,10 @@ class _Files:
         """Yield the modules of the project that a file imports, each with the file that it is."""
         for imported in of_file.imports:
             absolute = absolute_module(imported.module, of_file.path)
-            for found in (absolute, *(f"{absolute}.{name}" for name in imported.names if name != "*")):
-                target = self.project.module_path(found, of_file.path)
+            for module in (absolute, *(f"{absolute}.{name}" for name in imported.names if name != "*")):
+                target = self.project.module_path(module, of_file.path)
                 if target is not None:
-                    yield found, target
+                    yield module, target
 
     def package_root(self, path: str) -> str:
         """Return the folder from which a file's package is imported: that of the file itself where it is in none."""
@@ -201,11 +201,11 @@ class _Files:
 
     def _packages(self, path: str, folder: str) -> set[str]:
         """Return the packages of a folder that a file is in, or imports."""
-        found = {top for imported, top in self.imports.get(path, ()) if imported == folder}
+        packages = {top for imported, top in self.imports.get(path, ()) if imported == folder}
         rest = path.removeprefix(f"{folder}/" if folder else "")
         if "/" in rest:
-            found.add(rest.partition("/")[0])
-        return {top for top in found if "/".join(filter(None, (folder, top, "__init__.py"))) in self.project.paths}
+            packages.add(rest.partition("/")[0])
+        return {top for top in packages if "/".join(filter(None, (folder, top, "__init__.py"))) in self.project.paths}
 
 
 def _below(copy: str, folder: str) -> bool:

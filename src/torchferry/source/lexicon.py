@@ -66,10 +66,12 @@ class Lexicon(NamedTuple):
 def _parameters() -> dict[str, dict[str, int]]:
     """Return the positions of the arguments that hold a value, by role and callable."""
     document = toml.load_own(DATA / "cuda" / "parameters.toml")
-    found: dict[str, dict[str, int]] = {}
+    positions: dict[str, dict[str, int]] = {}
     for group in document["group"]:
-        found.setdefault(group["role"], {}).update({entry["name"]: entry["position"] for entry in group["parameters"]})
-    return found
+        positions.setdefault(group["role"], {}).update(
+            {entry["name"]: entry["position"] for entry in group["parameters"]}
+        )
+    return positions
 
 
 @lru_cache(maxsize=8)

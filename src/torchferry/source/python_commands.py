@@ -73,11 +73,11 @@ def started_commands(file: PythonFile, names: Names) -> tuple[str, list[StartCal
             if reference.name in functions and isinstance(call, ast.Call) and call.func is reference.node:
                 shown += ((call, line) for line in reader.lines(call))
     view = "" if reader.view is None else reader.view.text()
-    found = []
+    started = []
     for call, line in shown:
         commands = [line] if isinstance(line, Command) else parts(view, *line)
-        found.append(StartCall(call, tuple(with_inner(view, commands))))
-    return view, found
+        started.append(StartCall(call, tuple(with_inner(view, commands))))
+    return view, started
 
 
 class _CommandReader:
@@ -108,9 +108,9 @@ class _CommandReader:
                 if command is not None:
                     yield command
                 continue
-            found = self._parts(expression)
-            if any(part.is_text for part in found):
-                yield self._shown(found)
+            pieces = self._parts(expression)
+            if any(part.is_text for part in pieces):
+                yield self._shown(pieces)
 
     # --- what a command is made of ---
 
@@ -165,10 +165,10 @@ class _CommandReader:
         """Return the command whose words are the items of a list; None for an empty one."""
         words = []
         for item in expression.elts:
-            found = self._parts(item)
-            if not found:
+            pieces = self._parts(item)
+            if not pieces:
                 return None
-            start, end = self._shown(found)
+            start, end = self._shown(pieces)
             words.append(Word(self._view.part(start, end), start, end))
         return Command((), tuple(words)) if words else None
 
@@ -184,23 +184,23 @@ class _CommandReader:
         if end - start > _LONGEST:
             return []
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-            found = self._literals(start, self.file.source.text[start:end])
-            if found is not None and self._spell(found) == expression.value:
-                return found
+            pieces = self._literals(start, self.file.source.text[start:end])
+            if pieces is not None and self._spell(pieces) == expression.value:
+                return pieces
         elif isinstance(expression, ast.JoinedStr):
-            found = self._joined(expression, start, end)
-            if found is not None:
-                return found
+            pieces = self._joined(expression, start, end)
+            if pieces is not None:
+                return pieces
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
             return self._parts(expression.left)
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
             return [*self._parts(expression.left), *self._parts(expression.right)]
         return [_Part(start, end, False)]
 
-    def _spell(self, found: list[_Part]) -> str:
+    def _spell(self, pieces: list[_Part]) -> str:
         """Return what the texts of a literal say: a line that is continued by a backslash is one line to Python."""
         text = self.file.source.text
-        return re.sub(r"\\\r?\n", "", "".join(text[part.start : part.end] for part in found)).replace("\r\n", "\n")
+        return re.sub(r"\\\r?\n", "", "".join(text[part.start : part.end] for part in pieces)).replace("\r\n", "\n")
 
     def _joined(self, joined: ast.JoinedStr, start: int, end: int) -> list[_Part] | None:
         """Return the parts of an f-string; None where its fields could not be told apart."""
@@ -212,12 +212,12 @@ class _CommandReader:
         masked = list(text[start:end])
         for first, last in fields:
             masked[first - start : last - start] = "x" * (last - first)
-        found = self._literals(start, "".join(masked))
-        if found is None:
+        pieces = self._literals(start, "".join(masked))
+        if pieces is None:
             return None
         cut: list[_Part] = []
         waiting = sorted(fields)
-        for part in found:
+        for part in pieces:
             at = part.start
             while waiting and waiting[0][1] <= part.end:
                 first, last = waiting.pop(0)
@@ -228,7 +228,7 @@ class _CommandReader:
 
     def _literals(self, offset: int, raw: str) -> list[_Part] | None:
         """Return the texts between the quotes of literals that stand beside each other; None for one with escapes."""
-        found = []
+        pieces = []
         at = 0
         while at < len(raw):
             opening = _LITERAL.match(raw, at)
@@ -240,26 +240,26 @@ class _CommandReader:
             inner = raw[opening.end() : closing]
             if "\\" in inner.replace("\\\n", "").replace("\\\r\n", ""):
                 return None
-            found.append(_Part(offset + opening.end(), offset + closing, True))
+            pieces.append(_Part(offset + opening.end(), offset + closing, True))
             at = closing + len(opening["quote"])
             between = _BETWEEN.match(raw, at)
             at = between.end() if between is not None else at
-        return found
+        return pieces
 
     # --- the view ---
 
-    def _shown(self, found: list[_Part]) -> tuple[int, int]:
+    def _shown(self, pieces: list[_Part]) -> tuple[int, int]:
         """Show the parts of one text in the view; return where it begins and ends."""
         text = self.file.source.text
         put = self._view.put
-        for part in found:
+        for part in pieces:
             if part.is_text:
                 put(part.start, text[part.start : part.end])
                 for match in _PUT_IN.finditer(text, part.start, part.end):
                     self._put_in(*match.span())
             else:
                 self._put_in(part.start, part.end)
-        for left, right in pairwise(found):
+        for left, right in pairwise(pieces):
             if left.is_text and right.is_text:  # quotes and line ends between literals: nothing stands there
                 parted = text[left.end - 1 : left.end].isspace() or text[right.start : right.start + 1].isspace()
                 put(left.end, (" " if parted else "x") * (right.start - left.end))
@@ -267,7 +267,7 @@ class _CommandReader:
                 put(left.end, "x" * (right.start - left.end))
                 if not right.is_text and right.start > left.end:
                     self._put_in(left.end, right.end)
-        return found[0].start, found[-1].end
+        return pieces[0].start, pieces[-1].end
 
     def _put_in(self, start: int, end: int) -> None:
         self._view.put(start, ("$" + "x" * (end - start - 1))[: end - start])

@@ -133,7 +133,7 @@ class _YamlReader:
         comment and, so that damaged files are read, at a line that has a key.
         """
         at = self._at
-        found = False
+        passed = False
         while at < len(self._text):
             end = self._line_end(at)
             line = self._text[at:end]
@@ -143,12 +143,12 @@ class _YamlReader:
                     break
                 if not texts and (line[indent] == "#" or _KEY.match(line, indent) is not None):
                     break
-                found = True
+                passed = True
                 self._at = end + 1
-            elif not texts and not found:
+            elif not texts and not passed:
                 break
             at = end + 1
-        return found
+        return passed
 
     def _flow(self, at: int, path: tuple[str, ...]) -> Generator[Setting, None, int]:
         """Yield the scalars of a flow collection; return the offset behind it."""

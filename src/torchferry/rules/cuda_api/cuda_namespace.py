@@ -48,9 +48,9 @@ class CudaNamespace(Rule):
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)
-        kept = exemption_reason(context, reference.node)
-        if kept is not None:
-            message = say("`torch.cuda` is left as it is: {reason}", reason=kept)
+        exemption = exemption_reason(context, reference.node)
+        if exemption is not None:
+            message = say("`torch.cuda` is left as it is: {reason}", reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         namespace = context.target.backend.NAMESPACE
         if context.target.module and reference.bound == "torch":

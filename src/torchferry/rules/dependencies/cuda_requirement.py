@@ -71,17 +71,21 @@ class CudaRequirement(Rule):
         """Yield a finding for each requirement that does not simply work on the target."""
         parts: list[Requirement] = []
         others: list[Requirement] = []
-        for found in requirements_of(context):
-            (parts if _is_part_of_build(found, context.kind) else others).append(found)
+        for requirement in requirements_of(context):
+            (parts if _is_part_of_build(requirement, context.kind) else others).append(requirement)
         if len({part.name for part in parts if LIBRARY_WHEEL.match(part.name)}) > 1:
-            came_along = [found for found in others if found.name == "triton" and found.specifier.startswith("==")]
-            others = [found for found in others if found not in came_along]
+            came_along = [
+                requirement
+                for requirement in others
+                if requirement.name == "triton" and requirement.specifier.startswith("==")
+            ]
+            others = [requirement for requirement in others if requirement not in came_along]
             parts = sorted([*parts, *came_along], key=lambda part: part.start)
         yield from self._parts(context, parts)
-        for found in others:
-            name = known_package(found.name, context.kind)
+        for requirement in others:
+            name = known_package(requirement.name, context.kind)
             if name is not None and name != "torch" and cuda.packages()[name].kind not in _UNJUDGED:
-                yield from self._report(context, found, name)
+                yield from self._report(context, requirement, name)
 
     def _parts(self, context: Context, parts: list[Requirement]) -> Iterable[Finding]:
         """Yield one finding for all parts of torch's CUDA build: whoever decides on one decides on all."""
@@ -105,14 +109,14 @@ class CudaRequirement(Rule):
             )
         yield self.finding(context, span, message, Grade.MANUAL)
 
-    def _report(self, context: Context, found: Requirement, name: str) -> Iterable[Finding]:
+    def _report(self, context: Context, requirement: Requirement, name: str) -> Iterable[Finding]:
         row = context.target.row("packages", name)
         if row.status == "same":
             return
-        span = (found.start, found.end)
-        message = advice(context.target.title, found.name, row)
+        span = (requirement.start, requirement.end)
+        message = advice(context.target.title, requirement.name, row)
         renamed = row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use)
-        if renamed and not found.specifier:
+        if renamed and not requirement.specifier:
             yield self.finding(context, span, message, Grade.UNSAFE, [Edit(*span, row.use)])
         elif row.status in ("partial", "unknown"):
             yield self.finding(context, span, message, Grade.NOTE)
@@ -120,11 +124,11 @@ class CudaRequirement(Rule):
             yield self.finding(context, span, message, Grade.MANUAL)
 
 
-def _is_part_of_build(found: Requirement, kind: Kind) -> bool:
+def _is_part_of_build(requirement: Requirement, kind: Kind) -> bool:
     """Whether a requirement belongs to the CUDA build of torch and to nothing else."""
-    if found.name == "pytorch-mutex":  # conda's switch between the builds of torch
-        return "cuda" in found.specifier
-    return LIBRARY_WHEEL.match(found.name) is not None or known_package(found.name, kind) in _BUILD
+    if requirement.name == "pytorch-mutex":  # conda's switch between the builds of torch
+        return "cuda" in requirement.specifier
+    return LIBRARY_WHEEL.match(requirement.name) is not None or known_package(requirement.name, kind) in _BUILD
 
 
 def known_package(name: str, kind: Kind) -> str | None:

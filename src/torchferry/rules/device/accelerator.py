@@ -70,9 +70,9 @@ class Accelerator(ReferenceRule):
         """Write the device itself in place of the question which it is."""
         call = context.file.parents.get(reference.node)
         span = context.file.span(reference.node)
-        kept = exemption_reason(context, reference.node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+        exemption = exemption_reason(context, reference.node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         message = replaced(context, reference.name, context.target.api(reference.name))
         device, imports = device_expression(context)

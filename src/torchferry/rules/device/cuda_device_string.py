@@ -42,9 +42,9 @@ class CudaDeviceString(Rule):
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        kept = exemption_reason(context, node)
-        if kept is not None:
-            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         written = written_device(context, node)
         message = say(
@@ -61,15 +61,15 @@ class CudaDeviceString(Rule):
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:
     """Return the string literals spelt as a CUDA device, f-strings by their literal part."""
-    found = []
+    strings = []
     for node in context.file.strings:
         value = node.value
         if isinstance(value, str) and value.startswith("cuda") and DEVICE_SPELLING.match(value):
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            found.append(node)
-    return found
+            strings.append(node)
+    return strings
 
 
 def _is_device_fstring(joined: ast.JoinedStr) -> bool:

@@ -49,9 +49,9 @@ class CudaMethod(Rule):
             message = say("`.cuda()` stands where it cannot be rewritten; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(call)), message, Grade.MANUAL)
         _, last = context.file.span(call)
-        kept = exemption_reason(context, call)
-        if kept is not None:
-            message = say("`.cuda()` is left as it is: {reason}", reason=kept)
+        exemption = exemption_reason(context, call)
+        if exemption is not None:
+            message = say("`.cuda()` is left as it is: {reason}", reason=exemption)
             return self.finding(context, (start, last), message, Grade.NOTE)
         mover = context.target.backend.MOVER
         scripted = not call.args and not call.keywords and is_scripted(context, call)

@@ -72,9 +72,9 @@ class CudaTensorType(ReferenceRule):
                 continue
             row = context.target.api(node.value)
             span = literal_span(context, node)
-            kept = exemption_reason(context, node)
-            if kept is not None:
-                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
+            exemption = exemption_reason(context, node)
+            if exemption is not None:
+                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif row.status in REWRITTEN and row.use:
                 try:

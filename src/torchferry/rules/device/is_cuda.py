@@ -49,9 +49,11 @@ class IsCuda(Rule):
         except ValueError:
             message = say("`.is_cuda` stands where it cannot be rewritten; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(node)), message, Grade.MANUAL)
-        kept = exemption_reason(context, node)
-        if kept is not None:
-            return self.finding(context, whole, say("`.is_cuda` is left as it is: {reason}", reason=kept), Grade.NOTE)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            return self.finding(
+                context, whole, say("`.is_cuda` is left as it is: {reason}", reason=exemption), Grade.NOTE
+            )
         predicate = context.target.backend.PREDICATE
         scripted = is_scripted(context, node)
         if isinstance(predicate, str) and not scripted:

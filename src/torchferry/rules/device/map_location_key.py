@@ -33,15 +33,15 @@ class MapLocationKey(Rule):
             device = context.target.backend.DEVICE_TYPE
             named = {string_value(key) or "" for key in keyword.value.keys}
             for key in keyword.value.keys:
-                found = string_value(key)
-                if key is None or found is None or not DEVICE_SPELLING.match(found):
+                spelling = string_value(key)
+                if key is None or spelling is None or not DEVICE_SPELLING.match(spelling):
                     continue
-                use = device + found[len(cuda.DEVICE_TYPE) :]
+                use = device + spelling[len(cuda.DEVICE_TYPE) :]
                 if use in named:
                     break
                 message = say(
                     "the key `{found}` names the device in the file; a checkpoint saved on {target} names `{use}`",
-                    found=found,
+                    found=spelling,
                     target=context.target.title,
                     use=use,
                 )

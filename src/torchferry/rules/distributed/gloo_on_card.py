@@ -151,13 +151,13 @@ def _defaults(context: PythonContext, name: str) -> Iterator[ast.expr]:
 def _over_gloo(context: PythonContext, call: ast.Call) -> bool:
     """Whether the group that a collective is given is evidently one over gloo."""
     group = keyword_of(call, "group")
-    made = [] if group is None else values(context, group.value)
-    return bool(made) and all(
+    groups = [] if group is None else values(context, group.value)
+    return bool(groups) and all(
         isinstance(value, ast.Call)
         and context.names.qualified(value.func) == "torch.distributed.new_group"
         and keyword_of(value, "backend") is not None
         and _backends(context, value) == [(_GLOO, True)]
-        for value in made
+        for value in groups
     )
 
 

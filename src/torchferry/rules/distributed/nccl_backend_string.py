@@ -43,9 +43,9 @@ class NcclBackendString(Rule):
         if module:
             collective = f"{module}.collective_backend()"
         written = collective if not node.value.isupper() else f"{collective}.upper()" if module else collective.upper()
-        kept = exemption_reason(context, node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         message = say(
             "collective backend `{found}` ({reason}), which {target} lacks; use `{use}`",

@@ -71,31 +71,31 @@ class ShellEnvironment(Rule):
     def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
-        found = replacement(context.target, name)
-        if found is None:
+        instead = replacement(context.target, name)
+        if instead is None:
             return
-        if found.use not in named:
-            named[found.use] = re.search(rf"(?<!\w){re.escape(found.use)}(?!\w)", context.text) is not None
+        if instead.use not in named:
+            named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         target = context.target.title
-        if not found.use or not name.endswith("_VISIBLE_DEVICES"):
-            edits = [Edit(start, end, found.use)] if found.use else []
-            yield self.finding(context, (start, end), found.message, found.grade, edits)
+        if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
+            edits = [Edit(start, end, instead.use)] if instead.use else []
+            yield self.finding(context, (start, end), instead.message, instead.grade, edits)
         elif value is not None and _NO_CARD.match(value):
             message = say(
                 "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is meant",
                 name=name,
                 target=target,
-                use=found.use,
+                use=instead.use,
             )
             yield self.finding(context, (start, end), message, Grade.MANUAL)
         elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
-            yield self.finding(context, (start, end), found.message, Grade.MANUAL)
-        elif named[found.use]:
-            reason = say("the file speaks of `{use}` itself", use=found.use)
+            yield self.finding(context, (start, end), instead.message, Grade.MANUAL)
+        elif named[instead.use]:
+            reason = say("the file speaks of `{use}` itself", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE)
         else:
-            yield self.finding(context, (start, end), found.message, found.grade, [Edit(start, end, found.use)])
+            yield self.finding(context, (start, end), instead.message, instead.grade, [Edit(start, end, instead.use)])
 
     def _places(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text

@@ -77,21 +77,21 @@ def _uses(context: Context, role: str) -> NativeUses | None:
     """Return what a file uses of the parts of CUDA that have a role, comments left out; None when nothing."""
     code = code_of(context.kind, context.text)
     parts, pattern = _pattern()
-    found = []
+    uses = []
     for start, end in _candidates(context, code, role):
         for match in pattern.finditer(code, start, end):
             part = parts[int((match.lastgroup or "_0")[1:])]
             if part.role == role:
-                found.append((match.span(), part.name))
-    if not found:
+                uses.append((match.span(), part.name))
+    if not uses:
         return None
     optional = OptionalParts(context.kind, code)
-    always = [span for span, _ in found if not optional.holds(span[0])]
-    counts = Counter(part for _, part in found)
-    lines = sorted({context.source.position(start)[0] for start, _ in (always or [span for span, _ in found])})
+    always = [span for span, _ in uses if not optional.holds(span[0])]
+    counts = Counter(part for _, part in uses)
+    lines = sorted({context.source.position(start)[0] for start, _ in (always or [span for span, _ in uses])})
     return NativeUses(
-        always[0] if always else found[0][0],
-        len(found),
+        always[0] if always else uses[0][0],
+        len(uses),
         ", ".join(f"{part} {count}" for part, count in counts.most_common()),
         ", ".join(map(str, lines[:_MOST_LINES])) + (", ..." if len(lines) > _MOST_LINES else ""),
         not always,

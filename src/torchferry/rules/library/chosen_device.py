@@ -83,14 +83,14 @@ def _calls(context: PythonContext, choice: DeviceChoice) -> Iterator[tuple[str, 
         if reference.name in choice.names and isinstance(call, ast.Call) and call.func is reference.node:
             yield reference.name, call
     for name in choice.names if references else ():
-        made, _, method = name.partition("().")
+        maker, _, method = name.partition("().")
         for node in context.file.attributes.get(method, ()) if method else ():
             call = context.file.parents.get(node)
-            if isinstance(call, ast.Call) and call.func is node and _is_made_by(context, node.value, made):
+            if isinstance(call, ast.Call) and call.func is node and _is_made_by(context, node.value, maker):
                 yield name, call
 
 
-def _is_made_by(context: PythonContext, value: ast.expr, made: str) -> bool:
+def _is_made_by(context: PythonContext, value: ast.expr, maker: str) -> bool:
     """Whether an object is made by a class: `YOLO("x.pt")`, or a variable that holds one."""
     from torchferry.source.names import assigned_value
 
@@ -98,7 +98,7 @@ def _is_made_by(context: PythonContext, value: ast.expr, made: str) -> bool:
     if isinstance(value, ast.Name):
         values = [assigned_value(context.file, binding) for binding in context.names.reaching_bindings(value)]
     return bool(values) and all(
-        isinstance(each, ast.Call) and context.names.qualified(each.func) == made for each in values
+        isinstance(each, ast.Call) and context.names.qualified(each.func) == maker for each in values
     )
 
 

@@ -68,8 +68,8 @@ class CudaPackage(Rule):
 
         A branch that runs on the package itself is one that the target does not have: the import in it is reported.
         """
-        found = exemption_for(context, place)
-        return found is None or found.drives_cuda
+        exemption = exemption_for(context, place)
+        return exemption is None or exemption.drives_cuda
 
     def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:
         """Yield where a package is imported, or where one of the names that need CUDA is first used."""

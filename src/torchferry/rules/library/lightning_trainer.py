@@ -84,15 +84,15 @@ class LightningTrainer(Rule):
         if name in _GPUS:
             if isinstance(value, ast.Constant) and not value.value:
                 return
-            found = f"{name}={context.file.text(value)}" if value is not None else name
+            spelling = f"{name}={context.file.text(value)}" if value is not None else name
         elif text in _CUDA or text in _STRATEGIES:
-            found = f'{name}="{text}"'
+            spelling = f'{name}="{text}"'
         else:
             return
         row = context.target.row("frameworks", f"lightning.accelerator.{text if text in _CUDA else 'gpu'}")
         message = say(
             "`{found}` tells Lightning to use CUDA cards; on {target}: {note}",
-            found=found,
+            found=spelling,
             target=context.target.title,
             note=(say("use `{use}`", use=row.use) if row.use else row.remark)
             or say("whether Lightning serves it is UNKNOWN"),

@@ -123,7 +123,7 @@ class PackagePart(Rule):
         return self.finding(
             context,
             context.file.span(use.node),
-            told(context.target, use.name, use.part, row),
+            part_message(context.target, use.name, use.part, row),
             Grade.MANUAL if manual else Grade.NOTE,
             blocker=missing and guard is Guard.NONE and not use.when,
             lacks=lacking(use.part) if missing else "",
@@ -137,7 +137,7 @@ def lacking(part: CudaPart) -> str:
     return part.needs[0].partition(".")[0] if part.needs else part.package
 
 
-def told(target: Target, name: str, part: CudaPart, row: Row) -> Message:
+def part_message(target: Target, name: str, part: CudaPart, row: Row) -> Message:
     """Say what is to be done about a part on a target."""
     if part.needs and part.needs[0].partition(".")[0] != part.package:
         name = f"{name} ({', '.join(part.needs)})"

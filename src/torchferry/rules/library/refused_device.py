@@ -30,8 +30,8 @@ class RefusedDevice(Rule):
         for name, argument in refused_arguments(context):
             if exemption_reason(context, argument) is not None:
                 continue
-            known = context.target.package_of_module(name)
-            row = known[1] if known is not None else context.target.row("packages", name.partition(".")[0])
+            package = context.target.package_of_module(name)
+            row = package[1] if package is not None else context.target.row("packages", name.partition(".")[0])
             message = noted(
                 say("`{found}` refuses the device of {target}", found=name, target=context.target.title), row.remark
             )

@@ -222,12 +222,12 @@ def _lines(node: ast.AST) -> range:
 
 def devices_asked(nodes: Iterable[ast.AST], names: Names) -> list[ast.expr]:
     """Return the arguments of a statement's calls that may be devices."""
-    found: list[ast.expr] = []
+    arguments: list[ast.expr] = []
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        found += [given.value for given in node.keywords if given.arg in DEVICE_ARGUMENTS or given.arg is None]
+        arguments += [given.value for given in node.keywords if given.arg in DEVICE_ARGUMENTS or given.arg is None]
         method = isinstance(node.func, ast.Attribute) and node.func.attr in _TAKES_DEVICE
         if method or (names.qualified(node.func) or "").startswith("torch."):
-            found += node.args
-    return found
+            arguments += node.args
+    return arguments

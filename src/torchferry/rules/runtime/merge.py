@@ -132,8 +132,8 @@ def _findings(
     hidden = bool(selection.select or selection.ignore or selection.per_file)
     for item in examined:
         if item.kind is Kind.PYTHON and (item.path in seen or item.findings or hidden):
-            found = engine.examine(Entry(item.path, item.kind), whole=True).findings
-            spoken[item.path] = set(_lines(found))
+            findings = engine.examine(Entry(item.path, item.kind), whole=True).findings
+            spoken[item.path] = set(_lines(findings))
     reported_files: dict[str, ReportedFile] = {}
     for path, lines in spoken.items():
         loaded = engine.project.file(path)
@@ -242,8 +242,8 @@ def _with(item: FileResult, new: Iterable[Finding], selection: Selection) -> Fil
         return item
     moved = _moved(item, wanted)
     return item._replace(
-        findings=tuple(sorted((*item.findings, *wanted), key=lambda found: found.location.order)),
-        remaining=tuple(sorted((*item.remaining, *moved), key=lambda found: found.location.order)),
+        findings=tuple(sorted((*item.findings, *wanted), key=lambda reported: reported.location.order)),
+        remaining=tuple(sorted((*item.remaining, *moved), key=lambda reported: reported.location.order)),
     )
 
 
@@ -276,7 +276,7 @@ class Span(NamedTuple):
 
 def spans(tree: ast.Module) -> dict[int, Span]:
     """Return the innermost statement of each line."""
-    found: dict[int, Span] = {}
+    by_line: dict[int, Span] = {}
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -284,9 +284,9 @@ def spans(tree: ast.Module) -> dict[int, Span]:
         if isinstance(node, ast.stmt):
             span = Span(_first(node), _last(node), node)
             for line in range(span.first, span.last + 1):
-                found[line] = span
+                by_line[line] = span
         stack += reversed(children)  # statements before those that they hold, which then have the last word
-    return found
+    return by_line
 
 
 def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:

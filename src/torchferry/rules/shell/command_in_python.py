@@ -54,14 +54,14 @@ class CommandInPython(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""
-        view, found = started_commands(context.file, context.names)
-        if not found:
+        view, started_calls = started_commands(context.file, context.names)
+        if not started_calls:
             return
         text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         commands = [
             command
-            for started in found
+            for started in started_calls
             if exemption_reason(context, started.call) is None
             for command in started.commands
         ]

@@ -32,7 +32,7 @@ class DeviceOption(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each value, once."""
-        found: dict[int, tuple[ShellValue, Edit]] = {}
+        by_start: dict[int, tuple[ShellValue, Edit]] = {}
         own = (context.target.backend.DEVICE_TYPE, context.target.backend.COLLECTIVE)
         branches: set[str] = set()  # variables that are compared with the target's device or library already
         for place in places(context):
@@ -40,10 +40,10 @@ class DeviceOption(Rule):
                 branches.add(place.name)
             edit = _edit(context, place)
             if edit is not None:
-                found.setdefault(edit.start, (place, edit))
-        given = {place.name for place, _ in found.values() if place.how not in (OPTION, COMPARED)}
-        for start in sorted(found):
-            place, edit = found[start]
+                by_start.setdefault(edit.start, (place, edit))
+        given = {place.name for place, _ in by_start.values() if place.how not in (OPTION, COMPARED)}
+        for start in sorted(by_start):
+            place, edit = by_start[start]
             if place.how is COMPARED and place.name in branches:
                 reason = say("there is a branch for {target} beside it already", target=context.target.title)
                 message = say("`{found}` is left as it is: {reason}", found=place.value, reason=reason)

@@ -110,7 +110,7 @@ def _listed(context: Context, name: str, words: tuple[Word, ...]) -> Iterator[Sh
     values = [unquoted(word.text, word.start) for word in words]
     backend = context.target.backend
     lexicons = (lexicon("device", backend.DEVICE_TYPE), lexicon("collective", backend.COLLECTIVE))
-    role = next((known.role for known in lexicons if any(known.is_known_value(value) for _, value in values)), "")
+    role = next((kind.role for kind in lexicons if any(kind.is_known_value(value) for _, value in values)), "")
     for start, value in values:
         yield ShellValue(name, value, start, GIVEN, role)
 

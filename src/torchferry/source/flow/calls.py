@@ -125,7 +125,7 @@ def _functions(flow: Tracer, call: ast.Call, position: int) -> list[tuple[str, i
     Of `scope = autocast if wanted else nullcontext` both are meant by `scope("cuda")`, and `partial(autocast, "cuda")`
     hands its second argument on as the first.
     """
-    found: list[tuple[str, int]] = []
+    functions: list[tuple[str, int]] = []
     waiting = [(call.func, position)]
     seen: set[ast.AST] = set()
     while waiting and len(seen) < _MOST_FUNCTIONS:
@@ -137,7 +137,7 @@ def _functions(flow: Tracer, call: ast.Call, position: int) -> list[tuple[str, i
         if name == "functools.partial" and func is call.func and place and call.args:
             waiting.append((call.args[0], place - 1))
         elif name is not None:
-            found.append((name, place))
+            functions.append((name, place))
         if isinstance(func, ast.IfExp):
             waiting += [(func.body, place), (func.orelse, place)]
         elif isinstance(func, ast.BoolOp):
@@ -151,7 +151,7 @@ def _functions(flow: Tracer, call: ast.Call, position: int) -> list[tuple[str, i
                 if isinstance(store.ctx, ast.Store) and flow.file.enclosing_class(store) is own:
                     value = assigned_value(flow.file, store)
                     waiting += [(value, place)] if value is not None else []
-    return found
+    return functions
 
 
 def _writes_message(call: ast.Call) -> bool:
@@ -275,10 +275,10 @@ def _callee(
     qualified = flow.names.qualified(func)
     if qualified is None or flow.project is None:
         return None
-    found = flow.project.definition(qualified, flow.file.path)
-    if found is None:
+    located = flow.project.definition(qualified, flow.file.path)
+    if located is None:
         return None
-    file, names, definition = found
+    file, names, definition = located
     return flow.of(file, names), definition
 
 
@@ -286,15 +286,15 @@ def _method(flow: Tracer, func: ast.Attribute) -> ast.FunctionDef | ast.AsyncFun
     """Return the method that a call means, when the file has just one of that name."""
     if flow.names.qualified(func) is not None:
         return None
-    found = [
+    methods = [
         function
         for function in flow.file.functions
         if function.name == func.attr and isinstance(flow.file.parents.get(function), ast.ClassDef)
     ]
     if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
         own = flow.file.enclosing_class(func)
-        found = [method for method in found if flow.file.parents[method] is own] or found
-    return found[0] if len(found) == 1 else None
+        methods = [method for method in methods if flow.file.parents[method] is own] or methods
+    return methods[0] if len(methods) == 1 else None
 
 
 def _takes_self(flow: Tracer, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -51,9 +51,9 @@ def _variable(flow: Tracer, target: ast.Name, path: Path) -> Trace:
     if trace.result is TraceResult.UNKNOWN and scope is flow.file.tree and flow.project is not None:
         for file, names, alias in flow.project.importers(flow.file.path, target.id):
             inner = flow.of(file, names)
-            found = inner.any_use(names.uses(bound_name(alias), file.scope(alias)), path, reason)
-            if found.result is TraceResult.YES:
-                return found
+            elsewhere = inner.any_use(names.uses(bound_name(alias), file.scope(alias)), path, reason)
+            if elsewhere.result is TraceResult.YES:
+                return elsewhere
     return trace
 
 
