@@ -272,10 +272,10 @@ class _Guards:
             for around in self._around(node):
                 if around in self._marked:
                     inside.setdefault(around, []).append(node)
-        resting = {self._group(name) for name in self.staying}
+        frozen = {self._group(name) for name in self.staying}
         for condition in {condition.top: condition for condition in conditions}.values():
             group = self._group(self._conditions[condition.top])
-            if group in resting or self._chooses_device(condition, inside):
+            if group in frozen or self._chooses_device(condition, inside):
                 continue
             scope = self.file.enclosing_function(condition.top) or self.file.tree
             other = first.setdefault((scope, ast.dump(condition.top)), group)
