@@ -8,7 +8,8 @@ import pytest
 
 from tests.backends.test_operators import acme
 from torchferry.backends import registry
-from torchferry.backends.cards import DTYPES, RULES, Card, cards, default_card, described, find_card, plain_card
+from torchferry.backends.card_table import DTYPE_RULES, DTYPES, Card, described
+from torchferry.backends.cards import cards, default_card, find_card, plain_card
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.errors import UsageError
 
@@ -175,7 +176,7 @@ def test_cards_agree_with_their_backend(target: str) -> None:
             assert 0.8 * card.tool_memory <= card.memory < card.tool_memory
         assert card.source
         assert card.dtypes.keys() <= set(DTYPES)
-        assert set(card.dtypes.values()) <= set(RULES)
+        assert set(card.dtypes.values()) <= set(DTYPE_RULES)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from packaging.version import Version
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA, VENDORS, Backend
+from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DATA, VENDORS
 from torchferry.backends.tables import LIBRARY_STATUSES, ORDERS, Row, load_table
 from torchferry.backends.target import Target
 

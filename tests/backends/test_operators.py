@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from torchferry.backends import registry
-from torchferry.backends.base import VENDORS, Backend
+from torchferry.backends.base import Backend
 from torchferry.backends.cards import cards
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.operators import FALLBACKS, OperatorTable, load_operators
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml

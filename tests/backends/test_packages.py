@@ -7,8 +7,8 @@ import re
 import pytest
 
 from torchferry.backends import cuda, registry
-from torchferry.backends.base import DATA, VENDORS
 from torchferry.backends.cuda import package_named, package_of_module
+from torchferry.backends.datafile import DATA, VENDORS
 from torchferry.backends.tables import load_table
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from torchferry.backends import cuda, registry
-from torchferry.backends.base import DATA, VENDORS
+from torchferry.backends.datafile import DATA, VENDORS
 from torchferry.backends.parts import divided, parts, parts_by_top, row_of
 from torchferry.backends.tables import load_table
 from torchferry.backends.target import Target

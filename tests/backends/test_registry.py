@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from torchferry.backends import base, registry
+from torchferry.backends import registry
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.installed import installed
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
@@ -49,7 +50,7 @@ def write(folder: Path, text: str = LEAST, name: str = "zeta") -> None:
 
 
 def test_every_folder_of_a_vendor_is_a_target() -> None:
-    folders = sorted(path.name for path in base.VENDORS.iterdir() if path.is_dir())
+    folders = sorted(path.name for path in VENDORS.iterdir() if path.is_dir())
     assert registry.built_in() == folders
     assert [registry.load(name).NAME for name in folders] == folders
 
@@ -175,7 +176,7 @@ def test_a_target_goes_to_other_processes() -> None:
         target = pickle.loads(pickle.dumps(Target.named(name)))
         assert target.backend is registry.load(name)
     with pytest.raises(AttributeError, match="no_such_target"):
-        pickle.loads(b"ctorchferry.backends.described\nno_such_target\n.")
+        pickle.loads(b"ctorchferry.backends.described_classes\nno_such_target\n.")
 
 
 def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

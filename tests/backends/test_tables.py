@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from torchferry.backends import cuda, machine, registry, smi
-from torchferry.backends.base import DATA, VENDORS, Backend, TableFact
-from torchferry.backends.cards import DTYPES, described
+from torchferry.backends.base import Backend, TableFact
+from torchferry.backends.card_table import DTYPES, described
+from torchferry.backends.datafile import DATA, VENDORS
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.programs.small import BUILT, Files, write
 from torchferry.cli import migrate, scan
 from torchferry.programs import judging
-from torchferry.report.model import Verdict
+from torchferry.report.model import ProjectVerdict
 
 MAIN = "import torch\nif __name__ == '__main__':\n    print(torch.ones(2))\n"
 NEEDY: Files = {
@@ -300,7 +300,7 @@ def test_readers_of_version_1_find_what_they_read(tmp_path: Path) -> None:
         assert {name: type(finding[name]) for name in V1_FINDING} == V1_FINDING
         assert finding["grade"] in ("safe", "unsafe", "manual", "note")
     assert document["ignored"] == ["data/a.py"]
-    assert document["verdict"] in {verdict.value for verdict in Verdict}
+    assert document["verdict"] in {verdict.value for verdict in ProjectVerdict}
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:

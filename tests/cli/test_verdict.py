@@ -16,7 +16,7 @@ from torchferry.cli import migrate, scan
 from torchferry.core.files import read_regular
 from torchferry.rules import engine
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.tree import Entry
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -29,7 +29,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of one file that needs no change and one on which torchferry fails."""
     examine = Engine._examine
 
-    def failing(self: Engine, entry: Entry, rewrite: bool, whole: bool) -> Examined:
+    def failing(self: Engine, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
         if entry.path == "broken.py":
             raise RuntimeError("a fault of the test")
         return examine(self, entry, rewrite, whole)

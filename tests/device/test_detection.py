@@ -15,7 +15,7 @@ from tests import warm, warm_python
 from tests.cli.process import torchferry
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual
-from torchferry.device.facts import Facts, Name
+from torchferry.device.facts import DeviceFacts, Name
 from torchferry.device.one_file import one_file
 
 pytest.importorskip("torch")
@@ -239,7 +239,7 @@ def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -
 def test_torchs_own_scaler_is_taken_where_this_torch_has_one(called: str, device_type: str) -> None:
     scaler_class = pytest.importorskip("torchferry.device.precision").scaler_class
     names = {"amp.GradScaler": Name("torch.cuda.amp.GradScaler", called=called)}
-    facts = Facts("acme", Bilingual("Acme"), "meta", "gloo", namespace="torch.cuda", names=names)
+    facts = DeviceFacts("acme", Bilingual("Acme"), "meta", "gloo", namespace="torch.cuda", names=names)
     found = scaler_class(facts)
     assert scaler_class(facts) is found
     assert found(16.0, enabled=False)._device == device_type

@@ -13,7 +13,7 @@ from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor import registry
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.engine import examine
-from torchferry.doctor.host import Entry, Host, Space, User
+from torchferry.doctor.host import Host, HostFile, Space, User
 from torchferry.doctor.result import Result
 
 KERNEL = "5.15.0-105-generic"
@@ -51,7 +51,7 @@ class Recorded(Host):
     outputs: Mapping[str, str | ProcessResult] = field(default_factory=dict)
     answer: Mapping[str, Any] | ProcessResult = field(default_factory=lambda: PYTHON)
     imported: Mapping[str, Any] | ProcessResult = field(default_factory=lambda: {"error": "", "version": "1"})
-    nodes: Mapping[str, Entry] = field(default_factory=dict)
+    nodes: Mapping[str, HostFile] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     who: User = field(default_factory=lambda: User(1000, "mia", (1000,)))
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Recorded(Host):
     def limits(self) -> dict[str, tuple[int, int]]:
         return dict(self.bounds)
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> HostFile | None:
         return self.nodes.get(path) or super().entry(path)
 
     def link(self, path: str) -> str | None:
@@ -144,9 +144,9 @@ class Case:
         return f"{self.check}-{self.target}-{'+'.join(status for status, _ in self.wanted)}"
 
 
-def node(path: str, *, gid: int = 0, mode: int = 0o660, usable: bool = True) -> Entry:
+def node(path: str, *, gid: int = 0, mode: int = 0o660, usable: bool = True) -> HostFile:
     """Return a device node."""
-    return Entry(path, True, mode, 0, gid, 0, usable)
+    return HostFile(path, True, mode, 0, gid, 0, usable)
 
 
 def context_of(case: Case, root: Path) -> CheckContext:

@@ -15,7 +15,7 @@ from tests.backends.test_imaginary_vendor import vendor  # noqa: F401 - a fixtur
 from tests.cli.process import torchferry
 from tests.warm_python import python
 from torchferry.backends import registry
-from torchferry.backends.base import VENDORS
+from torchferry.backends.datafile import VENDORS
 from torchferry.core.env import cache_folder
 
 WITH_CACHE = {"TORCHFERRY_CACHE": str(cache_folder()), "GLOO_SOCKET_IFNAME": "lo"}

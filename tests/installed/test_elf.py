@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.installed.made import library
-from torchferry.installed.elf import Library, NotElfError, open_library, read_library
+from torchferry.installed.elf import CompiledLibrary, NotElfError, open_library, read_library
 
 
-def read(data: bytes, folder: Path) -> Library:
+def read(data: bytes, folder: Path) -> CompiledLibrary:
     path = folder / "lib.so"
     path.write_bytes(data)
     descriptor = open_library(str(path))

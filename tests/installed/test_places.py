@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchferry.installed.model import Need
+from torchferry.installed.model import PlaceNeed
 from torchferry.installed.places import places
 from torchferry.source.python import PythonFile
 from torchferry.source.text import SourceText
@@ -12,7 +12,7 @@ from torchferry.source.text import SourceText
 WORDS = ("npu", "torch_npu")
 
 
-def found(text: str) -> list[tuple[Need, str, str]]:
+def found(text: str) -> list[tuple[PlaceNeed, str, str]]:
     file = PythonFile("pkg/mod.py", SourceText("import torch\n" + text))
     return sorted((item.need, item.what, item.parameter) for item in places(file, WORDS))
 
@@ -39,65 +39,77 @@ NOTHING = {
 
 @pytest.mark.parametrize("text", NOTHING.values(), ids=NOTHING)
 def test_what_follows_the_device_is_nothing(text: str) -> None:
-    assert [row for row in found(text) if row[0] is not Need.TARGET] == []
+    assert [row for row in found(text) if row[0] is not PlaceNeed.TARGET] == []
 
 
-SOMETHING: dict[str, tuple[str, tuple[Need, str, str]]] = {
-    "default": ("def f(device='cuda'):\n    pass\n", (Need.DEFAULT, '"cuda"', "device")),
-    "default of a keyword": ("def f(*, device='cuda:0'):\n    pass\n", (Need.DEFAULT, '"cuda:0"', "device")),
-    "default of a device": ("def f(device=torch.device('cuda')):\n    pass\n", (Need.DEFAULT, '"cuda"', "device")),
-    "field": ("class C:\n    device: str = 'cuda'\n", (Need.DEFAULT, '"cuda"', "device")),
-    "or": ("def f(device=None):\n    return g(device or 'cuda')\n", (Need.DEFAULT, '"cuda"', "device")),
-    "option": ("def f(p):\n    p.add_argument('--device', default='cuda')\n", (Need.DEFAULT, '"cuda"', "--device")),
-    "method": ("def f(x):\n    return x.cuda()\n", (Need.CALL, ".cuda()", "")),
-    "to": ("def f(x):\n    return x.to('cuda')\n", (Need.CALL, 'to("cuda")', "")),
-    "rank": ("def f(x, r):\n    return x.to(f'cuda:{r}')\n", (Need.CALL, 'to("cuda:")', "")),
-    "keyword": ("def f():\n    return torch.ones(1, device='cuda')\n", (Need.CALL, 'ones(device="cuda")', "")),
-    "namespace": ("def f():\n    torch.cuda.synchronize()\n", (Need.CALL, "torch.cuda.synchronize", "")),
-    "import": ("p = torch.cuda.get_device_properties(0)\n", (Need.IMPORT, "torch.cuda.get_device_properties", "")),
-    "assert": ("def f(x):\n    assert x.is_cuda\n", (Need.QUESTION, ".is_cuda", "")),
-    "raise": ("def f(x):\n    if not x.is_cuda:\n        raise ValueError\n", (Need.QUESTION, ".is_cuda", "")),
+SOMETHING: dict[str, tuple[str, tuple[PlaceNeed, str, str]]] = {
+    "default": ("def f(device='cuda'):\n    pass\n", (PlaceNeed.DEFAULT, '"cuda"', "device")),
+    "default of a keyword": ("def f(*, device='cuda:0'):\n    pass\n", (PlaceNeed.DEFAULT, '"cuda:0"', "device")),
+    "default of a device": (
+        "def f(device=torch.device('cuda')):\n    pass\n",
+        (PlaceNeed.DEFAULT, '"cuda"', "device"),
+    ),
+    "field": ("class C:\n    device: str = 'cuda'\n", (PlaceNeed.DEFAULT, '"cuda"', "device")),
+    "or": ("def f(device=None):\n    return g(device or 'cuda')\n", (PlaceNeed.DEFAULT, '"cuda"', "device")),
+    "option": (
+        "def f(p):\n    p.add_argument('--device', default='cuda')\n",
+        (PlaceNeed.DEFAULT, '"cuda"', "--device"),
+    ),
+    "method": ("def f(x):\n    return x.cuda()\n", (PlaceNeed.CALL, ".cuda()", "")),
+    "to": ("def f(x):\n    return x.to('cuda')\n", (PlaceNeed.CALL, 'to("cuda")', "")),
+    "rank": ("def f(x, r):\n    return x.to(f'cuda:{r}')\n", (PlaceNeed.CALL, 'to("cuda:")', "")),
+    "keyword": ("def f():\n    return torch.ones(1, device='cuda')\n", (PlaceNeed.CALL, 'ones(device="cuda")', "")),
+    "namespace": ("def f():\n    torch.cuda.synchronize()\n", (PlaceNeed.CALL, "torch.cuda.synchronize", "")),
+    "import": (
+        "p = torch.cuda.get_device_properties(0)\n",
+        (PlaceNeed.IMPORT, "torch.cuda.get_device_properties", ""),
+    ),
+    "assert": ("def f(x):\n    assert x.is_cuda\n", (PlaceNeed.QUESTION, ".is_cuda", "")),
+    "raise": ("def f(x):\n    if not x.is_cuda:\n        raise ValueError\n", (PlaceNeed.QUESTION, ".is_cuda", "")),
     "else raise": (
         "def f(x):\n    if x.is_cuda:\n        return k(x)\n    else:\n        raise ValueError\n",
-        (Need.QUESTION, ".is_cuda", ""),
+        (PlaceNeed.QUESTION, ".is_cuda", ""),
     ),
-    "nccl": ("def f(d):\n    d.init_process_group('nccl')\n", (Need.COLLECTIVE, 'init_process_group("nccl")', "")),
+    "nccl": (
+        "def f(d):\n    d.init_process_group('nccl')\n",
+        (PlaceNeed.COLLECTIVE, 'init_process_group("nccl")', ""),
+    ),
     "choice": (
         "def f(device=None):\n    if device is None:\n"
         "        device = 'cuda' if torch.cuda.is_available() else 'cpu'\n    return device\n",
-        (Need.CHOICE, '"cuda"', "device"),
+        (PlaceNeed.CHOICE, '"cuda"', "device"),
     ),
     "choice beside another card": (
         "d: str = 'mps' if torch.backends.mps.is_available() else 'cuda' if torch.cuda.is_available() else 'cpu'\n",
-        (Need.CHOICE, '"cuda"', ""),
+        (PlaceNeed.CHOICE, '"cuda"', ""),
     ),
     "switch": (
         "def f(x, use_gpu):\n    if use_gpu:\n        x = x.cuda()\n    return x\n",
-        (Need.CHOICE, ".cuda()", ""),
+        (PlaceNeed.CHOICE, ".cuda()", ""),
     ),
-    "kernel": ("import triton\n@triton.jit\ndef k(x):\n    pass\n", (Need.TRITON, "k", "")),
+    "kernel": ("import triton\n@triton.jit\ndef k(x):\n    pass\n", (PlaceNeed.TRITON, "k", "")),
     "kernel below autotune": (
         "from triton import jit, autotune\n@autotune([], key=[])\n@jit\ndef k(x):\n    pass\n",
-        (Need.TRITON, "k", ""),
+        (PlaceNeed.TRITON, "k", ""),
     ),
     "built when used": (
         "from torch.utils.cpp_extension import load\ndef f():\n    return load('n', ['a.cu'])\n",
-        (Need.SOURCE, "cpp_extension.load", ""),
+        (PlaceNeed.SOURCE, "cpp_extension.load", ""),
     ),
-    "plugin": ("try:\n    import torch_npu\nexcept ImportError:\n    pass\n", (Need.TARGET, "torch_npu", "")),
-    "accelerator": ("d = torch.accelerator.current_accelerator()\n", (Need.TARGET, "torch.accelerator", "")),
+    "plugin": ("try:\n    import torch_npu\nexcept ImportError:\n    pass\n", (PlaceNeed.TARGET, "torch_npu", "")),
+    "accelerator": ("d = torch.accelerator.current_accelerator()\n", (PlaceNeed.TARGET, "torch.accelerator", "")),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), SOMETHING.values(), ids=SOMETHING)
-def test_what_chooses_is_told_with_what_a_caller_can_do(text: str, expected: tuple[Need, str, str]) -> None:
+def test_what_chooses_is_told_with_what_a_caller_can_do(text: str, expected: tuple[PlaceNeed, str, str]) -> None:
     assert expected in found(text)
 
 
 def test_kernels_of_a_module_that_copes_without_triton_are_optional() -> None:
     text = "try:\n    import triton\nexcept ImportError:\n    pass\nif a:\n    @triton.jit\n    def k(x): pass\n"
     file = PythonFile("pkg/mod.py", SourceText(text))
-    assert [item.optional for item in places(file, WORDS) if item.need is Need.TRITON] == [True]
+    assert [item.optional for item in places(file, WORDS) if item.need is PlaceNeed.TRITON] == [True]
 
 
 def test_a_function_of_thousands_of_conditions_is_read_in_one_go() -> None:

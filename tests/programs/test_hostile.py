@@ -16,7 +16,7 @@ from torchferry.programs.judging import judge
 from torchferry.programs.model import Verdict
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import outline
 from torchferry.source.project import Project
@@ -115,11 +115,11 @@ class Counted(Project):
         return super().text(path)
 
 
-def _modules(root: Path, files: Files) -> tuple[Modules, Counted, list[Examined]]:
+def _modules(root: Path, files: Files) -> tuple[Modules, Counted, list[FileResult]]:
     write(root, files)
     project = Counted(root, [path for path in files if path.endswith(".py")])
     examined = [
-        Examined(path, Kind.PYTHON, outline=outline(path, text.encode()))
+        FileResult(path, Kind.PYTHON, outline=outline(path, text.encode()))
         for path, text in files.items()
         if path.endswith(".py")
     ]
@@ -131,7 +131,7 @@ def _modules(root: Path, files: Files) -> tuple[Modules, Counted, list[Examined]
     )
 
 
-def _programs(modules: Modules, examined: list[Examined]) -> list[str]:
+def _programs(modules: Modules, examined: list[FileResult]) -> list[str]:
     choice = registry.choose("npu")
     target = Target(choice.backend, choice.version)
     return [each.path for each in programs_of(Sources(modules.project), modules, examined, target)]

@@ -15,7 +15,7 @@ from torchferry.programs.noting import JUDGED_AFTERWARDS, Noted
 from torchferry.programs.switches import UNSAID, Switch
 from torchferry.rules import parallel
 from torchferry.rules.analysis import Analysis, Request, analyse
-from torchferry.rules.examined import Afterwards
+from torchferry.rules.file_result import Afterwards
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 

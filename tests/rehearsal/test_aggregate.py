@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchferry.rehearsal.aggregate import Aggregate, Event, collect
+from torchferry.rehearsal.aggregate import Aggregate, EventSum, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.summary import document, lines, verdict
 
@@ -49,10 +49,10 @@ def test_sums_over_processes(folder: Path) -> None:
     assert aggregate.operators == {"aten::mm": 7, "aten::add": 1}
     assert aggregate.unverified == ("aten::new",)
     assert aggregate.events == (
-        Event("missing-api", "s", "", "train.py", 7, 1, 1),
-        Event("out-of-memory", "s", "", "train.py", 8, 1, 1),
-        Event("synchronisation", "s", "", "train.py", 4, 7, 2),
-        Event("to-device", "s", "", "train.py", 9, 1, 64),
+        EventSum("missing-api", "s", "", "train.py", 7, 1, 1),
+        EventSum("out-of-memory", "s", "", "train.py", 8, 1, 1),
+        EventSum("synchronisation", "s", "", "train.py", 4, 7, 2),
+        EventSum("to-device", "s", "", "train.py", 9, 1, 64),
     )
     assert [event.line for event in aggregate.failures] == [7, 8]
 
@@ -63,11 +63,11 @@ def rehearsal() -> Rehearsal:
 
 NOTHING = Aggregate(0, 0, 0, (), {}, (), ())
 CLEAN = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), ())
-LEFT = Event("host-work", "model `Net`", "", "a.py", 12, 30, 3_000_000)
+LEFT = EventSum("host-work", "model `Net`", "", "a.py", 12, 30, 3_000_000)
 HALF_LEFT = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 3_000_000)
 MOSTLY_LEFT = Aggregate(1, 1, 0, (2**20,), {"aten::mm": 1}, (), (LEFT,), 1_000_000)
 CRASHED = Aggregate(1, 1, 1, (2**20,), {"aten::mm": 1}, (), (LEFT,), 0)
-BAD = Aggregate(1, 1, 0, (), {}, (), (Event("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
+BAD = Aggregate(1, 1, 0, (), {}, (), (EventSum("missing-api", "torch.x.y", "", "a.py", 3, 2, 2),))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_work_on_the_cpu_is_said_with_its_share_and_its_line() -> None:
 
 
 def test_many_places_are_cut_in_the_text_and_whole_in_json() -> None:
-    events = tuple(Event("synchronisation", "s", "", "a.py", n, 1, 1) for n in range(1, 31))
+    events = tuple(EventSum("synchronisation", "s", "", "a.py", n, 1, 1) for n in range(1, 31))
     aggregate = Aggregate(1, 1, 0, (), {}, (), events)
     text = "\n".join(lines(rehearsal(), aggregate, "en"))
     assert "and 18 more places" in text

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.rehearsal.aggregate import Aggregate, Event
+from torchferry.rehearsal.aggregate import Aggregate, EventSum
 from torchferry.rehearsal.ending import End, end_of
 
 TREE = Path("/tree")
 
 
-def event(kind: str, subject: str, line: int, file: str = "/tree/train.py") -> Event:
-    return Event(kind, subject, "", file, line, 1, 1)
+def event(kind: str, subject: str, line: int, file: str = "/tree/train.py") -> EventSum:
+    return EventSum(kind, subject, "", file, line, 1, 1)
 
 
-def aggregate(*events: Event) -> Aggregate:
+def aggregate(*events: EventSum) -> Aggregate:
     return Aggregate(1, 1, 0, (4,), {"aten::add": 1}, (), events)
 
 
@@ -60,7 +60,7 @@ FAILED = trace("NotImplementedError: aten::foo", MAIN)
     ],
 )  # fmt: skip
 def test_why(
-    events: list[Event], code: int | None, printed: str, why: str, subject: str, place: tuple[str, int]
+    events: list[EventSum], code: int | None, printed: str, why: str, subject: str, place: tuple[str, int]
 ) -> None:
     found = end_of(aggregate(*events), code, printed, TREE)
     assert (found.why, found.subject, (found.file, found.line)) == (why, subject, place)

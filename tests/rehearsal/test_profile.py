@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.backends.test_operators import TARGETS, acme
 from torchferry.backends import registry
-from torchferry.backends.cards import DTYPES, RULES, cards
+from torchferry.backends.card_table import DTYPE_RULES, DTYPES
+from torchferry.backends.cards import cards
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.profile import MOST_DEVICES, ROUNDINGS, Profile, make_profile
@@ -332,7 +333,7 @@ PROFILES = st.builds(
     capability_known=st.booleans(),
     property_names=st.lists(st.text()).map(tuple),
     properties=st.dictionaries(st.text(), st.integers() | st.text()),
-    dtypes=st.dictionaries(st.sampled_from(DTYPES), st.sampled_from(RULES)),
+    dtypes=st.dictionaries(st.sampled_from(DTYPES), st.sampled_from(DTYPE_RULES)),
     fallback=st.text(),
     missing_operators=NAMES,
     registered=st.none() | NAMES,

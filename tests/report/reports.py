@@ -11,7 +11,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.report.model import FileDiff, Report, report_of
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 
@@ -40,7 +40,7 @@ def hostile() -> Report:
         HOSTILE,
         1,
         findings,
-        failures=(Failure(path, f"Traceback\n{HOSTILE}"),),
+        failures=(InternalFailure(path, f"Traceback\n{HOSTILE}"),),
         remarks=(say("{x}", x=HOSTILE),),
         diffs=(FileDiff(path, f"a\n{HOSTILE}\n", f"b\n{HOSTILE}!\n"),),
     )

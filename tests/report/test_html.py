@@ -19,9 +19,9 @@ from tests.report.reports import hostile, real
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.report import html_data, html_format, html_words
+from torchferry.report.escape import visible
 from torchferry.report.html_escape import json_in_html, marked, paragraphs
-from torchferry.report.model import FileDiff, Report, Verdict
-from torchferry.report.shown import shown
+from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.side_by_side import rows
 
 FOLDER = Path(html_format.__file__).parent / "html"
@@ -131,7 +131,7 @@ def test_hostile_texts_are_inert() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "visible"),
+    ("text", "expected"),
     [
         ("plain", "plain"),
         ("中文\u3000全角\u00a0", "中文\u3000全角\u00a0"),
@@ -140,8 +140,8 @@ def test_hostile_texts_are_inert() -> None:
         ("\x1b[31m\n\udce9", "\\x1b[31m\\n\\udce9"),
     ],
 )
-def test_what_cannot_be_seen_is_shown(text: str, visible: str) -> None:
-    assert shown(text) == visible
+def test_what_cannot_be_seen_is_shown(text: str, expected: str) -> None:
+    assert visible(text) == expected
 
 
 def test_markup_is_escaped_before_code_is_marked() -> None:
@@ -160,7 +160,7 @@ def test_without_its_script_the_page_says_everything(report: Report, lang: str) 
     text = page.text
     assert report.verdict_message.render(lang) in text
     for finding in report.findings:
-        assert " ".join(shown(finding.message.render(lang)).replace("`", "").split()) in text
+        assert " ".join(visible(finding.message.render(lang)).replace("`", "").split()) in text
         assert f"{finding.location.line}:{finding.location.column}" in text
     for counts in report.by_family.values():
         assert all(f" {count} " in f" {text} " for count in counts.values())
@@ -171,17 +171,17 @@ def test_without_its_script_the_page_says_everything(report: Report, lang: str) 
 def test_the_verdict_comes_first_and_says_how_bad_it_is() -> None:
     place = Location("a.py", 1, 1, 1, 2)
     for findings, verdict, css in (
-        ((), Verdict.READY, "safe"),
-        ((Finding("DEV101", place, say("x"), Grade.SAFE),), Verdict.AFTER_FIXES, "safe"),
-        ((Finding("DEV101", place, say("x"), Grade.MANUAL),), Verdict.AFTER_WORK, "unsafe"),
-        ((Finding("EXT102", place, say("x"), Grade.MANUAL, blocker=True),), Verdict.BLOCKED, "manual"),
+        ((), ProjectVerdict.READY, "safe"),
+        ((Finding("DEV101", place, say("x"), Grade.SAFE),), ProjectVerdict.AFTER_FIXES, "safe"),
+        ((Finding("DEV101", place, say("x"), Grade.MANUAL),), ProjectVerdict.AFTER_WORK, "unsafe"),
+        ((Finding("EXT102", place, say("x"), Grade.MANUAL, blocker=True),), ProjectVerdict.BLOCKED, "manual"),
     ):
         report = report_with(*findings)
         assert report.verdict is verdict
         text = html_format.render(report, "en")
         assert f'class="verdict {css}"' in text
         assert text.index("<h1") < text.index("<h2") if findings else "<h2" not in text
-        assert ('id="blockers"' in text) == (verdict is Verdict.BLOCKED)
+        assert ('id="blockers"' in text) == (verdict is ProjectVerdict.BLOCKED)
 
 
 def test_alike_blockers_are_said_once_with_their_places() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.report.reports import hostile, real
 from torchferry.backends import registry
 from torchferry.report import json_format
-from torchferry.report.model import Verdict
+from torchferry.report.model import ProjectVerdict
 
 SCHEMA = json.loads((Path(json_format.__file__).with_name("schema.json")).read_text(encoding="utf-8"))
 
@@ -26,7 +26,7 @@ def test_the_schema_is_one_and_has_a_version() -> None:
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert SCHEMA["$id"] == f"urn:torchferry:report:{json_format.SCHEMA_VERSION}"
     assert SCHEMA["properties"]["schema"] == {"const": json_format.SCHEMA_VERSION}
-    assert SCHEMA["properties"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
+    assert SCHEMA["properties"]["verdict"]["enum"] == [verdict.value for verdict in ProjectVerdict]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.report import sarif_format
 from torchferry.report.model import Report
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import InternalFailure
 
 REPORTS = [real("npu"), real("ptex"), hostile()]
 
@@ -116,7 +116,7 @@ def test_long_texts_are_cut() -> None:
 
 def test_faults_are_told_even_without_words() -> None:
     report = report_with()
-    run = run_of(Report(report.target, report.target_title, "x", 1, (), failures=(Failure("a\udce9.py", ""),)))
+    run = run_of(Report(report.target, report.target_title, "x", 1, (), failures=(InternalFailure("a\udce9.py", ""),)))
     (invocation,) = run["invocations"]
     assert not invocation["executionSuccessful"]
     assert "a\\udce9.py" in invocation["toolExecutionNotifications"][0]["message"]["text"]

@@ -17,9 +17,9 @@ from torchferry.backends.target import Target
 from torchferry.migration.plan import plan
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run.sightings import Sightings, read_sightings
+from torchferry.rules.runtime.report import RuntimeReport, read_runtime_report
 from torchferry.source.tree import list_files
 
 FIXTURES = {rule.CODE: fixture_of(type(rule).__module__) for rule in rules()}
@@ -50,7 +50,7 @@ def write(case: Case, root: Path) -> Options:
     return Options(paths=dict(case.paths), max_file_size=int(disk.get("largest", 5_000_000)))
 
 
-def seen(case: Case, root: Path) -> Sightings | None:
+def seen(case: Case, root: Path) -> RuntimeReport | None:
     """Return what a run saw of the first file."""
     lines = [value.split() for key, value in case.disk if key == "seen"]
     if not lines:
@@ -61,7 +61,7 @@ def seen(case: Case, root: Path) -> Sightings | None:
     report = root.with_suffix(".json")
     document = {"schema": "1.0", "root": str(root), "files": hashes, "sites": sites}
     report.write_text(json.dumps(document), encoding="utf-8")
-    return read_sightings(report, root)
+    return read_runtime_report(report, root)
 
 
 def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> tuple[list[Expected], bytes | None]:

@@ -14,7 +14,7 @@ import pytest
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined, Selection
+from torchferry.rules.file_result import FileResult, Selection
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Entry
@@ -48,7 +48,7 @@ FULL_OF: dict[str, tuple[str, Callable[[int], str]]] = {
 SHELL = listed("CUDA_VISIBLE_DEVICES=@ python train.py --device cuda:@", "; ")
 
 
-def counted(function: Callable[[], Examined]) -> tuple[int, Examined]:
+def counted(function: Callable[[], FileResult]) -> tuple[int, FileResult]:
     count = 0
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:

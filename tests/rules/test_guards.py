@@ -8,7 +8,7 @@ import pytest
 
 from torchferry.backends.target import Target
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.examined import Examined, Selection
+from torchferry.rules.file_result import FileResult, Selection
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 
@@ -44,7 +44,7 @@ UNTOUCHED = (
 )
 
 
-def examine(root: Path, text: str, target: str, selection: Selection = Selection()) -> Examined:  # noqa: B008
+def examine(root: Path, text: str, target: str, selection: Selection = Selection()) -> FileResult:  # noqa: B008
     root.mkdir(exist_ok=True)
     (root / "input.py").write_text(text, encoding="utf-8")
     request = Request(root, list_files(root), Target.named(target), rules(), selection=selection, rewrite=True)
@@ -53,7 +53,7 @@ def examine(root: Path, text: str, target: str, selection: Selection = Selection
     return analysis.examined[0]
 
 
-def said(found: Examined, line: int) -> list[str]:
+def said(found: FileResult, line: int) -> list[str]:
     return [str(finding.message) for finding in found.findings if finding.location.line == line]
 
 

@@ -14,7 +14,7 @@ from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.migration.plan import Plan, plan
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined, Selection
+from torchferry.rules.file_result import FileResult, Selection
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Entry
@@ -94,7 +94,7 @@ def parses(text: str) -> bool:
 PROGRAMS = st.builds("\n".join, st.lists(STATEMENTS, min_size=1, max_size=8)).filter(parses)
 
 
-def migrate(data: bytes, name: str, unsafe: bool) -> Examined:
+def migrate(data: bytes, name: str, unsafe: bool) -> FileResult:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.py").write_bytes(data)
         engine = Engine(Path(folder), Target(registry.load(name)), rules(), selection=Selection(unsafe=unsafe))

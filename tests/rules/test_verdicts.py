@@ -11,9 +11,9 @@ import pytest
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
-from torchferry.report.model import Report, Verdict, report_of
+from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.rules.analysis import Request, analyse
-from torchferry.rules.kept import Why
+from torchferry.rules.mentions import MentionKind
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
 
@@ -50,9 +50,9 @@ def test_a_cpp_application_is_seen_and_counted(tmp_path: Path) -> None:
         "app.h": "void *allocate() { cudaMalloc(&p, 8); }\n",
     }
     found = report(tmp_path, files)
-    assert found.verdict is Verdict.AFTER_WORK
+    assert found.verdict is ProjectVerdict.AFTER_WORK
     assert sorted(finding.code for finding in found.findings) == ["EXT103", "EXT104", "EXT105"]
-    assert found.kept_by_reason == {Why.COMMENT: 2, Why.NATIVE: 1}
+    assert found.mentions_by_kind == {MentionKind.COMMENT: 2, MentionKind.NATIVE: 1}
 
 
 KERNEL = "__global__ void f() {}\nvoid run() { f<<<1, 1>>>(); }\n"
@@ -97,7 +97,7 @@ NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], 
     ],
 )  # fmt: skip
 def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
-    assert report(tmp_path, files).verdict is Verdict.BLOCKED
+    assert report(tmp_path, files).verdict is ProjectVerdict.BLOCKED
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,20 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_the_project_does_without_does_not_block(files: dict[str, str], reason: str, tmp_path: Path) -> None:
     found = report(tmp_path, files)
-    assert found.verdict is Verdict.AFTER_WORK, [str(f.location) + f.message.render("en") for f in found.blockers]
+    assert found.verdict is ProjectVerdict.AFTER_WORK, [
+        str(f.location) + f.message.render("en") for f in found.blockers
+    ]
     assert any(reason in finding.message.render("en") for finding in found.work)
 
 
 def test_what_one_notebook_needs_blocks_this_notebook(tmp_path: Path) -> None:
     found = report(tmp_path, {"train.py": TRAIN.format(""), "export.ipynb": NOTEBOOK.format("import tensorrt")})
-    assert found.verdict is Verdict.PARTLY_BLOCKED
+    assert found.verdict is ProjectVerdict.PARTLY_BLOCKED
 
 
 def test_a_long_chain_of_imports_ends(tmp_path: Path) -> None:
     files = {f"m{number}.py": f"import m{number + 1}\n" for number in range(1200)} | {"m1200.py": "import cupy\n"}
-    assert report(tmp_path, files).verdict is Verdict.BLOCKED
+    assert report(tmp_path, files).verdict is ProjectVerdict.BLOCKED
 
 
 def test_a_framework_is_noted_once(tmp_path: Path) -> None:
@@ -159,14 +161,14 @@ def test_a_framework_is_noted_once(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_has_to_change_is_not_ready(files: dict[str, str], codes: str, tmp_path: Path) -> None:
     found = report(tmp_path, files)
-    assert found.verdict is not Verdict.READY
+    assert found.verdict is not ProjectVerdict.READY
     assert codes in {finding.code for finding in found.work}
 
 
 def test_sparse_tensors_where_the_table_says_that_there_are_none(tmp_path: Path) -> None:
     files = {"train.py": "import torch\nx = torch.sparse_coo_tensor(i, v)\n"}
     assert [finding.code for finding in report(tmp_path, files, "gcu").work] == ["DEV112"]
-    assert report(tmp_path, files, "npu").verdict is Verdict.READY
+    assert report(tmp_path, files, "npu").verdict is ProjectVerdict.READY
 
 
 def test_files_that_no_rule_speaks_of_are_not_parsed(tmp_path: Path) -> None:

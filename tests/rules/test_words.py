@@ -9,12 +9,12 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.rules.base import Options
 from torchferry.rules.registry import rules
-from torchferry.rules.words import Words
+from torchferry.rules.words import RuleWords
 from torchferry.source.kinds import Kind
 
 TARGET = Target(registry.load("npu"))
 OF_RULES = {rule.CODE: rule.words(TARGET, Options()) for rule in rules() if Kind.PYTHON in rule.KINDS}
-WORDS = Words()
+WORDS = RuleWords()
 for _rule in rules():
     for _word in OF_RULES.get(_rule.CODE, ()):
         WORDS.add(_word, _rule)

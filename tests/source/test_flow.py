@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from torchferry.backends import registry
-from torchferry.source.flow import Flow, Verdict
+from torchferry.source.flow import Flow, TraceResult
 from torchferry.source.lexicon import lexicon
 from torchferry.source.project import Project
 
-YES, NO, OPEN = Verdict.YES, Verdict.NO, Verdict.OPEN
+YES, NO, OPEN = TraceResult.YES, TraceResult.NO, TraceResult.UNKNOWN
 
 TABLE = [
     # arguments
@@ -58,15 +58,15 @@ TABLE = [
 
 def test_the_names_of_targets_come_from_their_descriptions() -> None:
     for backend in map(registry.load, registry.built_in()):
-        assert lexicon("device").is_peer(f"{backend.DEVICE_TYPE}:0")
-        assert lexicon("collective").is_peer(backend.COLLECTIVE)
+        assert lexicon("device").is_known_value(f"{backend.DEVICE_TYPE}:0")
+        assert lexicon("collective").is_known_value(backend.COLLECTIVE)
     for role, name in (("device", "acme:1"), ("collective", "accl")):
-        assert lexicon(role, name.partition(":")[0]).is_peer(name)
-        assert not lexicon(role).is_peer(name)
+        assert lexicon(role, name.partition(":")[0]).is_known_value(name)
+        assert not lexicon(role).is_known_value(name)
 
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
-def test_a_string_is_followed(tmp_path: Path, text: str, expected: Verdict) -> None:
+def test_a_string_is_followed(tmp_path: Path, text: str, expected: TraceResult) -> None:
     (tmp_path / "a.py").write_text(f"import torch\n{text}\n", encoding="utf-8")
     project = Project(tmp_path, ["a.py"])
     loaded = project.file("a.py")
@@ -75,5 +75,5 @@ def test_a_string_is_followed(tmp_path: Path, text: str, expected: Verdict) -> N
     flow = Flow(file, names, lexicon("device"), project)
     literal = next(node for node in file.strings if node.value == "cuda")
     trace = flow.trace(literal)
-    assert trace.verdict is expected, trace.reason.render("en")
+    assert trace.result is expected, trace.reason.render("en")
     assert trace.reason.render("en")

@@ -56,7 +56,7 @@ class AcceleratorTarget(PortableTarget):
         return "import torch" if module == NAMESPACE else super().import_statement(module)
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """The same for every vendor, since their code is."""
         return "accelerator"
 
@@ -99,8 +99,8 @@ class AcceleratorTarget(PortableTarget):
         below = name[len(cuda.NAMESPACE) + 1 :].removeprefix("memory.").removeprefix("random.").removeprefix("streams.")
         use = f"{NAMESPACE}.{RENAMED.get(below, below)}"
         if (below in KEPT or below in RENAMED) and self.vendor.api(use).status in ("same", "unknown"):
-            known = self.vendor.api(use).status == "same"
-            return Row(name, "renamed" if known else "unknown", use if known else "", extra={"import": NAMESPACE})
+            same = self.vendor.api(use).status == "same"
+            return Row(name, "renamed" if same else "unknown", use if same else "", extra={"import": NAMESPACE})
         return without_name(
             row,
             "torch.accelerator has nothing like it; `--device-module file` has",

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA, DataFile, data_file
 from torchferry.core.errors import unknown_name
 from torchferry.core.messages import Bilingual, Message
 
@@ -68,7 +67,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AcceptanceRule:
     """A named condition for taking one curve for another.
 
     Attributes:
@@ -89,7 +88,7 @@ class Rule:
 
 
 @lru_cache(maxsize=1)
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[AcceptanceRule, ...]:
     """Return the rules of all targets and the common ones, by name.
 
     Raises:
@@ -100,16 +99,16 @@ def rules() -> tuple[Rule, ...]:
         path = data_file(registry.load(name), _FILE)
         if path is not None:
             paths[path] = None  # a backend that inherits its relative's file adds nothing
-    found: dict[str, Rule] = {}
+    by_name: dict[str, AcceptanceRule] = {}
     for path in paths:
         for rule in read(path):
-            if rule.name in found:
+            if rule.name in by_name:
                 raise ValueError(f"{path}: rule `{rule.name}` stands in another file as well")
-            found[rule.name] = rule
-    return tuple(found[name] for name in sorted(found))
+            by_name[rule.name] = rule
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
-def find(name: str) -> Rule:
+def find(name: str) -> AcceptanceRule:
     """Return the rule called `name`.
 
     Raises:
@@ -121,25 +120,25 @@ def find(name: str) -> Rule:
     raise unknown_name("rule", name, [rule.name for rule in rules()])
 
 
-def read(path: Path) -> tuple[Rule, ...]:
+def read(path: Path) -> tuple[AcceptanceRule, ...]:
     """Read the rules of one file.
 
     Raises:
         ValueError: the file is not of the form above.
     """
     file = DataFile(path)
-    file.known(file.document, frozenset({"sources", "rule"}), "the file")
+    file.check_keys(file.document, frozenset({"sources", "rule"}), "the file")
     return tuple(_rule(file, table) for table in file.tables("rule"))
 
 
-def _rule(file: DataFile, table: dict[str, Any]) -> Rule:
+def _rule(file: DataFile, table: dict[str, Any]) -> AcceptanceRule:
     name = file.text(table, "name", "a rule")
     where = f"rule `{name}`"
-    file.known(table, _RULE, where)
+    file.check_keys(table, _RULE, where)
     needs = table.get("need", [])
     if not name or not isinstance(needs, list) or not needs:
         raise file.wrong(f"{where} needs a name and at least one [[rule.need]]")
-    return Rule(
+    return AcceptanceRule(
         name=name,
         title=Bilingual(file.text(table, "title", where), file.text(table, "title_zh", where)),
         needs=tuple(_need(file, need, where) for need in needs),
@@ -150,7 +149,7 @@ def _rule(file: DataFile, table: dict[str, Any]) -> Rule:
 
 
 def _need(file: DataFile, need: dict[str, Any], where: str) -> tuple[Limit, ...]:
-    file.known(need, frozenset({"any"}), where)
+    file.check_keys(need, frozenset({"any"}), where)
     limits = need.get("any", [])
     if not isinstance(limits, list) or not limits:
         raise file.wrong(f"{where}: `any` is a list of limits")
@@ -158,7 +157,7 @@ def _need(file: DataFile, need: dict[str, Any], where: str) -> tuple[Limit, ...]
 
 
 def _limit(file: DataFile, limit: dict[str, Any], where: str) -> Limit:
-    file.known(limit, frozenset({"measure", "below", "at_most"}), where)
+    file.check_keys(limit, frozenset({"measure", "below", "at_most"}), where)
     measure = file.text(limit, "measure", where)
     if measure not in MEASURES:
         raise file.wrong(f"{where}: `{measure}` is none of {', '.join(MEASURES)}")

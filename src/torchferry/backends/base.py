@@ -13,19 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torchferry.backends.datafile import DATA, DataOwner, data_directory
 from torchferry.backends.tables import REWRITTEN, Row, Table, load_table
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
-
-DATA = Path(__file__).with_name("data")
-"""The tables that belong to no vendor: `cuda`, the side that programs come from, and `common`."""
-
-VENDORS = Path(__file__).parent.parent / "vendors"
-"""The vendors' folders, each called by the name of its target."""
-
-
-DTYPE_RULES = ("missing", "narrowed", "emulated", "limited")
-"""How a dtype may differ from CUDA; see `Backend.DTYPES`."""
 
 
 class TableFact:
@@ -48,14 +39,14 @@ def table_fact(read: Callable[[type[Backend]], tuple[object, str]]) -> Any:
 
 
 def _cards(backend: type[Backend]) -> tuple[object, str]:
-    from torchferry.backends.cards import described  # imported late, as below: the readers of tables import this module
+    from torchferry.backends.card_table import described  # imported late, as below: few runs ask for these facts
 
     cards = described(backend)
     return tuple(card.name for card in cards), _sources(card.source for card in cards)
 
 
 def _card_memory(backend: type[Backend]) -> tuple[object, str]:
-    from torchferry.backends.cards import described
+    from torchferry.backends.card_table import described
 
     cards = described(backend)
     memory = {card.name: card.memory >> 20 for card in cards if not isinstance(card.memory, Unknown)}
@@ -63,7 +54,7 @@ def _card_memory(backend: type[Backend]) -> tuple[object, str]:
 
 
 def _devices_per_card(backend: type[Backend]) -> tuple[object, str]:
-    from torchferry.backends.cards import plugin_of
+    from torchferry.backends.card_table import plugin_of
 
     plugin = plugin_of(backend)
     return plugin.devices_per_card, "" if isinstance(plugin.devices_per_card, Unknown) else plugin.source
@@ -72,8 +63,8 @@ def _devices_per_card(backend: type[Backend]) -> tuple[object, str]:
 def _management_tool(backend: type[Backend]) -> tuple[object, str]:
     from torchferry.backends.smi import tool
 
-    known = tool(backend)
-    return (known.commands[0][0], known.source) if known.commands else (UNKNOWN, "")
+    management_tool = tool(backend)
+    return (management_tool.commands[0][0], management_tool.source) if management_tool.commands else (UNKNOWN, "")
 
 
 def _device_nodes(backend: type[Backend]) -> tuple[object, str]:
@@ -112,7 +103,7 @@ def _sources(sources: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(part for source in sources for part in source.split("; ")))
 
 
-class Backend:
+class Backend(DataOwner):
     """One accelerator family and the PyTorch plugin that drives it."""
 
     # --- identity ---
@@ -306,8 +297,3 @@ class Backend:
     def api(cls, name: str, version: str = "") -> Row | None:
         """Return the row for the CUDA-side API `name`, or None where nothing is known."""
         return cls.table("api").get(name, version)
-
-
-def data_directory(backend: type[Backend]) -> Path:
-    """Return the folder with the tables of a backend, which need not exist."""
-    return backend.DATA_DIRECTORY or VENDORS / backend.NAME

@@ -1,114 +1,14 @@
-"""The cards of a backend: what one device of each looks like to a program.
-
-A backend's `cards.toml` has one record a card; the first one is the default::
-
-    [sources]
-    SRC = "the plugin's source"
-
-    [plugin]                                # what holds for every card of the plugin
-    prefixes = ["acme"]                     # words that a user may or may not write before a card's name
-    property_names = ["name", "total_memory"]
-    none_properties = ["major"]             # those of them that are there and always None
-    keeps_parameter_identity = true
-    devices_per_card = 1                    # absent: cards differ, or it is not known
-    source = "SRC"
-
-    [[card]]
-    name = "Acme X1"
-    aliases = ["X1", "X1 Pro"]
-    memory = 17179869184                    # bytes of one device, as a program sees them
-    tool_memory = 17716740096               # as the management tool shows them; absent: as `memory`
-    devices_per_card = 1                    # absent: as [plugin] says
-    capability = [2, 1]                     # or "none": the plugin answers None, or has no such function
-    properties = { name = "X1" }            # known values; what is absent is unknown
-    dtypes = { bfloat16 = "missing" }       # instead of the backend's; "native" takes its rule away
-    source = "SRC"
-"""
+"""The cards of a backend: what one device of each looks like to a program."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import DTYPE_RULES, Backend
+from torchferry.backends.base import Backend
+from torchferry.backends.card_table import NATIVE, Card, card_key, described, plugin_of
+from torchferry.backends.datafile import data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.errors import unknown_name
-
-RULES = DTYPE_RULES
-"""How a dtype may differ from CUDA."""
-
-NATIVE = "native"
-"""Stands for a dtype that behaves as on CUDA, where the backend as a whole has a rule for it."""
-
-DTYPES = (
-    "bfloat16",
-    "bool",
-    "complex128",
-    "complex32",
-    "complex64",
-    "float16",
-    "float32",
-    "float64",
-    "float4_e2m1fn_x2",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "int16",
-    "int32",
-    "int64",
-    "int8",
-    "qint32",
-    "qint8",
-    "quint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint8",
-)
-"""Names of torch's dtypes, so that a misspelt one is found without loading torch."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """One card, as the plugin shows it.
-
-    Attributes:
-        name: Full name.
-        aliases: Short names that a user types.
-        memory: Bytes of one device, as a program sees them.
-        tool_memory: Bytes of one device, as the vendor's management tool shows them; a program may get fewer.
-        devices_per_card: How many torch devices one card shows up as.
-        capability: (major, minor) of `get_device_capability`; None where the plugin answers None
-            or has no such function.
-        property_names: Fields that `get_device_properties` has on this plugin.
-        properties: Known values of such fields, beside those that `memory` and `capability` give. A field
-            without a value is unknown.
-        none_properties: Fields that the plugin has and never sets, so that they are None.
-        dtypes: Rules for dtypes that differ from CUDA: the backend's, with the card's own in their place.
-        keeps_parameter_identity: Whether `module.to(device)` keeps the Parameter objects, as it does on CUDA.
-            Where it makes new ones, tied weights come apart and an optimizer made before trains nothing.
-        source: Where the facts come from, in full.
-    """
-
-    name: str
-    aliases: tuple[str, ...] = ()
-    memory: int | Unknown = UNKNOWN
-    devices_per_card: int | Unknown = UNKNOWN
-    capability: tuple[int, int] | None | Unknown = UNKNOWN
-    property_names: tuple[str, ...] | Unknown = UNKNOWN
-    none_properties: tuple[str, ...] = ()
-    properties: Mapping[str, int | str] = field(default_factory=dict)
-    dtypes: Mapping[str, str] = field(default_factory=dict)
-    keeps_parameter_identity: bool | Unknown = UNKNOWN
-    source: str = ""
-    tool_memory: int | Unknown = UNKNOWN
 
 
 def cards(backend: type[Backend]) -> tuple[Card, ...]:
@@ -122,16 +22,10 @@ def cards(backend: type[Backend]) -> tuple[Card, ...]:
     return tuple(_completed(card, backend) for card in described(backend))
 
 
-def described(backend: type[Backend]) -> tuple[Card, ...]:
-    """Return the cards of the backend's `cards.toml`, each with what stands there alone; without a file, none."""
-    path = data_file(backend, "cards.toml")
-    return () if path is None else _read(path)[1]
-
-
 def default_card(backend: type[Backend]) -> Card:
     """Return the card that is meant when a user names none."""
-    known = cards(backend)
-    return known[0] if known else plain_card(backend)
+    described_cards = cards(backend)
+    return described_cards[0] if described_cards else plain_card(backend)
 
 
 def plain_card(backend: type[Backend], name: str = "") -> Card:
@@ -155,39 +49,12 @@ def find_card(backend: type[Backend], text: str) -> Card:
         UsageError: no card has this name; the nearest known one is suggested.
     """
     prefixes = plugin_of(backend).prefixes
-    wanted = _key(text, prefixes)
-    known = cards(backend)
-    for card in known:
-        if wanted in {_key(name, prefixes) for name in (card.name, *card.aliases)}:
+    wanted = card_key(text, prefixes)
+    described_cards = cards(backend)
+    for card in described_cards:
+        if wanted in {card_key(name, prefixes) for name in (card.name, *card.aliases)}:
             return card
-    raise unknown_name("card", text, [name for card in known for name in (card.name, *card.aliases)])
-
-
-def _key(text: str, prefixes: tuple[str, ...]) -> str:
-    """Return `text` without what users spell differently: case, spaces, dashes, the family's name."""
-    bare = re.sub(r"[\s_-]+", "", text.casefold())
-    for prefix in prefixes:
-        if bare.startswith(prefix) and bare != prefix:
-            return bare[len(prefix) :]
-    return bare
-
-
-@dataclass(frozen=True)
-class PluginFacts:
-    """What holds for every card of a plugin; the fields mean what they mean in `Card`."""
-
-    prefixes: tuple[str, ...] = ()
-    property_names: tuple[str, ...] | Unknown = UNKNOWN
-    none_properties: tuple[str, ...] = ()
-    keeps_parameter_identity: bool | Unknown = UNKNOWN
-    devices_per_card: int | Unknown = UNKNOWN
-    source: str = ""
-
-
-def plugin_of(backend: type[Backend]) -> PluginFacts:
-    """Return what `[plugin]` of the backend's `cards.toml` says; without a file, nothing."""
-    path = data_file(backend, "cards.toml")
-    return PluginFacts() if path is None else _read(path)[0]
+    raise unknown_name("card", text, [name for card in described_cards for name in (card.name, *card.aliases)])
 
 
 def _completed(card: Card, backend: type[Backend]) -> Card:
@@ -200,21 +67,6 @@ def _completed(card: Card, backend: type[Backend]) -> Card:
     )
 
 
-@lru_cache(maxsize=64)
-def _read(path: Path) -> tuple[PluginFacts, tuple[Card, ...]]:
-    file = DataFile(path)
-    file.known(file.document, frozenset({"sources", "plugin", "card"}), "top")
-    plugin = _plugin(file)
-    found = tuple(_card(file, entry, plugin) for entry in file.tables("card"))
-    if not found:
-        raise file.wrong("no [[card]]")
-    keys = [key for card in found for key in {_key(name, plugin.prefixes) for name in (card.name, *card.aliases)}]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise file.wrong(f"two cards answer to `{key}`")
-    return plugin, found
-
-
 def _named_only(backend: type[Backend], name: str) -> Card:
     mebibytes = backend.CARD_MEMORY.get(name)
     return Card(
@@ -224,101 +76,3 @@ def _named_only(backend: type[Backend], name: str) -> Card:
         dtypes=dict(backend.DTYPES),
         source=backend.source_of("CARDS"),
     )
-
-
-_OF_ALL = ("property_names", "keeps_parameter_identity", "devices_per_card")
-
-
-def _plugin(file: DataFile) -> PluginFacts:
-    table = file.table("plugin")
-    if not table:
-        return PluginFacts()
-    where = "[plugin]"
-    file.known(table, frozenset({"prefixes", "none_properties", *_OF_ALL, "source"}), where)
-    names = file.texts(table, "property_names", where)
-    none = file.texts(table, "none_properties", where)
-    if not set(none) <= set(names):
-        raise file.wrong(f"{where}: `none_properties` has names that `property_names` lacks")
-    return PluginFacts(
-        prefixes=tuple(_key(prefix, ()) for prefix in file.texts(table, "prefixes", where)),
-        property_names=names if "property_names" in table else UNKNOWN,
-        none_properties=none,
-        keeps_parameter_identity=_flag(file, table, "keeps_parameter_identity", where),
-        devices_per_card=_count(file, table, "devices_per_card", where),
-        source=file.cited(table, where) if "source" in table or table.keys() - {"prefixes"} else "",
-    )
-
-
-_CARD = frozenset(
-    {"name", "aliases", "memory", "tool_memory", "devices_per_card", "capability", "properties", "dtypes", "source"}
-)
-
-
-def _card(file: DataFile, entry: dict[str, Any], plugin: PluginFacts) -> Card:
-    where = f"[[card]] {entry.get('name', '')}"
-    file.known(entry, _CARD | {"keeps_parameter_identity"}, where)
-    name = file.text(entry, "name", where)
-    if not name:
-        raise file.wrong(f"{where}: a card has a `name`")
-    own = _flag(file, entry, "keeps_parameter_identity", where)
-    return Card(
-        name=name,
-        aliases=file.texts(entry, "aliases", where),
-        memory=_count(file, entry, "memory", where),
-        devices_per_card=_count(file, entry, "devices_per_card", where),
-        capability=_capability(file, entry, where),
-        property_names=plugin.property_names,
-        none_properties=plugin.none_properties,
-        properties=_properties(file, entry, plugin, where),
-        dtypes=_dtypes(file, entry, where),
-        keeps_parameter_identity=plugin.keeps_parameter_identity if isinstance(own, Unknown) else own,
-        source=file.cited(entry, where),
-        tool_memory=_count(file, entry, "tool_memory", where),
-    )
-
-
-def _flag(file: DataFile, table: dict[str, Any], key: str, where: str) -> bool | Unknown:
-    value = table.get(key, UNKNOWN)
-    if not isinstance(value, (bool, Unknown)):
-        raise file.wrong(f"{where}: `{key}` is {value!r}, not true or false")
-    return value
-
-
-def _count(file: DataFile, entry: dict[str, Any], key: str, where: str) -> int | Unknown:
-    value = entry.get(key, UNKNOWN)
-    if isinstance(value, Unknown):
-        return value
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise file.wrong(f"{where}: `{key}` is {value!r}, not a number above 0")
-    return value
-
-
-def _capability(file: DataFile, entry: dict[str, Any], where: str) -> tuple[int, int] | None | Unknown:
-    value = entry.get("capability", UNKNOWN)
-    if isinstance(value, Unknown):
-        return value
-    if value == "none":
-        return None
-    if isinstance(value, list) and len(value) == 2 and all(type(part) is int and part >= 0 for part in value):
-        return value[0], value[1]
-    raise file.wrong(f'{where}: `capability` is {value!r}, not [major, minor] or "none"')
-
-
-def _properties(file: DataFile, entry: dict[str, Any], plugin: PluginFacts, where: str) -> dict[str, int | str]:
-    value = entry.get("properties", {})
-    if not isinstance(value, dict) or not all(type(item) in (int, str) for item in value.values()):
-        raise file.wrong(f"{where}: `properties` maps a name to a number or a text")
-    if not isinstance(plugin.property_names, Unknown):
-        file.known(value, frozenset(plugin.property_names), f"{where}: properties")
-    return value
-
-
-def _dtypes(file: DataFile, entry: dict[str, Any], where: str) -> dict[str, str]:
-    own = entry.get("dtypes", {})
-    if not isinstance(own, dict):
-        raise file.wrong(f"{where}: `dtypes` maps a dtype to a rule")
-    file.known(own, frozenset(DTYPES), f"{where}: dtypes")
-    for dtype, rule in own.items():
-        if rule not in (*RULES, NATIVE):
-            raise file.wrong(f"{where}: the rule for {dtype} is {rule!r}, none of {', '.join((*RULES, NATIVE))}")
-    return own

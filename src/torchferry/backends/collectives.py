@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
 
 OPERATIONS = (
@@ -105,12 +105,12 @@ def _load(path: Path) -> tuple[Refusal, ...]:
 
 
 def _read(file: DataFile) -> Iterator[Refusal]:
-    file.known(file.document, frozenset({"sources", "names", "refused"}), "file")
+    file.check_keys(file.document, frozenset({"sources", "names", "refused"}), "file")
     names = {**DTYPES, **file.document.get("names", {})}
     seen: set[tuple[str, str]] = set()
     for number, entry in enumerate(file.document.get("refused", ()), 1):
         where = f"refused {number}"
-        file.known(entry, _KEYS, where)
+        file.check_keys(entry, _KEYS, where)
         source, text = file.cited(entry, where), file.text(entry, "text", where)
         for operation in entry["operations"] or OPERATIONS:
             for dtype in entry["dtypes"]:

@@ -25,8 +25,8 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 
 
 class Presence(Enum):
@@ -47,17 +47,17 @@ class Contents:
         versions: Versions that were read.
         incomplete: Those of which not every name could be read.
         source: Where they were read.
-        found: What stands at each path, with the versions that have it.
+        by_path: What stands at each path, with the versions that have it.
     """
 
     versions: tuple[str, ...]
     incomplete: frozenset[str]
     source: str
-    found: dict[str, tuple[Presence, frozenset[str]]] = field(repr=False)
+    by_path: dict[str, tuple[Presence, frozenset[str]]] = field(repr=False)
 
     def presence(self, path: str, version: str) -> Presence:
         """Return what stands at `path` in a plugin version, which may be one that was not read."""
-        there, having = self.found.get(path, (Presence.ABSENT, frozenset[str]()))
+        there, having = self.by_path.get(path, (Presence.ABSENT, frozenset[str]()))
         read = next((each for each in self.versions if _base(each) == _base(version)), "")
         if read in having or having.issuperset(self.versions):
             return there
@@ -72,20 +72,20 @@ class Contents:
 
     def versions_with(self, path: str) -> tuple[str, ...]:
         """Return the versions that are known to have something at `path`, oldest first."""
-        having = self.found.get(path, (Presence.ABSENT, frozenset[str]()))[1]
+        having = self.by_path.get(path, (Presence.ABSENT, frozenset[str]()))[1]
         return tuple(version for version in self.versions if version in having)
 
     def has_modules(self, path: str) -> bool:
         """Whether there are modules below a module, or may be, since nothing of it was read."""
-        below = [kind for name, (kind, _) in self.found.items() if name.startswith(path + ".")]
+        below = [kind for name, (kind, _) in self.by_path.items() if name.startswith(path + ".")]
         return not below or Presence.MODULE in below
 
     def _is_below_unread(self, path: str) -> bool:
         """Whether the nearest module above `path` is one of which nothing was read, such as a compiled one."""
         parent = path.rpartition(".")[0]
-        while parent and parent not in self.found:
+        while parent and parent not in self.by_path:
             parent = parent.rpartition(".")[0]
-        return bool(parent) and not any(name.startswith(parent + ".") for name in self.found)
+        return bool(parent) and not any(name.startswith(parent + ".") for name in self.by_path)
 
 
 def contents(backend: type[Backend]) -> Contents | None:
@@ -110,28 +110,28 @@ def home_of(backend: type[Backend], path: str) -> str:
 def _load(path: Path) -> Contents:
     file = DataFile(path)
     document = file.document
-    file.known(document, frozenset({"versions", "incomplete", "source", "modules", "contents"}), "file")
+    file.check_keys(document, frozenset({"versions", "incomplete", "source", "modules", "contents"}), "file")
     versions = tuple(document["versions"])
-    found: dict[str, tuple[Presence, frozenset[str]]] = {}
+    by_path: dict[str, tuple[Presence, frozenset[str]]] = {}
 
     def add(path: str, presence: Presence, having: str, where: str) -> None:
         named = frozenset(having.split()) or frozenset(versions)
         if not named <= set(versions):
             raise file.wrong(f"{where}: versions `{having}` were not read")
-        kind, before = found.get(path, (presence, frozenset[str]()))
-        found[path] = (kind, before | named)
+        kind, before = by_path.get(path, (presence, frozenset[str]()))
+        by_path[path] = (kind, before | named)
 
     for number, entry in enumerate(document.get("modules", ()), 1):
-        file.known(entry, frozenset({"versions", "names"}), f"modules {number}")
+        file.check_keys(entry, frozenset({"versions", "names"}), f"modules {number}")
         for name in entry["names"]:
             add(name, Presence.MODULE, entry["versions"], f"modules {number}")
     for number, entry in enumerate(document.get("contents", ()), 1):
         where = f"contents {number}"
-        file.known(entry, frozenset({"module", "versions", "callables", "values"}), where)
+        file.check_keys(entry, frozenset({"module", "versions", "callables", "values"}), where)
         for key, presence in (("callables", Presence.CALLABLE), ("values", Presence.VALUE)):
             for name in entry.get(key, ()):
                 add(f"{entry['module']}.{name}", presence, entry["versions"], where)
-    return Contents(versions, frozenset(document["incomplete"]), file.text(document, "source", "file"), found)
+    return Contents(versions, frozenset(document["incomplete"]), file.text(document, "source", "file"), by_path)
 
 
 def _base(version: str) -> str:

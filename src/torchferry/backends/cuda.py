@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual
@@ -18,7 +18,7 @@ COLLECTIVE = "nccl"
 NAMESPACE = "torch.cuda"
 
 
-class Group(NamedTuple):
+class CudaGroup(NamedTuple):
     """Names of the CUDA side that belong together.
 
     Attributes:
@@ -106,10 +106,10 @@ def _document(table: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def groups(table: str) -> dict[str, Group]:
+def groups(table: str) -> dict[str, CudaGroup]:
     """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
     return {
-        entry["name"]: Group(entry["name"], entry["about"], frozenset(entry["names"]))
+        entry["name"]: CudaGroup(entry["name"], entry["about"], frozenset(entry["names"]))
         for entry in _document(table)["group"]
     }
 
@@ -186,9 +186,9 @@ def package_of_module(module: str) -> Package | None:
     The longest module that is known decides: `nvidia.dali.fn` is of nvidia-dali, and `nvidia.cublas` of none. A package
     with `names` needs CUDA for those alone, whatever else of it is imported.
     """
-    known = _packages_by_module()
+    by_module = _packages_by_module()
     while module:
-        package = known.get(module)
+        package = by_module.get(module)
         if package is not None:
             return package
         module = module.rpartition(".")[0]
@@ -294,7 +294,7 @@ def device_choices() -> tuple[DeviceChoice, ...]:
     )
 
 
-class Switch(NamedTuple):
+class CudaSetting(NamedTuple):
     """A setting by which a program is told to use something that CUDA has.
 
     Attributes:
@@ -319,11 +319,11 @@ class Switch(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def switches() -> tuple[Switch, ...]:
+def switches() -> tuple[CudaSetting, ...]:
     """Return the settings by which programs are told to use something that CUDA has."""
     tables = {"row": "frameworks", "package": "packages", "api": "api"}
     return tuple(
-        Switch(
+        CudaSetting(
             entry["role"],
             frozenset(entry["keys"]),
             frozenset(value for value in entry["values"] if isinstance(value, str)),
@@ -336,7 +336,7 @@ def switches() -> tuple[Switch, ...]:
     )
 
 
-class Native(NamedTuple):
+class NativePart(NamedTuple):
     """How a part of CUDA is known in C, C++ and CMake.
 
     Attributes:
@@ -353,10 +353,10 @@ class Native(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def native() -> tuple[Native, ...]:
+def native() -> tuple[NativePart, ...]:
     """Return the parts of CUDA that C, C++ and CMake files use, what is more special first."""
     return tuple(
-        Native(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
+        NativePart(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
         for group in _document("native")["group"]
     )
 
@@ -373,10 +373,10 @@ def api_group(name: str) -> str:
     A name below a known one is in its group (`torch.cuda.Event.record` in that of `torch.cuda.Event`).
     `torch.cuda` itself is in `namespace`; what stands below it and is not known is in `unlisted`.
     """
-    known = _group_by_name()
+    by_name = _group_by_name()
     part = name
     while part and part != NAMESPACE:
-        group = known.get(part)
+        group = by_name.get(part)
         if group is not None and not (part != name and part in modules()):
             return group
         part = part.rpartition(".")[0]

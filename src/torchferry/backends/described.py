@@ -40,13 +40,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile
-from torchferry.backends.base import DTYPE_RULES, Backend, TableFact
+from torchferry.backends.base import Backend, TableFact
+from torchferry.backends.card_table import DTYPE_RULES
+from torchferry.backends.datafile import DataFile
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 
 DESCRIPTION = "vendor.toml"
 """File that makes a folder a vendor's."""
+
+_MODULE = "torchferry.backends.described_classes"
+"""The module in which a pickle looks for a class that is made here."""
 
 _TOP = frozenset({"title", "title_zh", "aliases", "complete", "sources", "dtype"})
 _NOT_HERE = frozenset(
@@ -55,16 +59,6 @@ _NOT_HERE = frozenset(
 _DTYPE = frozenset({"name", "rule", "note", "note_zh", "source"})
 _FACT = frozenset({"value", "value_zh", "none", "source"})
 _NAMED = lazy_regex(r"\{(\w+)\}")
-
-
-def __getattr__(name: str) -> type[Backend]:
-    """Return the class of a target, which is an attribute of this module where it is pickled."""
-    if not name.startswith("__"):
-        from torchferry.backends.registry import load, names  # imported late: the registry reads descriptions
-
-        if name in names():
-            return load(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +70,7 @@ def describe(folder: Path, name: str) -> type[Backend]:
     """
     file = DataFile(folder / DESCRIPTION)
     sources: dict[str, str] = {}
-    facts: dict[str, Any] = {"__module__": __name__, "NAME": name, "SOURCES": sources, "DATA_DIRECTORY": folder}
+    facts: dict[str, Any] = {"__module__": _MODULE, "NAME": name, "SOURCES": sources, "DATA_DIRECTORY": folder}
     facts["TITLE"] = file.text(file.document, "title", "top")
     facts["TITLE_ZH"] = file.text(file.document, "title_zh", "top")
     facts["ALIASES"] = file.texts(file.document, "aliases", "top")
@@ -102,7 +96,7 @@ def _is_stated(attribute: str) -> bool:
 def _value(file: DataFile, key: str, table: dict[str, Any], declared: str) -> object:
     """Return the value of a fact whose type is declared so."""
     where = f"[{key}]"
-    file.known(table, _FACT, where)
+    file.check_keys(table, _FACT, where)
     if ("value" in table) == ("none" in table) or table.get("none", True) is not True:
         raise file.wrong(f"{where}: has a `value`, or `none = true` where it is known that there is none")
     if "none" in table:
@@ -131,7 +125,7 @@ def _dtypes(file: DataFile, sources: dict[str, str]) -> dict[str, Any]:
     cited: dict[str, None] = {}
     for entry in file.tables("dtype"):
         where = f"[[dtype]] {entry.get('name', '')}"
-        file.known(entry, _DTYPE, where)
+        file.check_keys(entry, _DTYPE, where)
         name, rule = file.text(entry, "name", where), file.text(entry, "rule", where)
         if not name or name in rules or rule not in DTYPE_RULES:
             raise file.wrong(f"{where}: needs a `name` of its own, and a `rule` of {', '.join(DTYPE_RULES)}")

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends._datafile import DataFile, data_file
+from torchferry.backends.datafile import DataFile, data_file
 
 _KEYS = frozenset({"operator", "means", "arguments", "allowed", "auxiliary", "source"})
 
@@ -55,16 +55,16 @@ def fused_operators() -> dict[str, Fused]:
     Raises:
         ValueError: a file is wrong; says which and where.
     """
-    found: dict[str, Fused] = {}
+    operators: dict[str, Fused] = {}
     for name in registry.names():
         path = data_file(registry.load(name), "fused.toml")
         if path is None:
             continue
         data = DataFile(path)
         for row in data.document.get("fused", []):
-            data.known(row, _KEYS, "fused")
+            data.check_keys(row, _KEYS, "fused")
             operator = data.text(row, "operator", "fused")
-            found[operator] = Fused(
+            operators[operator] = Fused(
                 operator,
                 data.text(row, "means", operator),
                 dict(row.get("arguments", {})),
@@ -72,4 +72,4 @@ def fused_operators() -> dict[str, Fused]:
                 tuple(row.get("auxiliary", ())),
                 data.cited(row, operator),
             )
-    return found
+    return operators

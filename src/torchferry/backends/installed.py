@@ -18,6 +18,6 @@ def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
         has: Whether a top-level module can be imported; None asks Python.
     """
     has = has or is_importable
-    found = [backend for backend in map(load, names()) if has(backend.PLUGIN)]
-    hidden = {name for backend in found for name in backend.SHADOWS}
-    return [backend for backend in found if backend.NAME not in hidden]
+    present = [backend for backend in map(load, names()) if has(backend.PLUGIN)]
+    hidden = {name for backend in present for name in backend.SHADOWS}
+    return [backend for backend in present if backend.NAME not in hidden]

@@ -25,8 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import DATA, Backend
+from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
 from torchferry.core.messages import Bilingual
 
 NODE_KINDS = ("card", "control", "render")
@@ -112,7 +111,7 @@ class Sdk:
 
 
 @dataclass(frozen=True)
-class Library:
+class RequiredLibrary:
     """A shared library that programs load, by the name that the loader is asked for."""
 
     name: str
@@ -166,7 +165,7 @@ class Python:
 
 
 @dataclass(frozen=True)
-class Failure:
+class KnownFailure:
     """A known failure of an import or of a tool, found by the text it prints.
 
     Attributes:
@@ -183,31 +182,31 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Facts:
+class HostRequirements:
     """All that is known of a target's machine."""
 
     driver: Driver = Driver()
     kernel_module: KernelModule = KernelModule()
     nodes: tuple[Node, ...] = ()
     sdk: Sdk = Sdk()
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[RequiredLibrary, ...] = ()
     container: Container = Container()
     python: Python = Python()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[KnownFailure, ...] = ()
 
 
-def facts(backend: type[Backend]) -> Facts:
+def facts(backend: type[DataOwner]) -> HostRequirements:
     """Return what is known of the target's machine; without a file, nothing.
 
     Raises:
         ValueError: the file has a key it should not have, a value of the wrong kind, or cites no source.
     """
     path = data_file(backend, "doctor.toml")
-    return Facts() if path is None else _read(path)
+    return HostRequirements() if path is None else _read(path)
 
 
 @lru_cache(maxsize=1)
-def common_failures() -> tuple[Failure, ...]:
+def common_failures() -> tuple[KnownFailure, ...]:
     """Return the known failures that are nobody's in particular."""
     file = DataFile(DATA / "common" / "failures.toml")
     return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
@@ -219,10 +218,10 @@ _TABLES = frozenset(
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> Facts:
+def _read(path: Path) -> HostRequirements:
     file = DataFile(path)
-    file.known(file.document, _TABLES, "top")
-    return Facts(
+    file.check_keys(file.document, _TABLES, "top")
+    return HostRequirements(
         _driver(file),
         _kernel_module(file),
         tuple(_node(file, entry) for entry in file.tables("node")),
@@ -252,13 +251,13 @@ def pattern(file: DataFile, text: str, where: str) -> re.Pattern[str]:
         raise file.wrong(f"{where}: {text!r} is no regular expression: {error}") from None
 
 
-def failure(file: DataFile, entry: dict[str, Any], where: str) -> Failure:
+def failure(file: DataFile, entry: dict[str, Any], where: str) -> KnownFailure:
     """Return a known failure."""
-    file.known(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
+    file.check_keys(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
     cause = bilingual(file, entry, "cause", where)
     if cause is None:
         raise file.wrong(f"{where}: `cause` is missing")
-    return Failure(
+    return KnownFailure(
         pattern(file, file.text(entry, "match", where), where),
         cause,
         file.texts(entry, "commands", where),
@@ -272,11 +271,11 @@ def _versions(file: DataFile, table: dict[str, Any], where: str) -> tuple[Versio
         isinstance(entry, dict) and entry.keys() == {"path", "pattern"} for entry in entries
     ):
         raise file.wrong(f"{where}: `versions` is a list of {{ path, pattern }}")
-    found = tuple(VersionFile(str(entry["path"]), pattern(file, str(entry["pattern"]), where)) for entry in entries)
-    for entry in found:
+    versions = tuple(VersionFile(str(entry["path"]), pattern(file, str(entry["pattern"]), where)) for entry in entries)
+    for entry in versions:
         if entry.pattern.groups < 1:
             raise file.wrong(f"{where}: {entry.pattern.pattern!r} has no group")
-    return found
+    return versions
 
 
 def _driver(file: DataFile) -> Driver:
@@ -284,7 +283,7 @@ def _driver(file: DataFile) -> Driver:
     if not table:
         return Driver()
     keys = {"pci_vendor", "pci_devices", "versions", "files", "install", "advice", "advice_zh", "iommu", "iommu_zh"}
-    file.known(table, frozenset({*keys, "source"}), where)
+    file.check_keys(table, frozenset({*keys, "source"}), where)
     return Driver(
         file.text(table, "pci_vendor", where),
         file.texts(table, "pci_devices", where),
@@ -301,13 +300,13 @@ def _kernel_module(file: DataFile) -> KernelModule:
     table, where = file.table("kernel_module"), "[kernel_module]"
     if not table:
         return KernelModule()
-    file.known(table, frozenset({"name", "source"}), where)
+    file.check_keys(table, frozenset({"name", "source"}), where)
     return KernelModule(file.text(table, "name", where), file.cited(table, where))
 
 
 def _node(file: DataFile, entry: dict[str, Any]) -> Node:
     where = f"[[node]] {entry.get('pattern', '')}"
-    file.known(entry, frozenset({"pattern", "kind", "group", "source"}), where)
+    file.check_keys(entry, frozenset({"pattern", "kind", "group", "source"}), where)
     kind = file.text(entry, "kind", where)
     if kind not in NODE_KINDS:
         raise file.wrong(f"{where}: `kind` is none of {', '.join(NODE_KINDS)}")
@@ -319,7 +318,7 @@ def _sdk(file: DataFile) -> Sdk:
     if not table:
         return Sdk()
     keys = {"name", "versions", "scripts", "variables", "folders", "modules", "packages", "install"}
-    file.known(table, frozenset({*keys, "install_zh", "source"}), where)
+    file.check_keys(table, frozenset({*keys, "install_zh", "source"}), where)
     return Sdk(
         file.text(table, "name", where),
         _versions(file, table, where),
@@ -333,14 +332,14 @@ def _sdk(file: DataFile) -> Sdk:
     )
 
 
-def _library(file: DataFile, entry: dict[str, Any]) -> Library:
+def _library(file: DataFile, entry: dict[str, Any]) -> RequiredLibrary:
     where = f"[[library]] {entry.get('name', '')}"
-    file.known(entry, frozenset({"name", "role", "package", "package_zh", "source"}), where)
+    file.check_keys(entry, frozenset({"name", "role", "package", "package_zh", "source"}), where)
     role = file.text(entry, "role", where)
     package = bilingual(file, entry, "package", where)
     if role not in LIBRARY_ROLES or package is None:
         raise file.wrong(f"{where}: needs `package`, and a `role` of {', '.join(LIBRARY_ROLES)}")
-    return Library(file.text(entry, "name", where), role, package, file.cited(entry, where))
+    return RequiredLibrary(file.text(entry, "name", where), role, package, file.cited(entry, where))
 
 
 def _container(file: DataFile) -> Container:
@@ -348,7 +347,7 @@ def _container(file: DataFile) -> Container:
     if not table:
         return Container()
     keys = {"run", "runtime", "bind", "mounts", "flags", "shared_memory", "variable_needed", "source"}
-    file.known(table, frozenset(keys), where)
+    file.check_keys(table, frozenset(keys), where)
     size, needed = table.get("shared_memory", 0), table.get("variable_needed", False)
     if type(size) is not int or type(needed) is not bool:
         raise file.wrong(f"{where}: `shared_memory` is a number of bytes, `variable_needed` true or false")
@@ -368,7 +367,7 @@ def _python(file: DataFile) -> Python:
     table, where = file.table("python"), "[python]"
     if not table:
         return Python()
-    file.known(table, frozenset({"build", "modules", "wheels", "install", "source"}), where)
+    file.check_keys(table, frozenset({"build", "modules", "wheels", "install", "source"}), where)
     build = file.text(table, "build", where)
     wheels = table.get("wheels", {})
     if build not in ("", *BUILDS) or not isinstance(wheels, dict):

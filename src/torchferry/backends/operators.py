@@ -41,8 +41,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
@@ -123,9 +123,9 @@ def load_operators(backend: type[Backend]) -> OperatorTable:
 def _read(path: Path) -> OperatorTable:
     file = DataFile(path)
     top = file.document
-    file.known(top, _TOP, "top")
+    file.check_keys(top, _TOP, "top")
     operators = file.table("operators")
-    file.known(operators, frozenset({"registered", "autograd", *LAYOUTS}), "[operators]")
+    file.check_keys(operators, frozenset({"registered", "autograd", *LAYOUTS}), "[operators]")
     version, torch = file.text(top, "version", "top"), file.text(top, "torch", "top")
     if "registered" in operators and not (version and torch):
         raise file.wrong("a list of operators needs `version` and `torch`: the versions it was made for")
@@ -192,7 +192,7 @@ def _forced(file: DataFile) -> dict[str, dict[str, str]]:
     forced: dict[str, dict[str, str]] = {}
     for entry in file.tables("forced_fallback"):
         where = f"[[forced_fallback]] {entry.get('card', '')}"
-        file.known(entry, frozenset({"card", "names", "when", "source"}), where)
+        file.check_keys(entry, frozenset({"card", "names", "when", "source"}), where)
         file.cited(entry, where)
         card = file.text(entry, "card", where)
         names = file.texts(entry, "names", where)
@@ -212,7 +212,7 @@ def _notes(file: DataFile) -> dict[str, Bilingual]:
     for entry in file.tables("note"):
         names = file.texts(entry, "names", "[[note]]")
         where = f"[[note]] {', '.join(names)}"
-        file.known(entry, frozenset({"names", "note", "note_zh", "source"}), where)
+        file.check_keys(entry, frozenset({"names", "note", "note_zh", "source"}), where)
         file.cited(entry, where)
         note = Bilingual(file.text(entry, "note", where), file.text(entry, "note_zh", where))
         if not names or not note.en or not note.zh:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core import toml
 
 
-class Part(NamedTuple):
+class CudaPart(NamedTuple):
     """A part of a package that needs something of CUDA.
 
     Attributes:
@@ -50,12 +50,12 @@ _SEVERITY = ("same", "renamed", "equivalent", "partial", "unknown", "missing")
 
 
 @lru_cache(maxsize=1)
-def parts() -> dict[str, Part]:
+def parts() -> dict[str, CudaPart]:
     """Return the parts of packages by their names."""
     document = toml.load_own(DATA / "cuda" / "parts.toml")
     sources: dict[str, str] = document["sources"]
     return {
-        entry["name"]: Part(
+        entry["name"]: CudaPart(
             entry["name"],
             tuple(entry.get("names", ())),
             entry.get("imported", False),
@@ -76,16 +76,16 @@ def divided() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def parts_by_top() -> dict[str, tuple[Part, ...]]:
+def parts_by_top() -> dict[str, tuple[CudaPart, ...]]:
     """Return the parts by the top-level module that is imported for them."""
-    by_top: dict[str, tuple[Part, ...]] = {}
+    by_top: dict[str, tuple[CudaPart, ...]] = {}
     for part in parts().values():
         for top in dict.fromkeys(name.partition(".")[0] for name in part.names):
             by_top[top] = (*by_top.get(top, ()), part)
     return by_top
 
 
-def row_of(part: Part, target: Target) -> Row:
+def row_of(part: CudaPart, target: Target) -> Row:
     """Return what a target has in place of a part; for one that is made of others, what the worst of them has."""
     if not part.needs:
         return target.row("parts", part.name)

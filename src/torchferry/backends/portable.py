@@ -112,8 +112,8 @@ class PortableTarget(Target):
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Those of every vendor that is known: what is written is not to depend on the one whose limits are listed."""
-        known = [registry.load(name) for name in registry.built_in()]
-        return tuple(word for backend in known for word in (backend.NAME, backend.PLUGIN))
+        backends = [registry.load(name) for name in registry.built_in()]
+        return tuple(word for backend in backends for word in (backend.NAME, backend.PLUGIN))
 
     @cached_property
     def replaced_names(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class PortableTarget(Target):
         return (*MEMORY_FORMATS, "autocast")
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """The same for every vendor, since their code is."""
         return "portable"
 
@@ -163,7 +163,7 @@ def portable_name(name: str) -> str:
         return _BESIDE[name]
     if name.startswith("torch.") and name[len("torch.") :] in MEMORY_FORMATS:
         return name[len("torch.") :]
-    namespace = next((known for known in (cuda.NAMESPACE, _ACCELERATOR) if name.startswith(f"{known}.")), "")
+    namespace = next((prefix for prefix in (cuda.NAMESPACE, _ACCELERATOR) if name.startswith(f"{prefix}.")), "")
     if not namespace:
         return ""
     below = name[len(namespace) + 1 :]
@@ -179,9 +179,9 @@ _DESCRIPTIONS: dict[tuple[type[Backend], str], type[Backend]] = {}
 
 def _written_for_all(backend: type[Backend], module: str) -> type[Backend]:
     """Return a vendor's description in which what would be written into code is portable."""
-    known = _DESCRIPTIONS.get((backend, module))
-    if known is not None:  # one class for each, since its tables are kept by class
-        return known
+    cached = _DESCRIPTIONS.get((backend, module))
+    if cached is not None:  # one class for each, since its tables are kept by class
+        return cached
     written = {
         "__doc__": backend.__doc__,
         "__module__": __name__,
@@ -193,5 +193,5 @@ def _written_for_all(backend: type[Backend], module: str) -> type[Backend]:
         "INTEGER_DEVICE": UNKNOWN,
         "AUTOCAST": True,
     }
-    made = type(f"Portable{backend.__name__}", (backend,), written)
-    return _DESCRIPTIONS.setdefault((backend, module), made)
+    portable = type(f"Portable{backend.__name__}", (backend,), written)
+    return _DESCRIPTIONS.setdefault((backend, module), portable)

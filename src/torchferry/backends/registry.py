@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchferry.backends.base import VENDORS, Backend
+from torchferry.backends.base import Backend
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.described import DESCRIPTION, describe
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say
@@ -25,7 +26,7 @@ _REQUIRED = ("NAME", "TITLE", "PLUGIN", "DEVICE_TYPE", "COLLECTIVE")
 """Attributes of `Backend` without a default."""
 
 
-class Choice(NamedTuple):
+class TargetChoice(NamedTuple):
     """A target as the user named it: a backend and the plugin version the code is for (empty: newest)."""
 
     backend: type[Backend]
@@ -39,8 +40,8 @@ def built_in() -> list[str]:
 
 def names() -> list[str]:
     """Return the names of all targets, built-in ones first."""
-    known = built_in()
-    return known + sorted(set(_entry_points()) - set(known))
+    described = built_in()
+    return described + sorted(set(_entry_points()) - set(described))
 
 
 def load(name: str) -> type[Backend]:
@@ -52,20 +53,20 @@ def load(name: str) -> type[Backend]:
     wanted = name.lower()
     if wanted.isidentifier() and _is_built_in(wanted):
         return _described(VENDORS / wanted, wanted)
-    known = names()
-    if wanted in known:
+    targets = names()
+    if wanted in targets:
         return _described(VENDORS / wanted, wanted) if wanted in built_in() else _entry_point_class(wanted)
-    for candidate in known:
+    for candidate in targets:
         try:
             backend = load(candidate)
         except UsageError:  # another name is asked for, and `backend list` reports this one
             continue
         if wanted in backend.ALIASES:
             return backend
-    raise unknown_name("target", name, known)
+    raise unknown_name("target", name, targets)
 
 
-def choose(text: str) -> Choice:
+def choose(text: str) -> TargetChoice:
     """Return the target for `NAME` or `NAME@VERSION`, such as `npu@2.9.0`.
 
     Raises:
@@ -86,7 +87,7 @@ def choose(text: str) -> Choice:
             ) from None
     elif "@" in text:
         raise UsageError(say("target `{text}` has no version after `@`", text=text))
-    return Choice(backend, version)
+    return TargetChoice(backend, version)
 
 
 def _is_built_in(name: str) -> bool:
@@ -145,6 +146,6 @@ def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import distributions, entry_points  # imported late: most runs name a built-in target
 
     # To parse every distribution's entry points, for a group that hardly any has, takes twice as long as to read them.
-    if not any(ENTRY_POINTS in (one.read_text("entry_points.txt") or "") for one in distributions()):
+    if not any(ENTRY_POINTS in (distribution.read_text("entry_points.txt") or "") for distribution in distributions()):
         return {}
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

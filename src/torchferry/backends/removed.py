@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from torchferry.backends._datafile import DataFile
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA, DataFile
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
 
@@ -68,19 +67,19 @@ def removed_names() -> dict[str, Removed]:
         ValueError: the table is wrong; says where.
     """
     data = _file()
-    found: dict[str, Removed] = {}
+    removed: dict[str, Removed] = {}
     for row in data.tables("name"):
         names = data.texts(row, "names", "name")
         where = names[0] if names else "name"
-        data.known(row, _KEYS, where)
+        data.check_keys(row, _KEYS, where)
         note = data.text(row, "note", where)
         write = data.text(row, "write", where)
         if not note and not write and not row.get("import"):
             raise data.wrong(f"{where}: says neither what to write nor what to do")
         for name in names:
-            if name in found:
+            if name in removed:
                 raise data.wrong(f"{name} stands there twice")
-            found[name] = Removed(
+            removed[name] = Removed(
                 name,
                 data.text(row, "package", where),
                 data.text(row, "since", where),
@@ -91,7 +90,7 @@ def removed_names() -> dict[str, Removed]:
                 Bilingual(note, data.text(row, "note_zh", where)) if note else None,
                 data.cited(row, where),
             )
-    return found
+    return removed
 
 
 @lru_cache(maxsize=1)
@@ -106,8 +105,8 @@ def _beside() -> tuple[_Beside, ...]:
 def oldest_beside(target: Target, package: str) -> str:
     """Return the oldest version of a package that can be installed where a target's torch is; empty for any."""
     torch = torch_of(target)
-    found = [row for row in _file().tables("oldest") if row["package"] == package and torch >= Version(row["torch"])]
-    return str(found[-1]["version"]) if found else ""
+    rows = [row for row in _file().tables("oldest") if row["package"] == package and torch >= Version(row["torch"])]
+    return str(rows[-1]["version"]) if rows else ""
 
 
 @lru_cache(maxsize=64)

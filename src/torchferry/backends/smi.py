@@ -14,16 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
-from torchferry.backends.base import Backend
-from torchferry.backends.machine import Failure, failure, pattern
+from torchferry.backends.datafile import DataFile, DataOwner, data_file
+from torchferry.backends.machine import KnownFailure, failure, pattern
 
 FIELDS = ("index", "chip", "name", "health", "temperature", "used", "total", "utilisation", "ecc", "uncorrected")
 """Groups of a card's expression; `used2` stands for `used` where the former did not take part."""
 
 
 @dataclass(frozen=True)
-class Card:
+class SmiCard:
     """One card as the tool shows it; what it does not show, or shows as N/A, is None.
 
     Attributes:
@@ -60,13 +59,13 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SmiOutput:
     """What one output says; `format` is empty when none of the known formats fits."""
 
     format: str = ""
     version: str = ""
     driver: str = ""
-    cards: tuple[Card, ...] = ()
+    cards: tuple[SmiCard, ...] = ()
     holders: tuple[Holder, ...] = ()
     unread: int = 0
     runtime: str = ""
@@ -111,12 +110,12 @@ class Tool:
     healthy: tuple[str, ...] = ()
     lost: str = ""
     memory_error: tuple[tuple[str, ...], re.Pattern[str]] | None = None
-    failures: tuple[Failure, ...] = field(default=())
+    failures: tuple[KnownFailure, ...] = field(default=())
     source: str = ""
     runtime: re.Pattern[str] | None = None
 
 
-def tool(backend: type[Backend]) -> Tool:
+def tool(backend: type[DataOwner]) -> Tool:
     """Return the target's tool; without `[tool]`, one of which nothing is known.
 
     Raises:
@@ -126,29 +125,31 @@ def tool(backend: type[Backend]) -> Tool:
     return Tool() if path is None else _read(path)
 
 
-def read(known: Tool, text: str) -> Reading:
+def read(management_tool: Tool, text: str) -> SmiOutput:
     """Return what the output says."""
-    for form in known.formats:
+    for form in management_tool.formats:
         cards = tuple(_cards(form, text))
         if cards:
-            return Reading(
+            return SmiOutput(
                 form.name,
-                _first(known.version, text),
-                _first(known.driver, text),
+                _first(management_tool.version, text),
+                _first(management_tool.driver, text),
                 cards,
-                tuple(_holders(known.process, text)),
+                tuple(_holders(management_tool.process, text)),
                 max(0, len(form.start.findall(text)) - len(cards)),
-                _first(known.runtime, text),
+                _first(management_tool.runtime, text),
             )
-    return Reading(
-        version=_first(known.version, text), driver=_first(known.driver, text), runtime=_first(known.runtime, text)
+    return SmiOutput(
+        version=_first(management_tool.version, text),
+        driver=_first(management_tool.driver, text),
+        runtime=_first(management_tool.runtime, text),
     )
 
 
-def _cards(form: Format, text: str) -> list[Card]:
+def _cards(form: Format, text: str) -> list[SmiCard]:
     if form.card is not None:
         return [_card(match.groupdict()) for match in form.card.finditer(text)]
-    found = []
+    cards = []
     starts = list(form.start.finditer(text))
     for number, match in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
@@ -157,11 +158,11 @@ def _cards(form: Format, text: str) -> list[Card]:
             value = expression.search(text, match.end(), end)
             values[name] = value[1] if value else None
         if values.get("total") is not None:
-            found.append(_card(values))
-    return found
+            cards.append(_card(values))
+    return cards
 
 
-def _card(groups: dict[str, str | None]) -> Card:
+def _card(groups: dict[str, str | None]) -> SmiCard:
     values: dict[str, str] = {}
     for name, value in groups.items():
         if value is not None:
@@ -170,7 +171,7 @@ def _card(groups: dict[str, str | None]) -> Card:
     if int(values.get("chip") or 0):
         index = f"{index}.{values['chip']}"
     scale = 1024 if values.get("unit") in ("G", "GB", "GiB") else 1
-    return Card(
+    return SmiCard(
         index,
         values.get("name", ""),
         values.get("health"),
@@ -233,7 +234,7 @@ def _read(path: Path) -> Tool:
     table = file.table("tool")
     if not table:
         return Tool()
-    file.known(table, _KEYS, where)
+    file.check_keys(table, _KEYS, where)
     commands = table.get("commands", [])
     if not isinstance(commands, list) or not all(isinstance(command, list) and command for command in commands):
         raise file.wrong(f"{where}: `commands` is a list of commands, each a list of words")
@@ -262,28 +263,28 @@ def _memory_error(file: DataFile, entry: Any) -> tuple[tuple[str, ...], re.Patte
     if entry is None:
         return None
     where = "[tool.memory_error]"
-    file.known(entry, frozenset({"command", "pattern", "source"}), where)
+    file.check_keys(entry, frozenset({"command", "pattern", "source"}), where)
     file.cited(entry, where)
     return file.texts(entry, "command", where), pattern(file, file.text(entry, "pattern", where), where)
 
 
 def _format(file: DataFile, entry: dict[str, Any]) -> Format:
     where = f"[[tool.format]] {entry.get('name', '')}"
-    file.known(entry, frozenset({"name", "start", "card", "fields", "source"}), where)
+    file.check_keys(entry, frozenset({"name", "start", "card", "fields", "source"}), where)
     fields = entry.get("fields", {})
     card = file.text(entry, "card", where)
-    file.known(fields, frozenset(FIELDS), where)
-    made = Format(
+    file.check_keys(fields, frozenset(FIELDS), where)
+    form = Format(
         file.text(entry, "name", where),
         pattern(file, file.text(entry, "start", where), where),
         pattern(file, card, where) if card else None,
         tuple((name, pattern(file, str(text), where)) for name, text in fields.items()),
         file.cited(entry, where),
     )
-    named = set((made.card or made.start).groupindex)
+    named = set((form.card or form.start).groupindex)
     unknown = {name.rstrip("0123456789") for name in named} - {*FIELDS, "unit"}
     if not entry.get("name") or "index" not in named or unknown:
         raise file.wrong(
             f"{where}: needs a name and the group `index`, and knows no group {', '.join(sorted(unknown))}"
         )
-    return made
+    return form

@@ -56,7 +56,7 @@ class Target:
         return self.backend.DISPATCH_KEY if "DISPATCH_KEY" in self.backend.SOURCES else None
 
     @property
-    def reached(self) -> str:
+    def journal_key(self) -> str:
         """What a journal says that a tree was migrated to: two targets of which this is the same share their code."""
         return str(self)
 
@@ -156,10 +156,10 @@ class Target:
 
     def row(self, table: str, name: str) -> Row:
         """Return the row `name` of a table other than `api`; status `unknown` where there is none."""
-        found = self.backend.table(table).get(name, self.version)
-        if found is None and table == "packages" and name in cuda.hosts():
+        listed = self.backend.table(table).get(name, self.version)
+        if listed is None and table == "packages" and name in cuda.hosts():
             return Row(name, "same", source=cuda.hosts()[name].source)
-        return found if found is not None else Row(name, "unknown")
+        return listed if listed is not None else Row(name, "unknown")
 
     def package_of_module(self, module: str) -> tuple[Package, Row] | None:
         """Return the distribution that a dotted module belongs to, and what the target has in its place.

@@ -12,9 +12,9 @@ import click
 
 from torchferry import __version__
 from torchferry.core import exitcodes
-from torchferry.core.env import VARIABLES, check_language, language
+from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 
 _COMMANDS = {
     "scan": "Say what a CUDA project needs in order to run on another accelerator.",

@@ -11,8 +11,8 @@ from torchferry.backends.contents import Presence, contents, home_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
-from torchferry.core import env, exitcodes
-from torchferry.core.messages import say
+from torchferry.core import exitcodes
+from torchferry.core.messages import language, say
 
 _TABLES = ("api", "env", "tools", "packages", "frameworks", "images")
 
@@ -36,15 +36,15 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     (`nvidia-smi`), a package (`flash-attn`), an image (`nvidia/cuda`) or a name of the plugin itself
     (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
     """
-    lang = lang or env.language()
-    known = False
+    lang = lang or language()
+    is_known = False
     for text in targets or registry.names():
         target = Target.named(text)
         rows = _rows(name, target)
-        known = known or any(row.status != "unknown" or row.source for row in rows)
+        is_known = is_known or any(row.status != "unknown" or row.source for row in rows)
         for row in rows:
             _show(row, target, lang)
-    if not known and not cuda.api_group(name):
+    if not is_known and not cuda.api_group(name):
         click.echo(say("no table speaks of `{name}`", name=name).render(lang), err=True)
         sys.exit(exitcodes.FINDINGS)
 
@@ -54,21 +54,21 @@ def _rows(name: str, target: Target) -> list[Row]:
     rows = [target.row(table, name) for table in _TABLES[1:]]
     rows.append(target.api(name))
     own = _own_name(name, target)
-    found = [row for row in (*rows, *own) if row.status != "unknown" or row.source]
-    return found or [target.api(name)]
+    listed = [row for row in (*rows, *own) if row.status != "unknown" or row.source]
+    return listed or [target.api(name)]
 
 
 def _own_name(name: str, target: Target) -> list[Row]:
     """Return a row for a name that some version of the plugin has of its own."""
-    known = contents(target.backend)
+    names = contents(target.backend)
     path = home_of(target.backend, name)
-    versions = known.versions_with(path) if known is not None else ()
-    if known is None or not versions:
+    versions = names.versions_with(path) if names is not None else ()
+    if names is None or not versions:
         return []
-    presence = known.presence(path, target.version or target.backend.DEFAULT_VERSION)
+    presence = names.presence(path, target.version or target.backend.DEFAULT_VERSION)
     status = {Presence.ABSENT: "missing", Presence.UNKNOWN: "unknown"}.get(presence, "same")
     note = say("a name of the plugin itself; read in version {versions}", versions=", ".join(versions))
-    return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=known.source)]
+    return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=names.source)]
 
 
 def _show(row: Row, target: Target, lang: str) -> None:

@@ -11,9 +11,9 @@ import click
 
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Bilingual, language
 
 _IDENTITY = frozenset({"NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY"})
 
@@ -26,7 +26,7 @@ def command() -> None:
 @command.command("list")
 def list_backends() -> None:
     """List the targets."""
-    lang = env.language()
+    lang = language()
     broken = False
     for name in registry.names():
         try:
@@ -47,7 +47,7 @@ def list_backends() -> None:
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def show(name: str, lang: str | None) -> None:
     """Print every fact about the target NAME, and its source. What nobody has verified is UNKNOWN."""
-    lang = lang or env.language()
+    lang = lang or language()
     backend = registry.load(name)
     click.echo(f"{backend.NAME}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
     for attribute, meaning in specification().items():
@@ -67,12 +67,12 @@ def specification() -> dict[str, str]:
     """Return the attributes of `Backend` in order, each with the sentence that stands below it in its source."""
     module = ast.parse(inspect.getsource(sys.modules[base.__name__]))
     body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == Backend.__name__)
-    found = {}
+    meanings = {}
     for statement, following in itertools.pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                found[statement.target.id] = " ".join(str(following.value.value).split())
-    return found
+                meanings[statement.target.id] = " ".join(str(following.value.value).split())
+    return meanings
 
 
 def _value(value: object, lang: str) -> str:

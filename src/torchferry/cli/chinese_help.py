@@ -74,10 +74,10 @@ def in_chinese(command: click.Command) -> click.Command:
     copied.get_help = partial(_help, command)  # type: ignore[method-assign]
     copied.get_short_help_str = partial(_first_sentence, command)  # type: ignore[method-assign]
     if isinstance(command, click.Group) and isinstance(copied, click.Group):
-        found = command.get_command
+        original = command.get_command
 
         def get_command(context: click.Context, name: str) -> click.Command | None:
-            below = found(context, name)
+            below = original(context, name)
             return below if below is None else in_chinese(below)
 
         copied.get_command = get_command  # type: ignore[assignment,method-assign]

@@ -15,7 +15,7 @@ _COMMANDS = {
 }
 
 
-class _Group(click.Group):
+class _CompareGroup(click.Group):
     """Subcommands that are imported when they are used; `cpu` is meant where none is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -37,7 +37,7 @@ class _Group(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group("compare", cls=_Group)
+@click.group("compare", cls=_CompareGroup)
 def command() -> None:
     """Find where numbers part: from the CPU's, or from another machine's.
 

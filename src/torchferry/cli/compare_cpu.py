@@ -103,22 +103,22 @@ def command(
         outcome = run(list(command), ToolSettings(TOOL, options, ranks, check_ranks), Path(name))
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
-    found = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
+    document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
     if output_format == "json":
-        text = json.dumps(found, ensure_ascii=False, indent=2)
+        text = json.dumps(document, ensure_ascii=False, indent=2)
     elif output_format == "csv":
-        text = summary.table(found)
+        text = summary.table(document)
     elif output_format == "html":
         from torchferry.numerics.report.pages import compare_page
 
-        text = compare_page(found, lang)
+        text = compare_page(document, lang)
     else:
-        text = "\n".join(summary.lines(found, lang))
+        text = "\n".join(summary.lines(document, lang))
     write(text, output_file)
-    if summary.failed(found) or ranks_differ:
+    if summary.failed(document) or ranks_differ:
         if outcome.code == exitcodes.CLEAN:
             note_verdict("torchferry compare")
         sys.exit(exitcodes.FINDINGS)
-    if outcome.code == exitcodes.CLEAN and not summary.compared(found):
+    if outcome.code == exitcodes.CLEAN and not summary.compared(document):
         sys.exit(exitcodes.ERROR)
     sys.exit(outcome.code)

@@ -11,9 +11,9 @@ import click
 
 from torchferry.backends.acceptance import find, rules
 from torchferry.cli.writing import write
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
 from torchferry.numerics.curves.comparison import parse as parse_metric
 from torchferry.numerics.curves.curve import ALIGNMENTS, REPEATED, RESTARTS, Habits
@@ -122,7 +122,7 @@ def command(
     torchferry compare curves a.log b.log --pattern 'loss is (?P<value>\\S+) at (?P<step>\\d+)'
     torchferry compare curves cuda-1.log target.log --reference-run cuda-2.log --reference-run cuda-3.log
     """
-    lang = lang or env.language()
+    lang = lang or language()
     if list_rules:
         _list_rules(lang)
         return

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from torchferry.cli.writing import write
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
+from torchferry.core.messages import language
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -50,7 +51,7 @@ def command(
     from torchferry.numerics.rundiff.comparison import compare
     from torchferry.numerics.runlog.record import read_record
 
-    lang = lang or env.language()
+    lang = lang or language()
     result = compare(
         read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
     )

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from torchferry.cli.examination import command_argument, lang_option
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
+from torchferry.core.messages import language
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import ranks as summary
 
@@ -35,7 +36,7 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     torchferry compare ranks -- torchrun --nproc_per_node 8 train.py
     torchferry compare ranks --every 100 -- torchrun --nproc_per_node 8 train.py
     """
-    lang = lang or env.language()
+    lang = lang or language()
     options = {"every": every, "timeout": timeout}
     with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
         outcome = run(list(command), ToolSettings("torchferry.numerics.ranks.entrypoint", options), Path(name))

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
 from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
@@ -74,7 +74,7 @@ def command(
     torchferry compare record -o there -- python train.py
     torchferry compare record -o there --first 5 --every 0 -- torchrun --nproc_per_node 8 train.py
     """
-    lang = lang or env.language()
+    lang = lang or language()
     _require_new(folder)
     options = {
         "folder": str(folder.absolute()),

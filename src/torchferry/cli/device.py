@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 
 
 @click.group("device")
@@ -27,7 +27,7 @@ def show(device: str, output_format: str, lang: str | None) -> None:
 
     Ends with 1 when that is the CPU and nobody asked for it.
     """
-    lang = lang or env.language()
+    lang = lang or language()
     try:
         from torchferry.device.manager import DeviceManager
     except ImportError as error:
@@ -54,9 +54,11 @@ def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     The file is made from what the installed torchferry runs, vendors of other distributions included. It never
     imports torchferry.
     """
+    from torchferry.device.install_file import install_file
     from torchferry.device.one_file import one_file
-    from torchferry.device.written import write_beside
 
-    written = write_beside(folder, name, one_file(name), force=force)
-    said = say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
-    click.echo(said.render(lang or env.language()))
+    written = install_file(folder, name, one_file(name), force=force)
+    message = (
+        say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
+    )
+    click.echo(message.render(lang or language()))

@@ -15,7 +15,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST, NAMES, SMALL
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
-from torchferry.rules.kept import STEMS
+from torchferry.rules.mentions import STEMS
 from torchferry.source.copied import Placement, place_module
 from torchferry.source.kinds import Kind
 from torchferry.source.portable_uses import EVERY, names_used
@@ -71,8 +71,8 @@ def _older_torch(root: Path, listing: Listing) -> Message | None:
             text = read_text(root / entry.path)
         except (OSError, UnicodeDecodeError):
             continue
-        for found in in_lines(text):
-            match = _PINNED.match(found.specifier) if found.name == "torch" else None
+        for requirement in in_lines(text):
+            match = _PINNED.match(requirement.specifier) if requirement.name == "torch" else None
             if match is not None and (int(match[1]), int(match[2])) < (2, 6):
                 return say(
                     "`{path}` asks for torch {version}, and `torch.accelerator` is new in 2.6",

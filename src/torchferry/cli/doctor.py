@@ -14,10 +14,10 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import language, say, say_plural
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.context import CheckContext
@@ -112,7 +112,7 @@ def command(
     torchferry doctor diff a.json b.json        two machines compared
     """
     codes = tuple(code.strip() for code in select.split(",") if code.strip())
-    choices = _Choices(target, python, codes, lang or env.language())
+    choices = _Choices(target, python, codes, lang or language())
     context.obj = choices
     if context.invoked_subcommand is not None:
         return
@@ -152,8 +152,8 @@ def take(choices: _Choices) -> None:
 @click.pass_obj
 def diff(choices: _Choices, first: Path, second: Path) -> None:
     """Compare two snapshots, FIRST and SECOND. Ends with 1 when they differ in more than what passes."""
-    one, other = snapshot.load(first), snapshot.load(second)
-    differences = snapshot.compare(one, other)
+    first_snapshot, second_snapshot = snapshot.load(first), snapshot.load(second)
+    differences = snapshot.compare(first_snapshot, second_snapshot)
     lasting = [item for item in differences if not item.passing]
     for item in lasting:
         _tell(item)
@@ -172,7 +172,7 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
     sys.exit(exitcodes.FINDINGS if lasting else exitcodes.CLEAN)
 
 
-def _tell(item: snapshot.Difference) -> None:
+def _tell(item: snapshot.SnapshotDifference) -> None:
     click.echo(report.shown(item.name))
     click.echo(f"  < {report.shown(item.first[:500])}")
     click.echo(f"  > {report.shown(item.second[:500])}")
@@ -187,10 +187,10 @@ def _diagnose(choices: _Choices, probe_timeout: int | None) -> engine.Diagnosis:
         from torchferry.rehearsal.build import library  # needs a system that the other commands do not
 
         library()  # built once, before any clock of ours runs
-    found = None
+    probed = None
     if probe_timeout is not None:
-        found = probe.run_probe(host, target, probe_timeout, bool(rehearsal))
-    return engine.examine(CheckContext(host, target, rehearsed=bool(rehearsal), probe=found), checks)
+        probed = probe.run_probe(host, target, probe_timeout, bool(rehearsal))
+    return engine.examine(CheckContext(host, target, rehearsed=bool(rehearsal), probe=probed), checks)
 
 
 def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
@@ -211,11 +211,11 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
         wanted = load_config(Path()).target
     if wanted:
         return Target.named(wanted)
-    found = detection.detect(host)
-    decided = detection.decide(found)
+    detected = detection.detect(host)
+    decided = detection.decide(detected)
     names = ", ".join(registry.names())
-    if decided is None and found:
-        listed = "; ".join(f"{name}: {', '.join(signs)}" for name, signs in found.items())
+    if decided is None and detected:
+        listed = "; ".join(f"{name}: {', '.join(signs)}" for name, signs in detected.items())
         raise UsageError(
             say("this machine has something of several targets: {listed}", listed=listed),
             say("say which with `--target`: {names}", names=names),
@@ -224,7 +224,7 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
         raise UsageError(_NOTHING, say("say which with `--target`: {names}", names=names))
     click.echo(
         "torchferry: "
-        + say("found {name}: {signs}", name=decided, signs=", ".join(found[decided])).render(choices.lang),
+        + say("found {name}: {signs}", name=decided, signs=", ".join(detected[decided])).render(choices.lang),
         err=True,
     )
     return Target.named(decided)
@@ -245,7 +245,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     lang = choices.lang
     looked = [_NOTHING.render(lang), say("Looked for:").render(lang)]
     looked += [
-        f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(what)}" for name, what in sought.items()
+        f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(sights)}" for name, sights in sought.items()
     ]
     if form == "issue":
         host = Host(python=choices.python or sys.executable)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from torchferry.core import env
+from torchferry.core.messages import language
 from torchferry.numerics.framework.launcher import Outcome
 from torchferry.numerics.report import ranks as agreement
 
@@ -75,7 +75,7 @@ def examination_options(function: Function) -> Function:
         **others: Any,
     ) -> Any:
         return function(
-            skip_op=(*skip_op, *white_list), ranks=(*ranks, *enable_ranks), lang=lang or env.language(), **others
+            skip_op=(*skip_op, *white_list), ranks=(*ranks, *enable_ranks), lang=lang or language(), **others
         )
 
     for option in reversed((*_CHOICE, *_OUTPUT)):

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.output import progress
-from torchferry.cli.settings import Setting
-from torchferry.cli.surroundings import project_around
+from torchferry.cli.settings import RunSettings
+from torchferry.core import config
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
+from torchferry.source.git import repository_of
 from torchferry.source.tree import list_files
+
+_BUILDS = ("pyproject.toml", "setup.py", "setup.cfg")
+
+_TOPS = ("requirements.txt", "environment.yml", "environment.yaml", "LICENSE", "LICENSE.txt", "LICENSE.md")
+"""Files that lie in the uppermost folder of a project, where nothing better says which that is."""
+
+_MOST_FOLDERS = 16
+"""Folders above a file that are looked at."""
 
 
 class Verdicts(NamedTuple):
@@ -42,7 +53,7 @@ def within_project(choices: Choices) -> Choices:
     return choices if around == choices.named_folder else choices._replace(around=around)
 
 
-def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
+def whole(setting: RunSettings, choices: Choices, analysis: Analysis) -> Analysis:
     """Return the analysis of the whole project with every rule: the one that is there, where it is that."""
     selection = setting.request.selection
     if not (choices.only or selection.select or selection.ignore or selection.per_file):
@@ -59,7 +70,7 @@ def whole(setting: Setting, choices: Choices, analysis: Analysis) -> Analysis:
 
 
 def verdicts(
-    setting: Setting,
+    setting: RunSettings,
     choices: Choices,
     analysis: Analysis,
     packages: Iterable[Inspected] = (),
@@ -82,12 +93,53 @@ def verdicts(
     from torchferry.programs.unlooked import unlooked
 
     only = tuple(os.path.normpath(path) for path in choices.only)
-    found = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
+    judged = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
-    if left_out and found.programs:
+    if left_out and judged.programs:
         remarks.append(say("Rules are left out of the findings; the programs are judged by all rules."))
-    if only and found.programs:
+    if only and judged.programs:
         remarks.append(say("The findings are those of what was named; the programs are judged by all that they reach."))
-    return Verdicts(found.programs, unlooked(analysis, found.left), tuple(remarks), left_out or bool(only))
+    return Verdicts(judged.programs, unlooked(analysis, judged.left), tuple(remarks), left_out or bool(only))
+
+
+def project_around(folder: Path) -> Path:
+    """Return the folder of the project that a folder belongs to, in the form in which the folder was named.
+
+    That is, the first that there is: the folder of the settings file, the work tree of git, the nearest folder with a
+    build script, the nearest with requirements or a licence, and the folder that holds the package.
+
+    Raises:
+        UsageError: a folder on the way cannot be read.
+    """
+    start = Path(os.path.abspath(folder))
+    around = [place for place in (start, *start.parents)[:_MOST_FOLDERS] if _may_be_a_project(place)]
+    settings = config.find(start)
+    chosen = (settings.parent if settings is not None else None, repository_of(start))
+    nearest = next((place for place in chosen if place in around), None)
+    nearest = nearest or _with_one_of(_BUILDS, around) or _with_one_of(_TOPS, around) or _above_packages(start, around)
+    if nearest == start:
+        return folder
+    return nearest if folder.is_absolute() else Path(os.path.relpath(nearest))
+
+
+def _may_be_a_project(folder: Path) -> bool:
+    """Whether a folder may be somebody's project: not a home, nor one in which everybody writes, as /tmp."""
+    if folder in (Path(folder.anchor), Path.home()):
+        return False
+    try:
+        return not os.lstat(folder).st_mode & stat.S_IWOTH
+    except OSError:
+        return False
+
+
+def _with_one_of(names: Iterable[str], folders: Iterable[Path]) -> Path | None:
+    return next((folder for folder in folders if any((folder / name).is_file() for name in names)), None)
+
+
+def _above_packages(start: Path, around: list[Path]) -> Path:
+    for folder in around:
+        if not (folder / "__init__.py").is_file():
+            return folder
+    return start

@@ -13,13 +13,13 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell
-from torchferry.cli.settings import Setting, settle
+from torchferry.cli.settings import RunSettings, settle
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
-from torchferry.migration.arrived import refuse_second_target
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
+from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.rules.analysis import analyse
 
@@ -128,8 +128,8 @@ def command(
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
-                _tell_unknown(apply(tree, planned.writes, setting.target.reached), setting.root, lang)
-            written = migrated.Written("in place", setting.root)
+                _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
+            written = migrated.MigrationOutput("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
     planned = _plan(setting)
@@ -142,9 +142,9 @@ def command(
         if patch_file is None:
             migrated.warn(migrated.report_of(setting, planned, judged), lang)
             sys.exit(migrated.status(planned))
-        written = migrated.Written("patch", patch_file)
+        written = migrated.MigrationOutput("patch", patch_file)
     elif check:
-        written = migrated.Written("nothing", setting.root)
+        written = migrated.MigrationOutput("nothing", setting.root)
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
@@ -152,10 +152,10 @@ def command(
         if special:
             names = migrated.printable(", ".join(special[:5]))
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
-        written = migrated.Written("copy", out)
+        written = migrated.MigrationOutput("copy", out)
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
-        written = migrated.Written("beside", setting.root)
+        written = migrated.MigrationOutput("beside", setting.root)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
 
 
@@ -188,10 +188,10 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: Setting) -> Plan:
+def _plan(setting: RunSettings) -> Plan:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
-    refuse_second_target(setting.root, setting.target, analysis)
+    check_not_migrated(setting.root, setting.target, analysis)
     planned = plan(setting.root, analysis)
     return planned if setting.placement is None else with_module_files(setting.root, setting.placement, planned)
 
@@ -202,7 +202,7 @@ def _import_ahead() -> None:
     importlib.import_module("hmac")
 
 
-def _refuse_dirty(setting: Setting, planned: Plan, allow: bool) -> None:
+def _refuse_dirty(setting: RunSettings, planned: Plan, allow: bool) -> None:
     """Refuse to write over changes that are in no commit, except those that a migration made."""
     if allow or not planned.writes:
         return
@@ -233,13 +233,13 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 
 
-def _write_beside(setting: Setting, planned: Plan, suffix: str, lang: str) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
     writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     with exclusive(setting.root) as tree:
         if writes:
-            _tell_unknown(apply(tree, writes, setting.target.reached), setting.root, lang)
+            _tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
     return writes
 
 

@@ -16,17 +16,17 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import placement_remarks
 from torchferry.cli.judging import Verdicts, verdicts, whole, within_project
 from torchferry.cli.output import tell, write_report
-from torchferry.cli.settings import Setting, settings_lines
+from torchferry.cli.settings import RunSettings, settings_lines
 from torchferry.core import exitcodes
 from torchferry.core.finding import Grade
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
-from torchferry.report.model import Report, Verdict, diffs_of
-from torchferry.report.summary import Written, summary
+from torchferry.report.model import ProjectVerdict, Report, diffs_of
+from torchferry.report.summary import MigrationOutput, summary
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
 
-__all__ = ["Shown", "Written", "finish", "judge", "printable", "report_of", "status", "tell_work", "warn"]
+__all__ = ["MigrationOutput", "Shown", "finish", "judge", "printable", "report_of", "status", "tell_work", "warn"]
 
 
 class Shown(NamedTuple):
@@ -42,15 +42,15 @@ def status(planned: Plan, changes_count: bool = False) -> int:
     """Return the exit code: work that is left counts, and with --check what would change."""
     if planned.analysis.failures:
         return exitcodes.ERROR
-    left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
-    return exitcodes.FINDINGS if left or (changes_count and planned.writes) else exitcodes.CLEAN
+    is_work_left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
+    return exitcodes.FINDINGS if is_work_left or (changes_count and planned.writes) else exitcodes.CLEAN
 
 
 def finish(
-    setting: Setting,
+    setting: RunSettings,
     planned: Plan,
     judged: Verdicts,
-    written: Written,
+    written: MigrationOutput,
     shown: Shown,
     choices: Choices,
     changes_count: bool = False,
@@ -69,7 +69,7 @@ def finish(
                 click.echo(line)
         for line in islice(lines, 1) if shown.quiet else lines:
             click.echo(line)
-        if shown.quiet and report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+        if shown.quiet and report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
             tell(report.verdict_message.render(lang))
     else:
         write_report(report, form, lang, file)
@@ -77,18 +77,20 @@ def finish(
     sys.exit(status(planned, changes_count))
 
 
-def judge(setting: Setting, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
+def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
     """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there.
 
     The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
     """
     summed_up = writing and shown.form == "text" and shown.file is None
-    if within_project(choices) is not choices or (summed_up and not any(finding.blocker for finding in planned.found)):
+    if within_project(choices) is not choices or (
+        summed_up and not any(finding.blocker for finding in planned.findings)
+    ):
         return Verdicts()
     return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
 
 
-def report_of(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
+def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
     """Return the report of what remains after the migration, or of the project as it is.
 
     Args:
@@ -97,8 +99,8 @@ def report_of(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool 
         judged: The programs, judged by the files as they are.
         as_it_is: Whether the findings are those of the project as it is.
     """
-    found = planned.found if as_it_is else planned.remaining
-    findings = blocking(found, judged.programs, planned.found)
+    shown = planned.findings if as_it_is else planned.remaining
+    findings = blocking(shown, judged.programs, planned.findings)
     programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
     return Report(
         target=str(setting.target),
@@ -124,13 +126,13 @@ def report_of(setting: Setting, planned: Plan, judged: Verdicts, as_it_is: bool 
 
 def warn(report: Report, lang: str) -> None:
     """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
-    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+    if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
         tell(report.verdict_message.render(lang))
         for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
             tell(line)
 
 
-def tell_work(setting: Setting, planned: Plan, lang: str) -> None:
+def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
     for line in (*by_file(report.work, lang), *failure_lines(report, lang)):

@@ -71,10 +71,10 @@ def command(
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)
-    said = "torchferry: " + "\n".join(lines(result, lang))
-    write(_written(result, said, output_format, lang), output_file)
+    text = "torchferry: " + "\n".join(lines(result, lang))
+    write(_written(result, text, output_format, lang), output_file)
     if output_file is not None:
-        click.echo(said, err=True)
+        click.echo(text, err=True)
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
@@ -84,7 +84,7 @@ def command(
     sys.exit(code)
 
 
-def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -> str:
+def _written(result: dict[str, Any], text: str, output_format: str, lang: str) -> str:
     if output_format == "json":
         return json.dumps(result, indent=1, ensure_ascii=False)
     if output_format == "csv":
@@ -93,4 +93,4 @@ def _written(result: dict[str, Any], said: str, output_format: str, lang: str) -
         from torchferry.numerics.report.pages import nan_page
 
         return nan_page(result, lang)
-    return said
+    return text

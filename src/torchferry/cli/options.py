@@ -17,7 +17,7 @@ from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
 from torchferry.core import env
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
 
@@ -102,7 +102,7 @@ def selection_options(function: Function) -> Function:
             codes(select),
             codes(ignore),
             exclude,
-            lang or env.language(),
+            lang or language(),
             jobs or env.jobs(),
             seen,
             config_file,

@@ -13,7 +13,7 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.output import progress, tell
 from torchferry.cli.packages import imported, looked_into
-from torchferry.cli.settings import Setting, settle
+from torchferry.cli.settings import RunSettings, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade
@@ -74,7 +74,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
         sys.exit(exitcodes.CLEAN)
     if writes and not overlay.check:
         with exclusive(setting.root) as tree:
-            journal = apply(tree, writes, setting.target.reached)
+            journal = apply(tree, writes, setting.target.journal_key)
         if journal.problem is not None:
             text = say(
                 "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` takes it back",
@@ -84,7 +84,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
             tell(text.render(choices.lang))
     for message in (*copying.editable, *_messages(packages, overlay)):
         click.echo(printable(message.render(choices.lang)))
-    for place in copying.left if verbose else ():
+    for place in copying.places_left if verbose else ():
         click.echo(printable(place))
     for package in packages:
         if not package.is_licensed:
@@ -119,11 +119,11 @@ class _Copying:
         setting: The target and the rules.
     """
 
-    def __init__(self, environment: Environment, setting: Setting) -> None:
+    def __init__(self, environment: Environment, setting: RunSettings) -> None:
         self.index = Index(environment)
         self.setting = setting
         self.editable: list[Message] = []
-        self.left: list[str] = []
+        self.places_left: list[str] = []
 
     def copied(self, inspected: Inspected) -> CopiedPackage | None:
         """Return the copies of a package's modules; None where there is nothing to change in what is reached."""
@@ -151,7 +151,7 @@ class _Copying:
             selection=request.selection,
             project=project,
         )
-        before = len(self.left)
+        before = len(self.places_left)
         done = [
             copied for module in sorted(reached) if (copied := self._module(engine, reader, module, modules[module]))
         ]
@@ -167,7 +167,7 @@ class _Copying:
             licence,
             texts,
             tuple(done),
-            len(self.left) - before,
+            len(self.places_left) - before,
         )
 
     def _module(self, engine: Engine, reader: Reader, module: str, path: str) -> Copied | None:
@@ -175,8 +175,8 @@ class _Copying:
         if not before:
             return None
         examined = engine.examine(Entry(path, Kind.PYTHON), rewrite=True)
-        left = [finding for finding in examined.remaining if finding.grade in (Grade.MANUAL, Grade.UNSAFE)]
-        self.left += (f"{finding.location} {finding.code}" for finding in left)
+        for_a_person = [finding for finding in examined.remaining if finding.grade in (Grade.MANUAL, Grade.UNSAFE)]
+        self.places_left += (f"{finding.location} {finding.code}" for finding in for_a_person)
         if examined.after is None or examined.before != before:
             return None
         return Copied(module, path, before, examined.after, len(examined.fixed))
@@ -193,7 +193,7 @@ def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Messa
             licence=package.licence or ("?" if not package.is_licensed else package.licences[0][0]),
             modules=len(package.modules),
             fixes=sum(module.fixes for module in package.modules),
-            left=package.left,
+            left=package.places_left,
         )
     if packages and overlay.check:
         yield say("nothing was written")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from torchferry.cli.output import tell
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
 from torchferry.core.messages import say
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
@@ -24,21 +24,21 @@ _PATIENCE = 0.5
 _REFRESH = 0.1
 
 
-def reached(environment: Environment, setting: Setting, analysis: Analysis, lang: str) -> tuple[Inspected, ...]:
+def reached(environment: Environment, setting: RunSettings, analysis: Analysis, lang: str) -> tuple[Inspected, ...]:
     """Return what is known of the packages that the files of a project import, and those that these run."""
     return looked_into(environment, setting, imported(setting, analysis), lang)
 
 
-def looked_into(environment: Environment, setting: Setting, modules: set[str], lang: str) -> tuple[Inspected, ...]:
+def looked_into(environment: Environment, setting: RunSettings, modules: set[str], lang: str) -> tuple[Inspected, ...]:
     """Return what is known of packages by the modules that are imported of them, and of those that these run."""
     for remark in environment.remarks:
         tell(remark.render(lang))
     with _progress() as advance:
-        found = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
-    return tuple(found.values())
+        inspected = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
+    return tuple(inspected.values())
 
 
-def imported(setting: Setting, analysis: Analysis, paths: Container[str] | None = None) -> set[str]:
+def imported(setting: RunSettings, analysis: Analysis, paths: Container[str] | None = None) -> set[str]:
     """Return the modules that the files of a project, or some of them, import and that are not its own."""
     own = analysis.project or Project(
         setting.root, [entry.path for entry in setting.request.listing.entries if entry.kind is Kind.PYTHON]

@@ -12,10 +12,10 @@ from torchferry.backends.registry import built_in
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
 from torchferry.cli.writing import write
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
 from torchferry.rehearsal.driver.description import load_driver
@@ -76,7 +76,7 @@ def command(
     torchferry rehearse -t NAME -- python train.py --epochs 1
     torchferry rehearse -t NAME --devices 2 -- torchrun --nproc_per_node 2 train.py
     """
-    lang = lang or env.language()
+    lang = lang or language()
     wanted = target or load(Path()).target
     if not wanted:
         raise UsageError(

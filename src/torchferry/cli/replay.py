@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchferry.core import env, exitcodes
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import language, say
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ def command(
     torchferry replay wrong/aten.addmm-001 --device cpu
     torchferry replay wrong/aten.addmm-001 --issue > issue.md
     """
-    lang = lang or env.language()
+    lang = lang or language()
     try:
         from torchferry.numerics import replay
         from torchferry.numerics.callfile import environment
@@ -61,30 +61,34 @@ def command(
     environment.import_libraries(libraries)
     call = replay.read(directory)
     place = environment.place(call, device)
-    told: list[Judgement] = []
+    judgements: list[Judgement] = []
     failure = ""
     try:
-        told = finiteness(call, place) if nan else replay.judge(call, place, standard)
+        judgements = finiteness(call, place) if nan else replay.judge(call, place, standard)
     except TorchferryError:
         raise
     except Exception as error:  # whatever the operator raises is what was to be found
         failure = f"{type(error).__name__}: {error}"
     if issue:
-        here = environment.environment(str(place))
-        click.echo(as_issue(call, directory, told, here, str(place), "" if nan else standard, failure), nl=False)
+        machine = environment.environment(str(place))
+        click.echo(
+            as_issue(call, directory, judgements, machine, str(place), "" if nan else standard, failure), nl=False
+        )
     elif output_format == "json":
         click.echo(
-            json.dumps({"standard": standard, **_document(call, place, told, failure)}, indent=2, ensure_ascii=False)
+            json.dumps(
+                {"standard": standard, **_document(call, place, judgements, failure)}, indent=2, ensure_ascii=False
+            )
         )
     else:
-        _tell(call, place, told, failure, lang)
-    statuses = {judgement.status for judgement in told}
+        _tell(call, place, judgements, failure, lang)
+    statuses = {judgement.status for judgement in judgements}
     if failure or replay.FAIL in statuses:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(exitcodes.CLEAN if statuses & {replay.PASS, "warn"} else exitcodes.ERROR)
 
 
-def _document(call: Call, place: torch.device, told: list[Judgement], failure: str) -> dict[str, Any]:
+def _document(call: Call, place: torch.device, judgements: list[Judgement], failure: str) -> dict[str, Any]:
     return {
         "operator": call.name,
         "overload": call.overload,
@@ -98,12 +102,12 @@ def _document(call: Call, place: torch.device, told: list[Judgement], failure: s
                 "found": judgement.why.render("en"),
                 "ratio": judgement.ratio if judgement.ratio == judgement.ratio else None,
             }
-            for judgement in told
+            for judgement in judgements
         ],
     }
 
 
-def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, lang: str) -> None:
+def _tell(call: Call, place: torch.device, judgements: list[Judgement], failure: str, lang: str) -> None:
     from torchferry.numerics.callfile.reproduction import arguments
 
     click.echo(
@@ -117,5 +121,5 @@ def _tell(call: Call, place: torch.device, told: list[Judgement], failure: str, 
         click.echo(f"  {met.render(lang)}")
     if failure:
         click.echo(say("it raised {error}", error=failure).render(lang))
-    for judgement in told:
+    for judgement in judgements:
         click.echo(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")

@@ -10,10 +10,11 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchferry import __version__
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
+from torchferry.cli.settling import Run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say
@@ -21,9 +22,6 @@ from torchferry.doctor.masking import MASK, masked
 from torchferry.programs.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis
-
-if TYPE_CHECKING:
-    from torchferry.cli.settling import Run
 
 _MOST_FILES = 2_000
 _LARGEST_FILE = 1 << 20
@@ -37,7 +35,7 @@ _SECRET_OPTION = re.compile(r"(?i)--?[\w-]*(?:token|secret|passw|api[_-]?key|cre
 _COPY = re.compile(r"/[^\s\"']*?/torchferry-(?:scan|rehearsal)-\w+(?:/[^/\s\"']+)?")
 
 
-def write_reproduction(file: Path, setting: Setting, analysis: Analysis, runs: Sequence[Run]) -> None:
+def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, runs: Sequence[Run]) -> None:
     """Write verdicts, runs and the files that the programs reach.
 
     Raises:
@@ -46,13 +44,13 @@ def write_reproduction(file: Path, setting: Setting, analysis: Analysis, runs: S
     shown = _Shown(setting.root)
     programs = {run.judged.program.title: run.judged.program for run in runs}
     paths = reached_files(analysis, setting.target, programs.values())
-    left: list[str] = []
+    left_out: list[str] = []
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, path in enumerate(paths):
                 data = _content(setting.root / path) if number < _MOST_FILES else None
                 if data is None:
-                    left.append(path)
+                    left_out.append(path)
                 else:
                     archive.writestr(zipfile.ZipInfo(f"files/{path}", _WHEN), data)
             document = {
@@ -63,7 +61,7 @@ def write_reproduction(file: Path, setting: Setting, analysis: Analysis, runs: S
                 "platform": f"{platform.system()} {platform.machine()}",
                 "distributions": dict(_versions(runs)),
                 "runs": [shown.run(run) for run in runs],
-                "left_out": left,
+                "left_out": left_out,
             }
             text = json.dumps(document, ensure_ascii=True, indent=1) + "\n"
             archive.writestr(zipfile.ZipInfo("reproduction.json", _WHEN), text)
@@ -129,8 +127,8 @@ def _versions(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
         names |= {item.what for item in (*run.judged.optional, *run.judged.blockers)}
     for name in sorted(names):
         try:
-            found = version(name)
+            installed = version(name)
         except (PackageNotFoundError, ValueError):
-            found = ""
-        if found:
-            yield name, found
+            installed = ""
+        if installed:
+            yield name, installed

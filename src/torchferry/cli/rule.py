@@ -6,15 +6,15 @@ import json
 
 import click
 
-from torchferry.core import env
+from torchferry.core.messages import language
 from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
 from torchferry.rules.registry import rules, unknown_rule
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    known = [rule.CODE for rule in rules()]
-    return [code for code in sorted({*known, *(code[:3] for code in known)}) if code.startswith(incomplete.upper())]
+    codes = [rule.CODE for rule in rules()]
+    return [code for code in sorted({*codes, *(code[:3] for code in codes)}) if code.startswith(incomplete.upper())]
 
 
 @click.command("rule")
@@ -23,32 +23,32 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(code: str | None, output_format: str, lang: str | None) -> None:
     """Explain the rule CODE, such as DEV101; list the rules of a family, such as DEV; without CODE, list all."""
-    lang = lang or env.language()
+    lang = lang or language()
     wanted = (code or "").upper()
     pages = [page(rule.CODE, lang) for rule in rules() if rule.CODE.startswith(wanted)]
     if not pages:
         raise unknown_rule(wanted)
-    whole = any(found.code == wanted for found in pages)
+    whole = any(rule_page.code == wanted for rule_page in pages)
     if output_format == "json":
-        objects = [_object(found, lang) for found in pages]
+        objects = [_object(rule_page, lang) for rule_page in pages]
         click.echo(json.dumps(objects[0] if whole else objects, ensure_ascii=False, indent=1))
     elif whole:
-        found = pages[0]
-        click.echo(f"{found.code} {found.name}\n\n{found.title}\n\n{found.body}")
-        click.echo(f"\n# torchferry: ignore[{found.code}] reason")
+        rule_page = pages[0]
+        click.echo(f"{rule_page.code} {rule_page.name}\n\n{rule_page.title}\n\n{rule_page.body}")
+        click.echo(f"\n# torchferry: ignore[{rule_page.code}] reason")
     else:
-        for found in pages:
-            click.echo(f"{found.code}  {found.name:<28}  {found.title}")
+        for rule_page in pages:
+            click.echo(f"{rule_page.code}  {rule_page.name:<28}  {rule_page.title}")
 
 
-def _object(found: Page, lang: str) -> dict[str, object]:
-    family = found.code[:3]
+def _object(rule_page: Page, lang: str) -> dict[str, object]:
+    family = rule_page.code[:3]
     return {
-        "code": found.code,
-        "name": found.name,
+        "code": rule_page.code,
+        "name": rule_page.name,
         "family": family,
         "family_title": TITLES[family].render(lang),
-        "title": found.title,
-        "explanation": found.body,
-        "kinds": sorted(kind.value for kind in found.rule.KINDS),
+        "title": rule_page.title,
+        "explanation": rule_page.body,
+        "kinds": sorted(kind.value for kind in rule_page.rule.KINDS),
     }

@@ -22,7 +22,7 @@ from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.report.model import Verdict, report_of
+from torchferry.report.model import ProjectVerdict, report_of
 from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 
@@ -54,7 +54,9 @@ from torchferry.rules.analysis import analyse
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
 )
-@click.option("--kept", is_flag=True, help="List every word of CUDA that stays without a finding, and why.")
+@click.option(
+    "--kept", "list_mentions", is_flag=True, help="List every word of CUDA that stays without a finding, and why."
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
 def command(
     choices: Choices,
@@ -66,7 +68,7 @@ def command(
     rehearse: tuple[str, ...],
     rehearse_seconds: float,
     reproduction: Path | None,
-    kept: bool,
+    list_mentions: bool,
     exit_zero: bool,
 ) -> None:
     """Say what a CUDA project needs in order to run on another accelerator.
@@ -90,7 +92,7 @@ def command(
             tell(text.render(lang))
     selection = setting.request.selection
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    request = setting.request._replace(account=every or kept or verbose, afterwards=JUDGED_AFTERWARDS)
+    request = setting.request._replace(account=every or list_mentions or verbose, afterwards=JUDGED_AFTERWARDS)
     setting = setting._replace(request=request)
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
@@ -103,15 +105,19 @@ def command(
     if rehearse or reproduction is not None:
         from torchferry.cli.settling import Runs, judged_by_runs  # imported late: few scans run anything
 
-        runs = Runs(rehearse, rehearse_seconds, reproduction)
+        runs = Runs(rehearse, rehearse_seconds)
         asked = partial(verdicts, setting, choices, project, packages)
-        judged = judged_by_runs(runs, asked, project is analysis, choices, setting, project)
+        judged, done = judged_by_runs(runs, asked, project is analysis, choices, setting)
+        if reproduction is not None:
+            from torchferry.cli.reproduction import write_reproduction  # imported late, as above
+
+            write_reproduction(reproduction, setting, project, done)
         honesty = say("A rehearsal proves that code is right for the API, never speed or accuracy on the card.")
         judged = judged._replace(remarks=(*judged.remarks, honesty))
     else:
         judged = verdicts(setting, choices, project, packages)
-    known = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
-    report = report_of(analysis, setting.target, setting.name, remarks=known, programs=judged.programs)
+    shown_remarks = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
+    report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
     report = replace(report, packages=packages, unlooked=judged.unlooked, partial=judged.partial)
     if output_format == "text" and output_file is None:
         if verbose:
@@ -123,15 +129,15 @@ def command(
             write_report(report, output_format, lang, None, verbose)
     else:
         write_report(report, output_format, lang, output_file)
-    if kept or verbose:
-        for word in report.kept:
-            reason = say(word.why.value).render(lang)
+    if list_mentions or verbose:
+        for word in report.mentions:
+            reason = say(word.kind.value).render(lang)
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)
-    found = report.work or is_wrong or (choices.only and report.verdict is not Verdict.READY)
-    sys.exit(exitcodes.FINDINGS if found and not exit_zero else exitcodes.CLEAN)
+    is_finding = report.work or is_wrong or (choices.only and report.verdict is not ProjectVerdict.READY)
+    sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)
 
 
 def _interrupted(root: Path) -> Iterator[Message]:

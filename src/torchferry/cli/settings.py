@@ -17,7 +17,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules, unknown_rule
 from torchferry.source.tree import list_files
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchferry.source.copied import Placement
 
 
-class Setting(NamedTuple):
+class RunSettings(NamedTuple):
     """A run as it is to be: the project, its name, the target, and the request for the analysis."""
 
     root: Path
@@ -45,9 +45,9 @@ def codes(text: str) -> tuple[str, ...]:
         UsageError: one is neither a rule nor a family.
     """
     given = tuple(code.strip().upper() for code in text.split(",") if code.strip())
-    known = [rule.CODE for rule in rules()]
+    all_codes = [rule.CODE for rule in rules()]
     for code in given:
-        if not any(name.startswith(code) for name in known):
+        if not any(name.startswith(code) for name in all_codes):
             raise unknown_rule(code)
     return given
 
@@ -102,7 +102,7 @@ def _with_choices(config: Config, choices: Choices) -> Config:
     )
 
 
-def settle(choices: Choices, rewrite: bool) -> Setting:
+def settle(choices: Choices, rewrite: bool) -> RunSettings:
     """Read the settings file and put it together with the command line, which wins.
 
     Raises:
@@ -136,9 +136,11 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
-        from torchferry.rules.run.sightings import read_sightings  # imported late: most runs lay nothing beside
+        from torchferry.rules.runtime.report import (
+            read_runtime_report,  # imported late: few are given the report of a run
+        )
 
-        seen = read_sightings(choices.seen, root, only)
+        seen = read_runtime_report(choices.seen, root, only)
     request = Request(
         root,
         listing,
@@ -154,7 +156,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
     )
     unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
     name = project_name(choices.home or root)
-    return Setting(root, name, config, target, request, choices.style, placement, unusual)
+    return RunSettings(root, name, config, target, request, choices.style, placement, unusual)
 
 
 def project_name(root: Path) -> str:

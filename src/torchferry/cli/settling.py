@@ -16,7 +16,7 @@ from typing import NamedTuple
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import Verdicts
 from torchferry.cli.output import tell
-from torchferry.cli.settings import Setting
+from torchferry.cli.settings import RunSettings
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.migration.copy import write_copy
@@ -30,7 +30,7 @@ from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.ending import End, end_of
 from torchferry.rehearsal.launcher import run_aside
 from torchferry.rehearsal.summary import document
-from torchferry.rules.analysis import Analysis, analyse
+from torchferry.rules.analysis import analyse
 from torchferry.rules.engine import Engine
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import NEVER_ENTERED, Entry
@@ -48,11 +48,10 @@ _MOST_DEVICES = 16
 
 
 class Runs(NamedTuple):
-    """What the user asks to be run: commands, how long each may take, and where to write what shows a fault."""
+    """What the user asks to be run: commands, and how long each may take."""
 
     commands: tuple[str, ...]
     seconds: float
-    reproduction: Path | None = None
 
 
 class Asked(NamedTuple):
@@ -84,10 +83,9 @@ def judged_by_runs(
     static: Callable[[Mapping[str, Start]], Verdicts],
     is_whole: bool,
     choices: Choices,
-    setting: Setting,
-    analysis: Analysis,
-) -> Verdicts:
-    """Judge the programs of a project, those that are run by what is seen.
+    setting: RunSettings,
+) -> tuple[Verdicts, list[Run]]:
+    """Judge the programs of a project, those that are run by what is seen; return this and the runs.
 
     Args:
         runs: What is to be run.
@@ -95,11 +93,10 @@ def judged_by_runs(
         is_whole: Whether the whole project was asked for, with every rule.
         choices: What the user asked for.
         setting: It, with the settings.
-        analysis: The project, examined.
 
     Raises:
         UsageError: a command starts no program of the project, or the options contradict each other.
-        TorchferryError: no copy can be made, or the reproduction cannot be written.
+        TorchferryError: no copy can be made.
     """
     if not runs.commands:
         raise UsageError(say("--reproduction writes what --rehearse shows: name a command to rehearse"))
@@ -110,8 +107,8 @@ def judged_by_runs(
     paths = [entry.path for entry in setting.request.listing.entries]
     asked = [_asked(text, setting.root, paths) for text in runs.commands]
     starts = _starts(reversed(asked))
-    found = static(starts)
-    programs = list(found.programs)
+    static_verdicts = static(starts)
+    programs = list(static_verdicts.programs)
     numbers = [_program_of(item, programs) for item in asked]
     rehearsal = prepare(str(setting.target), "", _devices(asked), None, ())
     done: list[Run] = []
@@ -130,11 +127,7 @@ def judged_by_runs(
             done.append(copied.run(item, judged, rehearsal, runs.seconds))
             if _says_more(done[-1].judged, programs[number]):
                 programs[number] = done[-1].judged
-    if runs.reproduction is not None:
-        from torchferry.cli.reproduction import write_reproduction
-
-        write_reproduction(runs.reproduction, setting, analysis, done)
-    return found._replace(programs=tuple(programs))
+    return static_verdicts._replace(programs=tuple(programs)), done
 
 
 def _says_more(new: Judged, old: Judged) -> bool:
@@ -237,7 +230,7 @@ class _Copy:
         TorchferryError: it cannot be made.
     """
 
-    def __init__(self, setting: Setting, folder: Path) -> None:
+    def __init__(self, setting: RunSettings, folder: Path) -> None:
         self.root = Path(os.path.realpath(setting.root))
         self.folder = folder
         request = setting.request

@@ -36,10 +36,10 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
         )
     from tempfile import TemporaryDirectory  # imported late: few runs read standard input
 
-    here = Path.cwd()
+    working = Path.cwd()
     named = Path(os.path.abspath(choices.stdin_filename))
-    home = here if named.is_relative_to(here) else named.parent
-    if named in (here, home):
+    home = working if named.is_relative_to(working) else named.parent
+    if named in (working, home):
         raise UsageError(
             say("{path} is a folder", path=choices.stdin_filename),
             say("name one such as train.py, run.sh or config.yaml"),

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.core import env
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import language, say, say_plural
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
@@ -30,7 +29,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
     files are named, and you decide. A journal that you did not make here, such as one that came with a repository,
     is shown and not acted on.
     """
-    lang = lang or env.language()
+    lang = lang or language()
     root = next((place for place in (path, *path.absolute().parents) if _has_journals(place)), None)
     if root is None:
         raise TorchferryError(
@@ -40,11 +39,11 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
     with exclusive(root, trust_journal) as tree:
         for journal in tree.recovered:
             click.echo(say("took back the interrupted migration to {target}", target=journal.target).render(lang))
-        left = tree.journals()
-        if not left and not tree.recovered:
+        journals = tree.journals()
+        if not journals and not tree.recovered:
             raise TorchferryError(say("no migration is recorded in {path}", path=path))
-        count = len(left) if everything else 0 if tree.recovered else 1
-        chosen = left[len(left) - count :]
+        count = len(journals) if everything else 0 if tree.recovered else 1
+        chosen = journals[len(journals) - count :]
         refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)

@@ -87,8 +87,8 @@ def _keep_last(descriptor: int, last: bytearray) -> None:
 
 
 def _with_ours(environment: dict[str, str]) -> dict[str, str]:
-    beside = str(Path(sys.executable).parent)
-    return {**environment, "PATH": os.pathsep.join([beside, environment.get("PATH", os.defpath)])}
+    scripts = str(Path(sys.executable).parent)
+    return {**environment, "PATH": os.pathsep.join([scripts, environment.get("PATH", os.defpath)])}
 
 
 def _exit_code(code: int) -> int:
@@ -102,14 +102,14 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
         return [sys.executable, *command]
     if folder is not None and os.sep in first and (folder / first).is_file():
         return [str(folder / first), *command[1:]]
-    beside = Path(sys.executable).parent / first
-    found = str(beside) if os.sep not in first and beside.is_file() else shutil.which(first)
-    if found is None:
+    script = Path(sys.executable).parent / first
+    program = str(script) if os.sep not in first and script.is_file() else shutil.which(first)
+    if program is None:
         raise UsageError(
             say("there is no command `{name}`", name=first),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
         )
-    return [found, *command[1:]]
+    return [program, *command[1:]]
 
 
 @contextlib.contextmanager

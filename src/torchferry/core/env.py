@@ -1,10 +1,12 @@
-"""Every environment variable that torchferry reads, in one place."""
+"""Every environment variable that torchferry reads, in one place; `messages.py` reads TORCHFERRY_LANG."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
+
+from torchferry.core.messages import say
 
 VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
@@ -17,15 +19,6 @@ VARIABLES = {
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
-
-
-def language() -> str:
-    """Return `zh` or `en`: `TORCHFERRY_LANG` if it is one of them, else by the first locale variable that is set."""
-    for variable in ("TORCHFERRY_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
-        value = os.environ.get(variable, "").strip().lower()
-        if value.startswith(("en", "zh")) or (value and variable != "TORCHFERRY_LANG"):
-            return "zh" if value.startswith("zh") else "en"
-    return "en"
 
 
 def check_language() -> None:
@@ -59,8 +52,7 @@ _MOST_JOBS = 4096
 
 
 def _wrong_value(variable: str, value: str, *allowed: str) -> Exception:
-    from torchferry.core.errors import UsageError  # imported late: it reads the language here
-    from torchferry.core.messages import say
+    from torchferry.core.errors import UsageError  # imported late: most values are right
 
     return UsageError(
         say("`{variable}={value}` is not a value that it can have", variable=variable, value=value[:80]),
@@ -83,8 +75,7 @@ def shim_asked() -> bool:
         return False
     if value.lower() in _YES:
         return True
-    from torchferry.core.errors import UsageError  # imported late: it reads the language here
-    from torchferry.core.messages import say
+    from torchferry.core.errors import UsageError  # imported late: most values are right
 
     raise UsageError(
         say("`{variable}={value}` says neither yes nor no", variable=SHIM, value=value),

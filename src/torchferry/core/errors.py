@@ -28,11 +28,11 @@ class UsageError(TorchferryError):
     """A name, option or setting that does not exist or does not fit."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
     import difflib  # imported late: most runs have no wrong name
 
-    names = sorted(known)
+    names = sorted(choices)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     advice = say("known: {names}", names=", ".join(names))
     if close:

@@ -33,8 +33,8 @@ class LazyRegex:
 
     def compiled(self) -> re.Pattern[Any]:
         """Return the compiled expression."""
-        found = self.__dict__.get("_compiled")
-        if found is None:
+        pattern_object = self.__dict__.get("_compiled")
+        if pattern_object is None:
             pattern, flags = self._source
-            found = self._compiled = re.compile(pattern, flags)
-        return cast("re.Pattern[Any]", found)
+            pattern_object = self._compiled = re.compile(pattern, flags)
+        return cast("re.Pattern[Any]", pattern_object)

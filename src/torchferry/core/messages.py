@@ -8,17 +8,25 @@ and a machine can group messages by template. Templates use `{name}` placeholder
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Union
-
-from torchferry.core.env import language
 
 if TYPE_CHECKING:
     from gettext import GNUTranslations
 
 LOCALE = Path(__file__).parent.parent / "locale"
 """The folder of the catalogues: `zh/LC_MESSAGES/<domain>.po`, and `.mo`, which is made from it and read here."""
+
+
+def language() -> str:
+    """Return `zh` or `en`: `TORCHFERRY_LANG` if it is one of them, else by the first locale variable that is set."""
+    for variable in ("TORCHFERRY_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(variable, "").strip().lower()
+        if value.startswith(("en", "zh")) or (value and variable != "TORCHFERRY_LANG"):
+            return "zh" if value.startswith("zh") else "en"
+    return "en"
 
 
 class Bilingual(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 
-class Replacement(NamedTuple):
+class PathReplacement(NamedTuple):
     """A prefix in a text and what is to stand in its place."""
 
     start: int
@@ -35,24 +35,24 @@ class PathMap:
             for old, new in table.items()
         }
 
-    def replacements(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Replacement]:
+    def replacements(self, text: str, start: int = 0, end: int | None = None) -> Iterator[PathReplacement]:
         """Yield what is to be replaced in a part of a text."""
         if self._pattern is None:
             return
         for match in self._pattern.finditer(text, start, len(text) if end is None else end):
             old = match.group()
             if not self._is_mapped(old, text, match.start()):
-                yield Replacement(match.start(), match.end(), old, self.table[old])
+                yield PathReplacement(match.start(), match.end(), old, self.table[old])
 
     def _is_mapped(self, old: str, text: str, at: int) -> bool:
         """Whether the old path at a place is a part of the new one, which stands there already."""
         return any(at >= before and new.match(text, at - before) for before, new in self._around[old])
 
-    def unstable(self) -> Replacement | None:
+    def unstable(self) -> PathReplacement | None:
         """Return a prefix, and the new path from which a second run would make yet another; None for a sound table."""
         for old, new in self.table.items():
             for again in self.replacements(new):
-                return Replacement(again.start, again.end, old, again.new)
+                return PathReplacement(again.start, again.end, old, again.new)
         return None
 
 

@@ -82,12 +82,12 @@ def _read(process: subprocess.Popen[bytes], taken: dict[str, bytearray], end: fl
             assert stream is not None
             selector.register(stream, selectors.EVENT_READ, name)
         while True:
-            left = end - time.monotonic()
-            if left <= 0:
+            seconds_left = end - time.monotonic()
+            if seconds_left <= 0:
                 return "timeout"
             if not selector.get_map():
                 break
-            for key, _ in selector.select(min(left, 0.05)):
+            for key, _ in selector.select(min(seconds_left, 0.05)):
                 data = os.read(key.fd, 65536)
                 if not data:
                     selector.unregister(key.fileobj)

@@ -86,7 +86,7 @@ def _plain(text: str) -> dict[str, Any]:
     document: dict[str, Any] = {}
     begun: dict[str, list[dict[str, Any]]] = {}
     table = document
-    known: set[str] = set()  # keys that are written as they should be: a table has few, each in every row
+    plain_keys: set[str] = set()  # keys that are written as they should be: a table has few, each in every row
     lines = iter(text.split("\n"))
     for line in lines:
         if not line or line[0] == "#":
@@ -100,10 +100,10 @@ def _plain(text: str) -> dict[str, Any]:
                 rows.append(table)
             continue
         key, _, value = line.partition(" = ")
-        if key not in known:
+        if key not in plain_keys:
             if _NAME.fullmatch(key) is None:
                 raise _NotPlainError
-            known.add(key)
+            plain_keys.add(key)
         if key in table or not value:
             raise _NotPlainError
         if value[0] == '"' == value[-1] and "\\" not in value and value.count('"') == 2:  # most are such a text
@@ -150,10 +150,10 @@ def _items(lines: Iterator[str]) -> list[Any]:
     if "'" in joined and _QUOTED_LIST.fullmatch(f"[{joined}]"):
         return joined.split("'")[1::2]
     text = f"[{joined.removesuffix(',')}]"
-    found, end = _literal(text)
-    if end != len(text) or not {str}.issuperset(map(type, found)):
+    items, end = _literal(text)
+    if end != len(text) or not {str}.issuperset(map(type, items)):
         raise _NotPlainError
-    return list(found)
+    return list(items)
 
 
 def _inline(text: str) -> dict[str, Any]:

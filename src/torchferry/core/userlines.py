@@ -11,14 +11,14 @@ from types import FrameType
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class UserLine(NamedTuple):
     """The innermost line that is the user's own; line 0 where there is none."""
 
     file: str
     line: int
 
 
-NOWHERE = Place("", 0)
+NOWHERE = UserLine("", 0)
 
 _TYPED_IN = frozenset({"<string>", "<stdin>"})
 """What `python -c` and the prompt call their code; so do libraries that make code of text, in modules of theirs."""
@@ -36,15 +36,15 @@ class UserLines:
         self._libraries = _library_folders()
         self._is_library: dict[str, bool] = {}
 
-    def of(self, frame: FrameType | None) -> Place:
+    def of(self, frame: FrameType | None) -> UserLine:
         """Return the innermost line at or above `frame` that is the user's own, or else the innermost of a library."""
-        first: Place | None = None
+        first: UserLine | None = None
         while frame is not None:
             name = frame.f_code.co_filename
             if not self.in_library(name) or (name in _TYPED_IN and frame.f_globals.get("__name__") == "__main__"):
-                return Place(name, frame.f_lineno)
+                return UserLine(name, frame.f_lineno)
             if first is None and not name.startswith((_OWN, "<")):
-                first = Place(name, frame.f_lineno)
+                first = UserLine(name, frame.f_lineno)
             frame = frame.f_back
         return first or NOWHERE
 

@@ -11,7 +11,7 @@ import traceback
 from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
 from torchferry.device.presence import (
     FAILED,
@@ -39,13 +39,13 @@ class Candidate(NamedTuple):
         error: The whole traceback, where the plugin failed.
     """
 
-    facts: Facts
+    facts: DeviceFacts
     state: str
     reason: Message
     error: str = ""
 
 
-class Choice(NamedTuple):
+class DetectedDevice(NamedTuple):
     """The kind of device that was chosen.
 
     Attributes:
@@ -56,14 +56,14 @@ class Choice(NamedTuple):
         candidates: Every device that was looked at, in order.
     """
 
-    facts: Facts
+    facts: DeviceFacts
     asked_for: bool
     asked_index: int | None
     reason: Message
     candidates: tuple[Candidate, ...]
 
 
-def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
+def choose(preferred: str, order: tuple[str, ...], fallback: str) -> DetectedDevice:
     """Return the device that `preferred` names, or the best that is there.
 
     Args:
@@ -88,14 +88,14 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
     return _asked_for(wanted, index, why, fallback)
 
 
-def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallback: str) -> Choice:
+def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message, fallback: str) -> DetectedDevice:
     if wanted[0].name == vendors()[-1].name:
-        return Choice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
+        return DetectedDevice(wanted[0], True, index, why, (Candidate(wanted[0], CHOSEN, why),))
     tried = []
     for facts in wanted:
         tried.append(_look(facts))
         if tried[-1].state == CHOSEN:
-            return Choice(facts, True, index, why, tuple(tried))
+            return DetectedDevice(facts, True, index, why, tuple(tried))
     reasons = _reasons(tried)
     if fallback != "cpu":
         advice = say(
@@ -111,21 +111,21 @@ def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallb
     return _host(reason, tried)
 
 
-def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
+def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> DetectedDevice:
     tried: list[Candidate] = []
-    found: Facts | None = None
+    first: DeviceFacts | None = None
     for facts in order:
-        if found is not None:
-            tried.append(Candidate(facts, NOT_TRIED, say("{name} was found first", name=found.name)))
+        if first is not None:
+            tried.append(Candidate(facts, NOT_TRIED, say("{name} was found first", name=first.name)))
             continue
         tried.append(_look(facts))
         if tried[-1].state == CHOSEN:
-            found = facts
+            first = facts
     for candidate in tried:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
-    if found is not None:
-        return Choice(found, False, None, say("the first device that is there"), tuple(tried))
+    if first is not None:
+        return DetectedDevice(first, False, None, say("the first device that is there"), tuple(tried))
     reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
         raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
@@ -134,19 +134,19 @@ def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
     return _host(reason, tried)
 
 
-def _host(reason: Message, tried: list[Candidate]) -> Choice:
+def _host(reason: Message, tried: list[Candidate]) -> DetectedDevice:
     host = vendors()[-1]
-    return Choice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
+    return DetectedDevice(host, False, None, reason, (*tried, Candidate(host, CHOSEN, reason)))
 
 
-def _look(facts: Facts) -> Candidate:
+def _look(facts: DeviceFacts) -> Candidate:
     """Ask whether a device is there."""
     try:
         missing = absence(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at
-        told = traceback.format_exc()
+        trace = traceback.format_exc()
         fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
-        return Candidate(facts, FAILED, fails, told)
+        return Candidate(facts, FAILED, fails, trace)
     if missing is None:
         return Candidate(facts, CHOSEN, say("it is there"))
     return Candidate(facts, *missing)
@@ -154,21 +154,21 @@ def _look(facts: Facts) -> Candidate:
 
 def _reasons(tried: list[Candidate]) -> Message:
     """Join the reasons; plugins that are not installed are named together."""
-    told = [
+    reasons = [
         say("{name}: {reason}", name=candidate.facts.name, reason=candidate.reason)
         for candidate in tried
         if candidate.state != NOT_INSTALLED
     ]
     absent = [candidate.facts.plugin for candidate in tried if candidate.state == NOT_INSTALLED]
     if absent:
-        told.append(say("not installed: {plugins}", plugins=_list(absent)))
-    joined = told[0] if told else say("nothing was looked for")
-    for message in told[1:]:
+        reasons.append(say("not installed: {plugins}", plugins=_list(absent)))
+    joined = reasons[0] if reasons else say("nothing was looked for")
+    for message in reasons[1:]:
         joined = say("{first}; {second}", first=joined, second=message)
     return joined
 
 
-def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
+def _ordered(order: tuple[str, ...]) -> tuple[DeviceFacts, ...]:
     if not order:
         return vendors()[:-1]
     chosen = [facts for name in order for facts in named(name.lower())]
@@ -177,7 +177,7 @@ def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
     return tuple(chosen)
 
 
-def _others(wanted: tuple[Facts, ...]) -> list[Facts]:
+def _others(wanted: tuple[DeviceFacts, ...]) -> list[DeviceFacts]:
     """Return the devices that are there beside those that were asked for."""
     return [
         facts for facts in vendors()

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from torchferry.core.messages import Message, say
 from torchferry.device.failures import DeviceError, plain
-from torchferry.device.names import Place, current, find
-from torchferry.device.required import torch
+from torchferry.device.names import DescribedDevice, current, find
+from torchferry.device.torch_import import torch
 
 ORDER = ("bfloat16", "float16", "float32")
 """The dtypes to choose from, best first."""
@@ -31,7 +31,7 @@ class DtypeVerdict(NamedTuple):
     reason: Message
 
 
-def best(place: Place) -> tuple[DtypeVerdict, ...]:
+def best(place: DescribedDevice) -> tuple[DtypeVerdict, ...]:
     """Return the verdicts up to the first dtype that the device computes itself, which is the last of them.
 
     On the CPU it is float32: the others are there, and slower on most processors.
@@ -48,23 +48,23 @@ def best(place: Place) -> tuple[DtypeVerdict, ...]:
     return tuple(verdicts)
 
 
-def asked_for(place: Place, dtype: torch.dtype | str) -> DtypeVerdict:
+def asked_for(place: DescribedDevice, dtype: torch.dtype | str) -> DtypeVerdict:
     """Return the verdict on the dtype that the user names.
 
     Raises:
         DeviceError: it is no dtype, or the device does not have it.
     """
-    known = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
-    if not isinstance(known, torch.dtype):
+    torch_dtype = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
+    if not isinstance(torch_dtype, torch.dtype):
         raise DeviceError(say("`{value}` is no dtype of torch", value=dtype))
-    verdict = judge(place, known)
+    verdict = judge(place, torch_dtype)
     if verdict.state == MISSING:
-        raise DeviceError(say("{device} has no {dtype}: {reason}", device=place.device, dtype=_name(known),
+        raise DeviceError(say("{device} has no {dtype}: {reason}", device=place.device, dtype=_name(torch_dtype),
                               reason=verdict.reason))  # fmt: skip
     return verdict._replace(reason=say("it was asked for; {reason}", reason=verdict.reason))
 
 
-def judge(place: Place, dtype: torch.dtype) -> DtypeVerdict:
+def judge(place: DescribedDevice, dtype: torch.dtype) -> DtypeVerdict:
     """Return what the device does with a dtype: by what is known of it, by the plugin's answer, else by a try."""
     fact = place.facts.dtypes.get(_name(dtype))
     if fact is not None and fact.state in (MISSING, EMULATED):
@@ -80,7 +80,7 @@ def judge(place: Place, dtype: torch.dtype) -> DtypeVerdict:
     return verdict
 
 
-def _plugin_says(place: Place) -> DtypeVerdict | None:
+def _plugin_says(place: DescribedDevice) -> DtypeVerdict | None:
     """Return what `is_bf16_supported` answers; None where there is no such function."""
     ask = find(place.facts, "is_bf16_supported")
     if ask is None:
@@ -96,7 +96,7 @@ def _plugin_says(place: Place) -> DtypeVerdict | None:
     return DtypeVerdict(torch.bfloat16, state, say("{path}() is {answer}", path=path, answer=supported))
 
 
-def _tried(place: Place, dtype: torch.dtype) -> DtypeVerdict:
+def _tried(place: DescribedDevice, dtype: torch.dtype) -> DtypeVerdict:
     """Compute a product of small whole numbers, which is exact in every dtype here, and compare it."""
     exact = torch.arange(64, dtype=torch.float32).reshape(8, 8).remainder(5) - 2
     try:

@@ -40,7 +40,7 @@ class DtypeFact(NamedTuple):
     note: Bilingual = Bilingual("")
 
 
-class Facts(NamedTuple):
+class DeviceFacts(NamedTuple):
     """What is known of one kind of device.
 
     Attributes:
@@ -99,7 +99,7 @@ class Facts(NamedTuple):
 
     def name_of(self, name: str) -> Name:
         """Return what stands in place of `torch.cuda.<name>`."""
-        found = self.names.get(name)
-        if found is not None:
-            return found
+        entry = self.names.get(name)
+        if entry is not None:
+            return entry
         return Name(f"{self.namespace}.{name}" if self.namespace else "")

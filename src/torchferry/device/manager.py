@@ -14,7 +14,7 @@ from torchferry.device.detect import Candidate, choose
 from torchferry.device.dtypes import DtypeVerdict, asked_for, best, judge
 from torchferry.device.failures import DeviceError
 from torchferry.device.memory import MemoryEfficientMode, MemoryStatistics, release_cache, reset_peak, statistics
-from torchferry.device.names import Place, current, find, required, resolve
+from torchferry.device.names import DescribedDevice, current, find, required, resolve
 from torchferry.device.precision import loss_scaler, mixed_precision
 from torchferry.device.profiling import (
     Timing,
@@ -29,7 +29,7 @@ from torchferry.device.profiling import (
 )
 from torchferry.device.randomness import create_generator, seed_everything
 from torchferry.device.ranks import collective, distributed, place_index
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 from torchferry.device.weights import load_safetensors
 
 _STATES = {
@@ -91,7 +91,7 @@ class DeviceManager:
         self._reason = choice.reason
         self._facts = choice.facts
         self._asked_by_name = choice.asked_for
-        self._place = Place(choice.facts, self._made(choice.asked_index if index is None else index))
+        self._place = DescribedDevice(choice.facts, self._made(choice.asked_index if index is None else index))
         self._asked = dtype
         self._verdicts: tuple[DtypeVerdict, ...] = ()
         self._inside: list[contextlib.ExitStack] = []
@@ -119,8 +119,8 @@ class DeviceManager:
                     path=self._facts.device_factory,
                 )
             )
-        made: torch.device = factory(text)
-        return made
+        torch_device: torch.device = factory(text)
+        return torch_device
 
     def __repr__(self) -> str:
         return f"DeviceManager({str(self.device)!r})"
@@ -437,7 +437,7 @@ class DeviceManager:
 
     def describe(self, lang: str | None = None) -> list[str]:
         """Return all of it as lines for people, in `lang` (`en` or `zh`) or in the user's language."""
-        told = [
+        messages = [
             say("device: {device} ({name}): {reason}", device=self.device, name=self.device_name, reason=self.reason),
             *(
                 say(
@@ -460,4 +460,4 @@ class DeviceManager:
                 for candidate in self.candidates
             ),
         ]
-        return [message.render(lang) for message in told]
+        return [message.render(lang) for message in messages]

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 
 from torchferry.core.messages import say
-from torchferry.device.names import Place, find, required
-from torchferry.device.required import torch
+from torchferry.device.names import DescribedDevice, find, required
+from torchferry.device.torch_import import torch
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class MemoryStatistics:
         return f"{self.device}: " + ", ".join(f"{name} {_readable(value)}" for name, value in sizes.items())
 
 
-def statistics(place: Place) -> MemoryStatistics:
+def statistics(place: DescribedDevice) -> MemoryStatistics:
     """Return what the device tells of its memory."""
     free, total = None, None
     both = find(place.facts, "mem_get_info")
@@ -53,7 +53,7 @@ def statistics(place: Place) -> MemoryStatistics:
     )
 
 
-def release_cache(place: Place) -> bool:
+def release_cache(place: DescribedDevice) -> bool:
     """Give cached memory back to the device; False where there is no call for it, and so nothing was done."""
     release = find(place.facts, "empty_cache")
     if release is None:
@@ -62,7 +62,7 @@ def release_cache(place: Place) -> bool:
     return True
 
 
-def reset_peak(place: Place) -> None:
+def reset_peak(place: DescribedDevice) -> None:
     """Begin to count the peak anew.
 
     Raises:
@@ -77,7 +77,7 @@ class MemoryEfficientMode:
     It is in force when it is made. `undo()`, or the end of a `with` block, takes it back.
     """
 
-    def __init__(self, place: Place, gradients: bool, fraction: float | None) -> None:
+    def __init__(self, place: DescribedDevice, gradients: bool, fraction: float | None) -> None:
         self._place = place
         self._before = torch.is_grad_enabled()
         self._limit = required(place.facts, "set_per_process_memory_fraction") if fraction is not None else None
@@ -102,7 +102,7 @@ class MemoryEfficientMode:
         self.undo()
 
 
-def _told(place: Place, name: str) -> int | None:
+def _told(place: DescribedDevice, name: str) -> int | None:
     ask = find(place.facts, name)
     return None if ask is None else int(ask(place.device))
 

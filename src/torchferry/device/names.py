@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import NotOnThisDeviceError, plain
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
-class Place(NamedTuple):
+class DescribedDevice(NamedTuple):
     """A device and what is known of its kind."""
 
-    facts: Facts
+    facts: DeviceFacts
     device: torch.device
 
 
@@ -34,17 +34,17 @@ def resolve(path: str) -> Any:
             raise
         return None
     for position, part in enumerate(parts[1:], 2):
-        found = getattr(value, part, None)
-        if found is None and position < len(parts):
+        member = getattr(value, part, None)
+        if member is None and position < len(parts):
             with contextlib.suppress(ImportError):  # a submodule that its package does not import
-                found = importlib.import_module(".".join(parts[:position]))
-        if found is None:
+                member = importlib.import_module(".".join(parts[:position]))
+        if member is None:
             return None
-        value = found
+        value = member
     return value
 
 
-def find(facts: Facts, name: str) -> Any:
+def find(facts: DeviceFacts, name: str) -> Any:
     """Return what stands in place of `torch.cuda.<name>`; None where there is nothing.
 
     Where nobody has verified it, the running plugin is asked whether it has the name.
@@ -53,15 +53,15 @@ def find(facts: Facts, name: str) -> Any:
     return resolve(path) if path else None
 
 
-def required(facts: Facts, name: str, instead: Message | None = None) -> Any:
+def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> Any:
     """Return what stands in place of `torch.cuda.<name>`.
 
     Raises:
         NotOnThisDeviceError: there is nothing, or the plugin that is installed does not have it.
     """
-    found = find(facts, name)
-    if found is not None:
-        return found
+    member = find(facts, name)
+    if member is not None:
+        return member
     entry = facts.name_of(name)
     missing = say("{title} has nothing like torch.cuda.{name}", title=facts.title, name=name)
     if entry.path:
@@ -71,7 +71,7 @@ def required(facts: Facts, name: str, instead: Message | None = None) -> Any:
 
 
 @contextlib.contextmanager
-def current(place: Place) -> Iterator[None]:
+def current(place: DescribedDevice) -> Iterator[None]:
     """Make a device the current one of its kind inside the block, and then the one that was."""
     setter = find(place.facts, "set_device")
     getter = find(place.facts, "current_device")

@@ -16,13 +16,13 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.messages import catalogue
 from torchferry.core.vendored import CHECKSUM, FIRST
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.provider import portable_names, vendors
 
 MODULES = (
     "failures",
     "facts",
-    "required",
+    "torch_import",
     "names",
     "presence",
     "detect",
@@ -39,8 +39,7 @@ MODULES = (
 """The modules of this package that go into the file, in an order that reads from small to large."""
 
 FROM_CORE = {
-    "env": ("language",),
-    "messages": ("Bilingual", "Message", "Value", "say", "say_plural"),
+    "messages": ("language", "Bilingual", "Message", "Value", "say", "say_plural"),
     "errors": ("TorchferryError",),
     "ranges": ("Ranges",),
     "importable": ("is_importable",),
@@ -113,9 +112,9 @@ def one_file(name: str) -> str:
     for module in MODULES:
         path = _HERE / f"{module}.py"
         bodies.append(_section(_title(path), _body(path, (), imports)))
-    known = vendors()
+    kinds = vendors()
     documentation = _DOCUMENTATION.format(
-        vendors=", ".join(facts.title.en for facts in known[:-1]),
+        vendors=", ".join(facts.title.en for facts in kinds[:-1]),
         module=name.rpartition(".")[0],
         name=name,
     )
@@ -126,7 +125,7 @@ def one_file(name: str) -> str:
             "\n".join(_import_lines(imports, _names_in("\n".join(bodies)))) + "\n",
             "__all__ = [\n" + "".join(f'    "{public}",\n' for public in PUBLIC) + "]\n\n",
             "\n\n".join(bodies),
-            "\n" + _tables(known, _chinese_of("\n".join(bodies))),
+            "\n" + _tables(kinds, _chinese_of("\n".join(bodies))),
             "\n" + _TAIL,
         ]
     )
@@ -205,9 +204,9 @@ def _with_what_they_use(tree: ast.Module, wanted: Collection[str]) -> set[str]:
     todo = list(wanted)
     while todo:
         used = {node.id for node in ast.walk(defined[todo.pop()]) if isinstance(node, ast.Name)}
-        found = (used & defined.keys()) - needed - set(_REPLACED)
-        todo += found
-        needed |= found
+        used_here = (used & defined.keys()) - needed - set(_REPLACED)
+        todo += used_here
+        needed |= used_here
     return needed
 
 
@@ -229,8 +228,8 @@ def _note_import(statement: ast.Import | ast.ImportFrom, imports: dict[str, set[
         room, _, name = module.removeprefix("torchferry.").partition(".")
         there = name in (*MODULES, "provider") if room == "device" else room == "core" and name in FROM_CORE
         for alias in statement.names:
-            known = there and (room == "device" or alias.name in FROM_CORE[name])
-            if not known or alias.asname:
+            is_there = there and (room == "device" or alias.name in FROM_CORE[name])
+            if not is_there or alias.asname:
                 raise ValueError(f"{path}: `{alias.name}` of {module} is not in the single file")
         return
     for alias in statement.names:
@@ -277,10 +276,10 @@ def _chinese_of(source: str) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
-def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
+def _tables(kinds: tuple[DeviceFacts, ...], chinese: Mapping[str, str]) -> str:
     return (
         "# --- What is known of each device, as torchferry had it when it wrote this file ---\n\n\n"
-        "def vendors() -> tuple[Facts, ...]:\n"
+        "def vendors() -> tuple[DeviceFacts, ...]:\n"
         '    """Return what is known of every device, in the order in which they are tried; the CPU is the last."""\n'
         "    return _FACTS\n\n\n"
         "def portable_names() -> Mapping[str, str]:\n"
@@ -290,7 +289,7 @@ def _tables(known: tuple[Facts, ...], chinese: Mapping[str, str]) -> str:
         '    """Return the Chinese template of a message."""\n'
         "    return _CHINESE.get(message.template, message.template)\n\n\n"
         "# fmt: off\n"
-        f"_FACTS: tuple[Facts, ...] = {_literal(known, 0)}\n\n"
+        f"_FACTS: tuple[DeviceFacts, ...] = {_literal(kinds, 0)}\n\n"
         f"_PORTABLE: Mapping[str, str] = {_literal(portable_names(), 0)}\n\n"
         f"_CHINESE: Mapping[str, str] = {_literal(chinese, 0)}\n"
         "# fmt: on\n"

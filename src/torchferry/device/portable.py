@@ -17,21 +17,21 @@ from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
 from torchferry.device.dtypes import judge
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
-from torchferry.device.names import Place, find, required, resolve
+from torchferry.device.names import DescribedDevice, find, required, resolve
 from torchferry.device.precision import HALVES, scaler_class
 from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.ranks import collective
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 _CUDA = "cuda"
 
 
 @lru_cache(maxsize=1)
-def chosen_kind() -> Facts:
+def chosen_kind() -> DeviceFacts:
     """Return what is known of this process's device; it is looked for once, when it is first asked for.
 
     Raises:
@@ -87,8 +87,8 @@ def this_device(index: int | str | torch.device | None = None) -> torch.device:
         raise NotOnThisDeviceError(
             say("the installed {plugin} has no {path}", plugin=kind.plugin, path=kind.device_factory)
         )
-    made: torch.device = factory(device_string(index))
-    return made
+    device: torch.device = factory(device_string(index))
+    return device
 
 
 def load_location(index: int | str | None = None) -> str:
@@ -204,8 +204,8 @@ def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
     device = device or accelerator_type()
     if kind.autocast is False and device == kind.device_type:
         return required(kind, "amp.GradScaler")(*values, **options)
-    made: Any = torch.amp
-    return made.GradScaler(device, *values, **options)
+    torch_amp: Any = torch.amp
+    return torch_amp.GradScaler(device, *values, **options)
 
 
 # --- what does not depend on the plugin ---
@@ -213,14 +213,14 @@ def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
 
 def synchronize(device: Any = None) -> None:
     """Wait until the device has done its work; a lazy device is made to run what it has put off."""
-    wait(Place(chosen_kind(), this_device(device)))
+    wait(DescribedDevice(chosen_kind(), this_device(device)))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the card computes bfloat16; False where there is no accelerator, as torch.cuda says there."""
     if not _has_card():
         return False
-    state = judge(Place(chosen_kind(), this_device()), torch.bfloat16).state
+    state = judge(DescribedDevice(chosen_kind(), this_device()), torch.bfloat16).state
     return state in ("native", "limited") or (including_emulation and state == "emulated")
 
 
@@ -234,8 +234,8 @@ class _Nvtx:
         path = f"nvtx.{name}"
         if path not in portable_names():
             raise AttributeError(name)
-        found = find(chosen_kind(), path)
-        return getattr(self._ours, name) if found is None else found
+        member = find(chosen_kind(), path)
+        return getattr(self._ours, name) if member is None else member
 
 
 nvtx = _Nvtx()
@@ -253,15 +253,15 @@ class _Activities:
     @property
     def ACCELERATOR(self) -> Any:  # noqa: N802 - as its neighbours
         """What the device does; CUDA's, which torch leaves out with a warning, where it cannot be recorded."""
-        found = activities(_anywhere())
-        return found[-1] if len(found) > 1 else torch.profiler.ProfilerActivity.CUDA
+        listed = activities(_anywhere())
+        return listed[-1] if len(listed) > 1 else torch.profiler.ProfilerActivity.CUDA
 
 
 ProfilerActivity = _Activities()
 
 
-def _anywhere() -> Place:
-    return Place(chosen_kind(), torch.device("cpu"))
+def _anywhere() -> DescribedDevice:
+    return DescribedDevice(chosen_kind(), torch.device("cpu"))
 
 
 def sort_key(column: str) -> str:
@@ -337,11 +337,11 @@ def forwarded(name: str, path: str) -> Any:
     kind = chosen_kind()
     if not _has_card():
         return _without_card(name, path)
-    found = find(kind, path)
+    member = find(kind, path)
     if name == "GradScaler":
-        found = scaler_class(kind)
-    if found is not None:
-        return found
+        member = scaler_class(kind)
+    if member is not None:
+        return member
     if portable_names()[path] == "nothing":
         return _do_nothing
     if portable_names()[path] == "untold":
@@ -358,15 +358,15 @@ def _without_card(name: str, path: str) -> Any:
         return lambda *values, **options: empty if answer == () else answer
     if name in ("device", "device_of", "stream"):
         return lambda *values, **options: contextlib.nullcontext()
-    found = find(chosen_kind(), path)
-    return found if found is not None else _absent(chosen_kind(), name, path)
+    member = find(chosen_kind(), path)
+    return member if member is not None else _absent(chosen_kind(), name, path)
 
 
 def _do_nothing(*values: Any, **options: Any) -> None:
     return None
 
 
-def _untold(kind: Facts, name: str) -> Any:
+def _untold(kind: DeviceFacts, name: str) -> Any:
     """Return a function that answers with nothing, and warns that the device does not tell."""
 
     def answer(*values: Any, **options: Any) -> Any:
@@ -376,7 +376,7 @@ def _untold(kind: Facts, name: str) -> Any:
     return answer
 
 
-def _absent(kind: Facts, name: str, path: str) -> Any:
+def _absent(kind: DeviceFacts, name: str, path: str) -> Any:
     """Return a class that raises when one is made: it stands in annotations and in `isinstance` too."""
 
     def refuse(cls: type, *values: Any, **options: Any) -> Any:

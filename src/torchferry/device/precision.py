@@ -6,15 +6,15 @@ from functools import lru_cache, partialmethod
 from typing import Any
 
 from torchferry.core.messages import say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import NotOnThisDeviceError
-from torchferry.device.names import Place, find, required, resolve
-from torchferry.device.required import torch
+from torchferry.device.names import DescribedDevice, find, required, resolve
+from torchferry.device.torch_import import torch
 
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def mixed_precision(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
+def mixed_precision(place: DescribedDevice, dtype: torch.dtype, enabled: bool) -> Any:
     """Return a context in which operators choose `dtype` where that is safe; without effect for float32.
 
     Raises:
@@ -33,7 +33,7 @@ def mixed_precision(place: Place, dtype: torch.dtype, enabled: bool) -> Any:
     return required(place.facts, "amp.autocast")(**options)
 
 
-def loss_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
+def loss_scaler(place: DescribedDevice, enabled: bool, options: dict[str, Any]) -> Any:
     """Return what scales the loss, so that small gradients are no zeros in float16.
 
     Raises:
@@ -45,11 +45,11 @@ def loss_scaler(place: Place, enabled: bool, options: dict[str, Any]) -> Any:
         return of_torch(place.device.type, enabled=enabled, **options)
     if place.device.type == "cpu" and enabled:
         raise NotOnThisDeviceError(say("torch {version} scales no loss on the CPU", version=torch.__version__))
-    found = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
-    return found(enabled=enabled, **options)
+    scaler = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
+    return scaler(enabled=enabled, **options)
 
 
-def scaler_class(facts: Facts) -> Any:
+def scaler_class(facts: DeviceFacts) -> Any:
     """Return what stands in place of `torch.cuda.amp.GradScaler`; None where there is nothing.
 
     That is a class of torch where the plugin's own has faults that torch's has not, and this torch has one.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
 from torchferry.device.names import find
 from torchferry.device.provider import vendors
@@ -30,7 +30,7 @@ NOT_INSTALLED, FAILED, OTHER, NO_CARD = "not installed", "failed", "another plug
 _NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def absence(facts: Facts) -> tuple[str, Message] | None:
+def absence(facts: DeviceFacts) -> tuple[str, Message] | None:
     """Return why a device is not there, as a state and in words; None where it is: its plugin is imported and asked.
 
     Raises:
@@ -40,8 +40,8 @@ def absence(facts: Facts) -> tuple[str, Message] | None:
         if not is_importable(facts.plugin):
             return (NOT_INSTALLED, say("{plugin} is not installed", plugin=facts.plugin))
         if facts.plugin_before_torch:
-            told = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
-            return (FAILED, told)
+            reason = say("{plugin} must be imported before torch; import it in the first line", plugin=facts.plugin)
+            return (FAILED, reason)
     if facts.plugin:
         importlib.import_module(facts.plugin)
         return _answer(facts)
@@ -61,15 +61,15 @@ def _without_starting_the_driver() -> Iterator[None]:
             del os.environ[_NVML]
 
 
-def _answer(facts: Facts) -> tuple[str, Message] | None:
+def _answer(facts: DeviceFacts) -> tuple[str, Message] | None:
     is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
     if is_available is None and device_count is None:
-        told = say(
+        reason = say(
             "{plugin} is installed and is another plugin: it has no {path}",
             plugin=facts.plugin or facts.namespace,
             path=facts.name_of("is_available").path,
         )
-        return (OTHER, told)
+        return (OTHER, reason)
     if is_available is not None and not is_available():
         return (NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
     if device_count is not None and device_count() < 1:
@@ -77,7 +77,7 @@ def _answer(facts: Facts) -> tuple[str, Message] | None:
     return None
 
 
-def _nothing(facts: Facts, answer: str) -> Message:
+def _nothing(facts: DeviceFacts, answer: str) -> Message:
     """Say that a plugin sees no card, and what the variable that hides cards is set to."""
     variable = facts.visible_devices
     if variable and variable in os.environ:
@@ -88,22 +88,22 @@ def _nothing(facts: Facts, answer: str) -> Message:
 
 def error_in_full(error: BaseException) -> str:
     """Return an error and what caused it, each with its type."""
-    told = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return told if cause is None else f"{told} (after {error_in_full(cause)})"
+    return text if cause is None else f"{text} (after {error_in_full(cause)})"
 
 
-def named(name: str) -> tuple[Facts, ...]:
+def named(name: str) -> tuple[DeviceFacts, ...]:
     """Return the devices that a name, a device type or an alias means.
 
     Raises:
         DeviceError: it means none.
     """
-    found = [facts for facts in vendors() if name in (facts.name, facts.device_type, *facts.aliases)]
-    if not found:
-        told = ", ".join(facts.name for facts in vendors())
-        raise DeviceError(say("unknown device `{name}`", name=name), say("known: {names}", names=told))
-    return tuple(sorted(found, key=lambda facts: name not in (facts.name, facts.device_type)))
+    named_kinds = [facts for facts in vendors() if name in (facts.name, facts.device_type, *facts.aliases)]
+    if not named_kinds:
+        all_names = ", ".join(facts.name for facts in vendors())
+        raise DeviceError(say("unknown device `{name}`", name=name), say("known: {names}", names=all_names))
+    return tuple(sorted(named_kinds, key=lambda facts: name not in (facts.name, facts.device_type)))
 
 
 def chosen_fallback(fallback: str) -> str:
@@ -114,8 +114,8 @@ def chosen_fallback(fallback: str) -> str:
     """
     fallback = fallback or os.environ.get(FALLBACK, "") or "warn"
     if fallback not in FALLBACKS:
-        known = ", ".join(FALLBACKS)
-        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=known))
+        allowed = ", ".join(FALLBACKS)
+        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=allowed))
     return fallback
 
 
@@ -131,7 +131,7 @@ def split_device(text: str) -> tuple[str, int | None]:
     return name, int(index) if colon else None
 
 
-def first_device() -> tuple[Facts, int | None]:
+def first_device() -> tuple[DeviceFacts, int | None]:
     """Return the kind of device that the environment asks for, or the first that is there; and the index asked for.
 
     Raises:
@@ -163,12 +163,12 @@ def first_device() -> tuple[Facts, int | None]:
             reasons.append(str(say("{name}: {reason}", name=facts.name, reason=reason)))
     if absent:
         reasons.append(str(say("not installed: {plugins}", plugins=", ".join(absent))))
-    told = "; ".join(reasons)
+    joined = "; ".join(reasons)
     why = say("{source} asks for `{device}`", source=PREFERRED, device=preferred)
     if by_name and fallback != "cpu":
         advice = say("{variable}=cpu would take the CPU instead", variable=FALLBACK)
-        raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=told), advice)
-    none = say("no accelerator is there: {reasons}", reasons=told)
+        raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=joined), advice)
+    none = say("no accelerator is there: {reasons}", reasons=joined)
     if fallback == "error":
         advice = say("{variable}=warn would take the CPU with a warning", variable=FALLBACK)
         raise DeviceNotAvailableError(none, advice)

@@ -8,10 +8,10 @@ from typing import Any
 
 from torchferry.core.messages import say
 from torchferry.device.failures import NotOnThisDeviceError, plain, warn
-from torchferry.device.names import Place, find, required, resolve
+from torchferry.device.names import DescribedDevice, find, required, resolve
 
 
-def wait(place: Place) -> None:
+def wait(place: DescribedDevice) -> None:
     """Wait until the device has done all that it was given; a lazy device is made to run what it has put off."""
     if not place.facts.namespace and not place.facts.plugin:
         return
@@ -28,7 +28,7 @@ def wait(place: Place) -> None:
 class Timing:
     """Seconds of a block, with the device's work in it: `with manager.timing() as timing: ...; timing.seconds`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: DescribedDevice) -> None:
         self._place = place
         self._start = 0.0
         self._seconds: float | None = None
@@ -57,16 +57,16 @@ class Timing:
         self._seconds = time.perf_counter() - self._start
 
 
-def activities(place: Place) -> list[Any]:
+def activities(place: DescribedDevice) -> list[Any]:
     """Return what to give to the profiler: the CPU, and the device where its work can be recorded.
 
     Where it cannot, or nobody has verified how, a warning says so.
     """
     path = place.facts.profiler_activity
     if path:
-        found = resolve(path)
-        if found is not None:
-            return [resolve(path.rpartition(".")[0] + ".CPU"), found]
+        activity = resolve(path)
+        if activity is not None:
+            return [resolve(path.rpartition(".")[0] + ".CPU"), activity]
         warn(say("the profiler shows the CPU alone: the installed {plugin} has no {path}",
                  plugin=place.facts.plugin or "torch", path=path))  # fmt: skip
     elif place.facts.profiler_note.en:
@@ -77,23 +77,23 @@ def activities(place: Place) -> list[Any]:
     return [resolve("torch.profiler.ProfilerActivity.CPU")]
 
 
-def new_profiler(place: Place, options: dict[str, Any]) -> Any:
+def new_profiler(place: DescribedDevice, options: dict[str, Any]) -> Any:
     """Return the profiler that records the device.
 
     Raises:
         NotOnThisDeviceError: the installed plugin does not have it.
     """
-    found = resolve(place.facts.profiler)
-    if found is None:
+    profiler = resolve(place.facts.profiler)
+    if profiler is None:
         raise NotOnThisDeviceError(
             say("the installed {plugin} has no {path}", plugin=place.facts.plugin, path=place.facts.profiler)
         )
     if "activities" not in options:
         options = {"activities": activities(place), **options}
-    return found(**options)
+    return profiler(**options)
 
 
-def time_column(place: Place, own: bool) -> str:
+def time_column(place: DescribedDevice, own: bool) -> str:
     """Return the column for `key_averages().table(sort_by=...)`: time on the device, without callees if `own`.
 
     Raises:
@@ -113,7 +113,7 @@ def time_column(place: Place, own: bool) -> str:
     return f"{'self_' if own else ''}{key}_total"
 
 
-def new_stream(place: Place, options: dict[str, Any]) -> Any:
+def new_stream(place: DescribedDevice, options: dict[str, Any]) -> Any:
     """Return a new stream of the device.
 
     Raises:
@@ -122,7 +122,7 @@ def new_stream(place: Place, options: dict[str, Any]) -> Any:
     return required(place.facts, "Stream", _IN_ORDER)(device=place.device, **options)
 
 
-def use_stream(place: Place, chosen: Any) -> Any:
+def use_stream(place: DescribedDevice, chosen: Any) -> Any:
     """Return a context in which work goes to a stream.
 
     Raises:
@@ -131,7 +131,7 @@ def use_stream(place: Place, chosen: Any) -> Any:
     return required(place.facts, "stream", _IN_ORDER)(chosen)
 
 
-def new_event(place: Place, enable_timing: bool) -> Any:
+def new_event(place: DescribedDevice, enable_timing: bool) -> Any:
     """Return an event of the device.
 
     Raises:
@@ -140,7 +140,7 @@ def new_event(place: Place, enable_timing: bool) -> Any:
     return required(place.facts, "Event", _MEASURED)(enable_timing=enable_timing)
 
 
-def has_streams(place: Place) -> bool:
+def has_streams(place: DescribedDevice) -> bool:
     """Whether the device has streams."""
     return find(place.facts, "Stream") is not None
 

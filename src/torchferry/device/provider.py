@@ -12,7 +12,7 @@ from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Bilingual
-from torchferry.device.facts import DtypeFact, Facts, Name
+from torchferry.device.facts import DeviceFacts, DtypeFact, Name
 
 
 @lru_cache(maxsize=1)
@@ -21,7 +21,7 @@ def portable_names() -> Mapping[str, str]:
     return cuda.portable()
 
 
-CUDA = Facts(
+CUDA = DeviceFacts(
     name="cuda",
     title=Bilingual("NVIDIA CUDA"),
     device_type=cuda.DEVICE_TYPE,
@@ -43,7 +43,7 @@ _WITHOUT_DEVICE = {name: Name("") for name in cuda.portable()}
 _OF_TORCH = ("OutOfMemoryError", "amp.GradScaler", "amp.autocast", "amp.custom_bwd", "amp.custom_fwd")
 """What torch has below `torch.cuda` and can be used without a card: mixed precision is then off, as torch warns."""
 
-HOST = Facts(
+HOST = DeviceFacts(
     name="cpu",
     title=Bilingual("CPU"),
     device_type="cpu",
@@ -61,7 +61,7 @@ HOST = Facts(
 
 
 @lru_cache(maxsize=1)
-def vendors() -> tuple[Facts, ...]:
+def vendors() -> tuple[DeviceFacts, ...]:
     """Return what is known of every device, in the order in which they are tried; the CPU is the last.
 
     Vendors that another distribution describes come first: somebody installed it on purpose.
@@ -96,10 +96,10 @@ class _ReadLate(Mapping[str, Name]):
         return len(self._all())
 
 
-def _facts(backend: type[Backend]) -> Facts:
+def _facts(backend: type[Backend]) -> DeviceFacts:
     target = Target(backend)
     activity = target.api("torch.profiler.ProfilerActivity.CUDA")
-    return Facts(
+    return DeviceFacts(
         name=backend.NAME,
         title=target.title,
         device_type=backend.DEVICE_TYPE,
@@ -136,7 +136,7 @@ def _facts(backend: type[Backend]) -> Facts:
 
 def _names(target: Target) -> dict[str, Name]:
     """Return the names of `torch.cuda` that are not simply the same below the vendor's namespace."""
-    found = {}
+    entries = {}
     for name in cuda.portable():
         row = target.api(f"{cuda.NAMESPACE}.{name}")
         same = f"{target.backend.NAMESPACE}.{name}" if target.backend.NAMESPACE else ""
@@ -147,8 +147,8 @@ def _names(target: Target) -> dict[str, Name]:
             str(row.extra.get("called", "")),
         )
         if entry != Name(same):
-            found[name] = entry
-    return found
+            entries[name] = entry
+    return entries
 
 
 def _used(row: Row, otherwise: str) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 from torchferry.core.messages import say
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
-from torchferry.device.names import Place, find
-from torchferry.device.required import torch
+from torchferry.device.names import DescribedDevice, find
+from torchferry.device.torch_import import torch
 
 
-def create_generator(place: Place, seed: int, on_cpu: bool) -> torch.Generator:
+def create_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.Generator:
     """Return a seeded generator of the device, or of the CPU.
 
     Raises:
@@ -34,7 +34,7 @@ def create_generator(place: Place, seed: int, on_cpu: bool) -> torch.Generator:
         ) from error
 
 
-def seed_everything(place: Place, seed: int, deterministic: bool) -> tuple[str, ...]:
+def seed_everything(place: DescribedDevice, seed: int, deterministic: bool) -> tuple[str, ...]:
     """Seed Python, numpy (if it is installed), torch and every device of the kind; return what was seeded.
 
     Args:
@@ -67,7 +67,7 @@ def seed_everything(place: Place, seed: int, deterministic: bool) -> tuple[str, 
     return tuple(seeded)
 
 
-def _be_deterministic(place: Place) -> None:
+def _be_deterministic(place: DescribedDevice) -> None:
     torch.use_deterministic_algorithms(True)
     if not place.facts.plugin:
         torch.backends.cudnn.benchmark = False  # it chooses kernels by their time, which differs from run to run

@@ -7,13 +7,13 @@ import os
 from typing import Any
 
 from torchferry.core.messages import say, say_plural
-from torchferry.device.facts import Facts
+from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError
 from torchferry.device.names import find
-from torchferry.device.required import torch
+from torchferry.device.torch_import import torch
 
 
-def place_index(facts: Facts, asked: int | None) -> int:
+def place_index(facts: DeviceFacts, asked: int | None) -> int:
     """Return the index of this process's device: the one that was asked for, LOCAL_RANK, else the current one.
 
     Raises:
@@ -45,7 +45,7 @@ def place_index(facts: Facts, asked: int | None) -> int:
     return asked
 
 
-def collective(facts: Facts, composite: bool) -> str:
+def collective(facts: DeviceFacts, composite: bool) -> str:
     """Return the backend for `init_process_group`; `composite` also serves tensors on the CPU.
 
     Raises:
@@ -71,7 +71,7 @@ def collective(facts: Facts, composite: bool) -> str:
     return f"cpu:gloo,{facts.device_type}:{facts.collective}"
 
 
-def distributed(facts: Facts) -> Any:
+def distributed(facts: DeviceFacts) -> Any:
     """Return the module with the collective functions: torch's, or the plugin's own.
 
     Raises:

@@ -21,7 +21,7 @@ from torchferry import __version__
 from torchferry.backends import cuda
 from torchferry.core.messages import Bilingual
 from torchferry.core.vendored import FIRST, NAMES, SMALL
-from torchferry.device.facts import DtypeFact, Facts, Name
+from torchferry.device.facts import DeviceFacts, DtypeFact, Name
 from torchferry.device.one_file import _defines, _import_lines, _literal, _note_import, sealed
 from torchferry.device.provider import vendors
 
@@ -125,10 +125,10 @@ def small_file(used: Collection[str]) -> str:
     body = shaken.body()
     tables = shaken.tables(body)
     names = {node.id for node in ast.walk(ast.parse(body + tables)) if isinstance(node, ast.Name)}
-    known = vendors()
+    kinds = vendors()
     text = "\n".join(
         [
-            _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in known[:-1])),
+            _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in kinds[:-1])),
             "from __future__ import annotations\n",
             "\n".join(_import_lines(imports, names)) + "\n",
             ("import torch\n\n\n" if "torch" in names else "\n") + body + tables,
@@ -151,20 +151,20 @@ def _definitions(module: str) -> tuple[_Definition, ...]:
     """Return the statements of a module that define something; a text below one belongs to it."""
     source = (_HERE / f"{module}.py").read_text(encoding="utf-8")
     lines = source.splitlines()
-    found: list[_Definition] = []
+    definitions: list[_Definition] = []
     for position, statement in enumerate(ast.parse(source, feature_version=(3, 8)).body):
         if position == 0 or isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
         if isinstance(statement, ast.Expr):
             text = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
-            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{text}")
+            definitions[-1] = definitions[-1]._replace(text=f"{definitions[-1].text}\n{text}")
             continue
         first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
         text = "\n".join(lines[first - 1 : statement.end_lineno])
-        found.append(_Definition(module, tuple(names) or (_defines(statement),), statement, text))
-    return tuple(found)
+        definitions.append(_Definition(module, tuple(names) or (_defines(statement),), statement, text))
+    return tuple(definitions)
 
 
 class _Shaken:
@@ -226,10 +226,10 @@ class _Shaken:
             return name.endswith(str(ast.literal_eval(test.args[0])))
         if not isinstance(test, ast.Compare):
             return True
-        left, right = ast.unparse(test.left), test.comparators[0]
-        if left == "portable_names()[path]":
+        tested, right = ast.unparse(test.left), test.comparators[0]
+        if tested == "portable_names()[path]":
             return self.paths.get(self.forwarded.get(name, "")) == str(ast.literal_eval(right))
-        if left != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
+        if tested != "name" or not isinstance(test.ops[0], (ast.In, ast.Eq)):
             return True
         if isinstance(test.ops[0], ast.Eq):
             return name == str(ast.literal_eval(right))
@@ -283,7 +283,7 @@ class _Shaken:
                 definition = self.definitions[name]
                 for node in self._needed(definition, attributes):
                     if isinstance(node, ast.Name) and node.id == "_DEVICES":
-                        taken.add("Facts")
+                        taken.add("DeviceFacts")
                     elif isinstance(node, ast.Name) and self._means(definition.module, node.id):
                         taken.add(node.id)
                     elif isinstance(node, ast.Attribute) and _root(node) not in _FOREIGN:
@@ -321,9 +321,9 @@ class _Shaken:
                 if name in seen or not self.taken & set(definition.names):
                     continue
                 seen.add(name)
-                kept = self.definitions[name]
-                text = self._record(kept) if _is_record(kept) else kept.text
-                written.append((isinstance(kept.node, (ast.FunctionDef, ast.ClassDef)), text))
+                wanted = self.definitions[name]
+                text = self._record(wanted) if _is_record(wanted) else wanted.text
+                written.append((isinstance(wanted.node, (ast.FunctionDef, ast.ClassDef)), text))
         text = ""
         before = None
         for is_block, part in written:
@@ -349,7 +349,7 @@ class _Shaken:
         tables = []
         if "_DEVICES" in read:
             facts = tuple(self._facts(item, body) for item in vendors())
-            tables.append(f"_DEVICES: tuple[Facts, ...] = {_compact(facts, 0, 30)}\n" + _DEVICES_TEXT)
+            tables.append(f"_DEVICES: tuple[DeviceFacts, ...] = {_compact(facts, 0, 30)}\n" + _DEVICES_TEXT)
         if "_PATHS" in read:
             tables.append(f"_PATHS = {_compact(self.forwarded, 0, 9)}\n" + _PATHS_TEXT)
         if "_WITHOUT" in read:
@@ -360,7 +360,7 @@ class _Shaken:
     def _names(body: str) -> set[str]:
         return {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
 
-    def _facts(self, facts: Facts, body: str) -> Any:
+    def _facts(self, facts: DeviceFacts, body: str) -> Any:
         """Return what is known of one device, as far as the definitions read it."""
         asked = {
             node.args[1].value
@@ -372,13 +372,13 @@ class _Shaken:
         }
         names = {}
         for name, entry in facts.names.items():
-            told = entry._replace(note=Bilingual(""), verified=True)
+            shortened = entry._replace(note=Bilingual(""), verified=True)
             if not entry.path and cuda.portable()[name] == "raises" and facts.plugin:
-                told = entry
-            if (name in self.paths or name in asked) and told != _default_name(facts, name):
-                names[name] = self._reduced(told, Name)
+                shortened = entry
+            if (name in self.paths or name in asked) and shortened != _default_name(facts, name):
+                names[name] = self._reduced(shortened, Name)
         dtypes = {dtype: self._reduced(fact, DtypeFact) for dtype, fact in facts.dtypes.items()}
-        return self._reduced(facts._replace(names=names, dtypes=dtypes), Facts)
+        return self._reduced(facts._replace(names=names, dtypes=dtypes), DeviceFacts)
 
     def _reduced(self, record: Any, kind: Any) -> Any:
         fields = [field for field in record._fields if field in self.attributes]
@@ -458,7 +458,7 @@ def _never(test: ast.expr) -> bool:
     return (
         isinstance(test, ast.Attribute)
         and _root(test) == "facts"
-        and test.attr in Facts._fields
+        and test.attr in DeviceFacts._fields
         and not any(getattr(facts, test.attr) for facts in vendors())
     )
 
@@ -476,7 +476,7 @@ def _english(value: Any) -> Any:
     return value.en if isinstance(value, Bilingual) else value
 
 
-def _default_name(facts: Facts, name: str) -> Name:
+def _default_name(facts: DeviceFacts, name: str) -> Name:
     return Name(f"{facts.namespace}.{name}" if facts.namespace else "")
 
 

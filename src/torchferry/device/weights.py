@@ -8,11 +8,13 @@ from typing import Any
 
 from torchferry.core.messages import say
 from torchferry.device.failures import DeviceError
-from torchferry.device.names import Place
-from torchferry.device.required import torch
+from torchferry.device.names import DescribedDevice
+from torchferry.device.torch_import import torch
 
 
-def load_safetensors(place: Place, path: str | os.PathLike[str], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+def load_safetensors(
+    place: DescribedDevice, path: str | os.PathLike[str], dtype: torch.dtype | None
+) -> dict[str, torch.Tensor]:
     """Return the tensors of a file on the device, by name.
 
     Each is read on the CPU and moved before the next one is read, so that the host holds one tensor beside the mapped

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import smi as smi_output
-from torchferry.backends.cards import Card, find_card
-from torchferry.backends.machine import Failure, VersionFile, common_failures
+from torchferry.backends.card_table import Card
+from torchferry.backends.cards import find_card
+from torchferry.backends.machine import KnownFailure, VersionFile, common_failures
 from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
@@ -40,7 +41,7 @@ class SmiQuery:
     path: str | None
     command: tuple[str, ...] = ()
     process: ProcessResult | None = None
-    reading: smi_output.Reading = field(default_factory=smi_output.Reading)
+    reading: smi_output.SmiOutput = field(default_factory=smi_output.SmiOutput)
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class CheckContext:
         return last
 
     @property
-    def cards(self) -> tuple[smi_output.Card, ...]:
+    def cards(self) -> tuple[smi_output.SmiCard, ...]:
         """The cards that the tool shows."""
         return self.smi.reading.cards
 
@@ -168,7 +169,7 @@ class CheckContext:
         patterns = [node.pattern for node in self.requirements.nodes if node.kind == "card"]
         return [path for pattern in patterns for path in self.host.find(pattern)]
 
-    def devices_per_card(self, card: smi_output.Card) -> int | Unknown:
+    def devices_per_card(self, card: smi_output.SmiCard) -> int | Unknown:
         """Return how many torch devices a card shows up as: as its model does, else as every card of the plugin."""
         model = self.model(card.name)
         return self.target.backend.DEVICES_PER_CARD if model is None else model.devices_per_card
@@ -244,7 +245,7 @@ class CheckContext:
 
     # --- known failures ---
 
-    def explained(self, text: str, *others: Failure) -> Explained | None:
+    def explained(self, text: str, *others: KnownFailure) -> Explained | None:
         """Return what is known of a failure by the text that was printed: the target's own first, then anybody's."""
         for failure in (*others, *self.requirements.failures, *common_failures()):
             match = failure.match.search(text)

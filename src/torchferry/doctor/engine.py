@@ -11,7 +11,7 @@ from torchferry.core.messages import say
 from torchferry.doctor.check import Check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.registry import all_checks
-from torchferry.doctor.result import Result, Status, skipped, unknown
+from torchferry.doctor.result import CheckStatus, Result, skipped, unknown
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Diagnosis:
     context: CheckContext
     results: tuple[Result, ...]
 
-    def count(self, status: Status) -> int:
+    def count(self, status: CheckStatus) -> int:
         """Return how many results have a status."""
         return sum(result.status is status for result in self.results)
 
     @property
     def ok(self) -> bool:
         """Whether nothing failed."""
-        return self.count(Status.FAILURE) == 0
+        return self.count(CheckStatus.FAILURE) == 0
 
 
 def choose(select: Iterable[str]) -> tuple[Check, ...]:

@@ -22,7 +22,7 @@ OPEN_MARK = "# after a line without end, torchferry doctor"
 
 
 @dataclass(frozen=True)
-class Step:
+class FixStep:
     """One fix: the command that does it and the command that takes it back.
 
     Attributes:
@@ -40,9 +40,9 @@ class Step:
     undo: str
 
 
-def plan(results: Iterable[Result], host: Host, file: Path | None) -> tuple[list[Step], list[Remedy]]:
+def plan(results: Iterable[Result], host: Host, file: Path | None) -> tuple[list[FixStep], list[Remedy]]:
     """Return the fixes that can be applied, and those that wait for a file to be named (`--env-file`)."""
-    steps: list[Step] = []
+    steps: list[FixStep] = []
     waiting: list[Remedy] = []
     added: list[str] = []
     for remedy in dict.fromkeys(result.remedy for result in results if result.remedy is not None):
@@ -56,7 +56,7 @@ def plan(results: Iterable[Result], host: Host, file: Path | None) -> tuple[list
     return steps, waiting
 
 
-def _folder(remedy: Remedy, host: Host) -> Step:
+def _folder(remedy: Remedy, host: Host) -> FixStep:
     path = host.place(remedy.text)
     missing = path
     while not missing.parent.exists():
@@ -64,10 +64,10 @@ def _folder(remedy: Remedy, host: Host) -> Step:
     undo = f"rmdir {shlex.quote(str(path))}"
     if missing != path:
         undo = f"cd {shlex.quote(str(missing.parent))} && rmdir -p {shlex.quote(str(path.relative_to(missing.parent)))}"
-    return Step(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo)
+    return FixStep(remedy, path, "", f"mkdir -p {shlex.quote(str(path))}", undo)
 
 
-def _line(remedy: Remedy, file: Path, *, first: bool) -> Step:
+def _line(remedy: Remedy, file: Path, *, first: bool) -> FixStep:
     """Return the step that adds a line; the undo leaves the file, byte for byte, as it was before the first of ours."""
     quoted = shlex.quote(str(file.resolve()))  # sed would put a file in the place of a link
     text = _text(file)
@@ -80,10 +80,10 @@ def _line(remedy: Remedy, file: Path, *, first: bool) -> Step:
     elif not file.exists():
         undo = f"{undo} && {{ [ -s {quoted} ] || rm {quoted}; }}"
     do = f"printf '\\n%s\\n' {shlex.quote(line)} >> {quoted}" if open_end else f"echo {shlex.quote(line)} >> {quoted}"
-    return Step(remedy, file, line, do, undo)
+    return FixStep(remedy, file, line, do, undo)
 
 
-def apply(step: Step) -> None:
+def apply(step: FixStep) -> None:
     """Apply a fix.
 
     Raises:

@@ -10,7 +10,7 @@ from torchferry.doctor import detection
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.engine import Diagnosis
-from torchferry.doctor.result import Missing, Result, Status
+from torchferry.doctor.result import CheckStatus, Missing, Result
 
 _SPEAKERS = ("node.present", "driver.pci", "driver.module", "sdk.installed", "python.torch", "python.plugin")
 """Checks that say best why something is missing; on a host the bus comes before the nodes."""
@@ -19,7 +19,7 @@ _HOST_SPEAKERS = ("driver.pci", "driver.module", "node.present", *_SPEAKERS[3:])
 
 
 @dataclass(frozen=True)
-class Group:
+class CauseGroup:
     """Failures and warnings with one cause.
 
     Attributes:
@@ -32,7 +32,7 @@ class Group:
         members: The results.
     """
 
-    status: Status
+    status: CheckStatus
     what: Message
     cause: Message | Bilingual | None
     commands: tuple[str, ...]
@@ -45,12 +45,12 @@ class Group:
         return any(result is member for member in self.members)
 
 
-def grouped(diagnosis: Diagnosis) -> tuple[Group, ...]:
+def grouped(diagnosis: Diagnosis) -> tuple[CauseGroup, ...]:
     """Return the groups of failures, in the order of the report; what fails by itself is in none."""
     context = diagnosis.context
     kinds: dict[Missing, list[Result]] = {}
     for result in diagnosis.results:
-        if result.missing is not None and result.status in (Status.FAILURE, Status.WARNING):
+        if result.missing is not None and result.status in (CheckStatus.FAILURE, CheckStatus.WARNING):
             kinds.setdefault(result.missing, []).append(result)
     title = context.target.title
     if kinds and _nothing_of_it(context):
@@ -70,15 +70,17 @@ def grouped(diagnosis: Diagnosis) -> tuple[Group, ...]:
 
 def _group(
     context: CheckContext, what: Message, members: Iterable[Result], advice: Message | None = None
-) -> Iterable[Group]:
+) -> Iterable[CauseGroup]:
     """Yield the group of several results; one result speaks for itself."""
     results = tuple(members)
     if len(results) < 2:
         return
     order = _SPEAKERS if container_info(context.host).evidence else _HOST_SPEAKERS
     speaker = min(results, key=lambda result: order.index(result.code) if result.code in order else len(order))
-    status = Status.FAILURE if any(result.status is Status.FAILURE for result in results) else Status.WARNING
-    yield Group(status, what, speaker.cause, speaker.commands, advice or speaker.advice, speaker.source, results)
+    status = (
+        CheckStatus.FAILURE if any(result.status is CheckStatus.FAILURE for result in results) else CheckStatus.WARNING
+    )
+    yield CauseGroup(status, what, speaker.cause, speaker.commands, advice or speaker.advice, speaker.source, results)
 
 
 def _nothing_of_it(context: CheckContext) -> bool:

@@ -37,7 +37,7 @@ class User:
 
 
 @dataclass(frozen=True)
-class Entry:
+class HostFile:
     """A file or a device node.
 
     Attributes:
@@ -143,14 +143,14 @@ class Host:
         except OSError:
             return None
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> HostFile | None:
         """Return a file or node; None when it is not there."""
         place = self.place(path)
         try:
             status = place.stat()
         except OSError:
             return None
-        return Entry(
+        return HostFile(
             path,
             stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode),
             stat.S_IMODE(status.st_mode),

@@ -13,11 +13,11 @@ from torchferry import __version__
 from torchferry.core.messages import Bilingual, Message, say, say_in, say_plural
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
-from torchferry.doctor.grouping import Group, grouped
+from torchferry.doctor.grouping import CauseGroup, grouped
 from torchferry.doctor.host import Host
 from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import all_checks
-from torchferry.doctor.result import Result, Status
+from torchferry.doctor.result import CheckStatus, Result
 
 SCHEMA = 2
 """Version of the JSON; it grows when a field changes its meaning."""
@@ -38,11 +38,11 @@ Paint = Callable[[str, str], str]
 """Gives a text the colour of a status."""
 
 _WORDS = {
-    Status.OK: say_in("status", "ok"),
-    Status.WARNING: say_in("status", "warning"),
-    Status.FAILURE: say_in("status", "FAILURE"),
-    Status.SKIPPED: say_in("status", "skipped"),
-    Status.UNKNOWN: say_in("status", "unknown"),
+    CheckStatus.OK: say_in("status", "ok"),
+    CheckStatus.WARNING: say_in("status", "warning"),
+    CheckStatus.FAILURE: say_in("status", "FAILURE"),
+    CheckStatus.SKIPPED: say_in("status", "skipped"),
+    CheckStatus.UNKNOWN: say_in("status", "unknown"),
 }
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 
@@ -74,14 +74,14 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
         yield from (f"           {line}" for line in _details(group, lang))
     sides = {check.code: check.side for check in all_checks()}
     titles = {check.code: check.title for check in all_checks()}
-    quiet = (Status.OK, Status.SKIPPED) if detail is Detail.BRIEF else ()
+    quiet = (CheckStatus.OK, CheckStatus.SKIPPED) if detail is Detail.BRIEF else ()
     chosen = [result for result in diagnosis.results if result.status not in quiet]
     for side, of_side in groupby(chosen, key=lambda result: sides[result.code]):
         yield ""
         yield paint(SIDES[side].render(lang), "side")
         left_out = []
         for result in of_side:
-            if result.status is Status.SKIPPED and detail is not Detail.FULL:
+            if result.status is CheckStatus.SKIPPED and detail is not Detail.FULL:
                 left_out.append(titles[result.code].render(lang))
                 continue
             mark = paint(_pad(_WORDS[result.status].render(lang), 8), result.status.value)
@@ -91,7 +91,7 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
             if not above:
                 yield from (f"           {line}" for line in _details(result, lang))
         if left_out:
-            mark = paint(_pad(_WORDS[Status.SKIPPED].render(lang), 8), Status.SKIPPED.value)
+            mark = paint(_pad(_WORDS[CheckStatus.SKIPPED].render(lang), 8), CheckStatus.SKIPPED.value)
             yield f"  {mark} {', '.join(left_out)}"
     yield ""
     yield summary(diagnosis).render(lang)
@@ -103,7 +103,7 @@ def _pad(text: str, width: int) -> str:
     return text + " " * max(0, width - sum(2 if ord(char) > 0x2E80 else 1 for char in text))
 
 
-def _details(result: Result | Group, lang: str) -> Iterator[str]:
+def _details(result: Result | CauseGroup, lang: str) -> Iterator[str]:
     if result.cause is not None:
         yield say("cause: {cause}", cause=shown(result.cause.render(lang))).render(lang)
     for command in result.commands:
@@ -112,22 +112,25 @@ def _details(result: Result | Group, lang: str) -> Iterator[str]:
         yield say("note: {note}", note=shown(result.advice.render(lang))).render(lang)
     for line in result.evidence if isinstance(result, Result) else ():
         yield f"| {shown(line)}"
-    if result.source and result.status in (Status.FAILURE, Status.WARNING):
+    if result.source and result.status in (CheckStatus.FAILURE, CheckStatus.WARNING):
         yield say("known from: {source}", source=result.source).render(lang)
 
 
 def summary(diagnosis: Diagnosis) -> Message:
     """Return how many checks ended how."""
-    failures = diagnosis.count(Status.FAILURE)
-    warnings = diagnosis.count(Status.WARNING)
+    failures = diagnosis.count(CheckStatus.FAILURE)
+    warnings = diagnosis.count(CheckStatus.WARNING)
     counts = {
         "failures": say_plural("{count} failure", "{count} failures", count=failures),
         "warnings": say_plural("{count} warning", "{count} warnings", count=warnings),
-        **{status.name.lower(): diagnosis.count(status) for status in (Status.UNKNOWN, Status.OK, Status.SKIPPED)},
+        **{
+            status.name.lower(): diagnosis.count(status)
+            for status in (CheckStatus.UNKNOWN, CheckStatus.OK, CheckStatus.SKIPPED)
+        },
     }
-    groups = [group for group in grouped(diagnosis) if group.status is Status.FAILURE]
+    groups = [group for group in grouped(diagnosis) if group.status is CheckStatus.FAILURE]
     if groups:
-        together = sum(result.status is Status.FAILURE for group in groups for result in group.members)
+        together = sum(result.status is CheckStatus.FAILURE for group in groups for result in group.members)
         return say(
             "{failures} (causes: {causes}), {warnings}, {unknown} unknown, {ok} well, {skipped} skipped",
             causes=failures - together + len(groups),
@@ -153,7 +156,7 @@ def _text(value: Message | Bilingual | None, lang: str) -> str:
     return "" if value is None else masked(value.render(lang))
 
 
-def _record(result: Result, lang: str, groups: Sequence[Group]) -> dict[str, Any]:
+def _record(result: Result, lang: str, groups: Sequence[CauseGroup]) -> dict[str, Any]:
     number = next((number for number, group in enumerate(groups) if group.has(result)), None)
     above = () if number is None else groups[number].commands
     return {
@@ -169,7 +172,7 @@ def _record(result: Result, lang: str, groups: Sequence[Group]) -> dict[str, Any
     }
 
 
-def _group_record(group: Group, lang: str) -> dict[str, Any]:
+def _group_record(group: CauseGroup, lang: str) -> dict[str, Any]:
     return {
         "status": group.status.value,
         "what": _text(group.what, lang),
@@ -191,7 +194,7 @@ def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
         "target": diagnosis.context.target.name,
         "rehearsal": diagnosis.context.rehearsed,
         "ok": diagnosis.ok,
-        "counts": {status.value: diagnosis.count(status) for status in Status},
+        "counts": {status.value: diagnosis.count(status) for status in CheckStatus},
         "groups": [_group_record(group, lang) for group in groups],
         "results": [_record(result, lang, groups) for result in diagnosis.results],
     }

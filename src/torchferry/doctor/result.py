@@ -8,7 +8,7 @@ from enum import Enum
 from torchferry.core.messages import Bilingual, Message, say
 
 
-class Status(str, Enum):
+class CheckStatus(str, Enum):
     """How a check ended, the worst first."""
 
     FAILURE = "failure"
@@ -57,7 +57,7 @@ class Result:
         code: The check's code; the engine fills it in.
     """
 
-    status: Status
+    status: CheckStatus
     what: Message
     cause: Message | Bilingual | None = None
     commands: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Result:
 
 def passed(what: Message, *, source: str = "") -> Result:
     """Return a result that is well."""
-    return Result(Status.OK, what, source=source)
+    return Result(CheckStatus.OK, what, source=source)
 
 
 def failed(
@@ -85,7 +85,7 @@ def failed(
     missing: Missing | None = None,
 ) -> Result:
     """Return a failure: with it, programs do not run on the card."""
-    return Result(Status.FAILURE, what, cause, commands, advice, source, evidence, remedy, missing)
+    return Result(CheckStatus.FAILURE, what, cause, commands, advice, source, evidence, remedy, missing)
 
 
 def warned(
@@ -99,7 +99,7 @@ def warned(
     missing: Missing | None = None,
 ) -> Result:
     """Return a warning: programs may run, and something is likely to go wrong."""
-    return Result(Status.WARNING, what, cause, commands, advice, source, evidence, remedy, missing)
+    return Result(CheckStatus.WARNING, what, cause, commands, advice, source, evidence, remedy, missing)
 
 
 def unknown(
@@ -110,14 +110,14 @@ def unknown(
     evidence: tuple[str, ...] = (),
 ) -> Result:
     """Return what could not be judged; never taken for well."""
-    return Result(Status.UNKNOWN, what, None, commands, advice, source, evidence)
+    return Result(CheckStatus.UNKNOWN, what, None, commands, advice, source, evidence)
 
 
 def unverified(fact: Message) -> Result:
     """Return the result for a fact that nobody has verified."""
-    return Result(Status.UNKNOWN, say("nobody has verified {fact} for this target", fact=fact))
+    return Result(CheckStatus.UNKNOWN, say("nobody has verified {fact} for this target", fact=fact))
 
 
 def skipped(what: Message) -> Result:
     """Return a check that does not apply here, with the reason."""
-    return Result(Status.SKIPPED, what)
+    return Result(CheckStatus.SKIPPED, what)

@@ -108,7 +108,7 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
-class Difference(NamedTuple):
+class SnapshotDifference(NamedTuple):
     """One value that differs. `first` and `second` are empty where it is absent; `passing` where it always differs."""
 
     name: str
@@ -117,11 +117,11 @@ class Difference(NamedTuple):
     passing: bool
 
 
-def compare(first: dict[str, Any], second: dict[str, Any]) -> list[Difference]:
+def compare(first: dict[str, Any], second: dict[str, Any]) -> list[SnapshotDifference]:
     """Return what differs, what stays put first."""
     before, after = dict(_flat(first)), dict(_flat(second))
     differences = [
-        Difference(name, before.get(name, ""), after.get(name, ""), _passing(name))
+        SnapshotDifference(name, before.get(name, ""), after.get(name, ""), _passing(name))
         for name in dict.fromkeys([*before, *after])
         if before.get(name) != after.get(name)
     ]

@@ -21,8 +21,8 @@ from torchferry.core import env
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message
 from torchferry.installed.distributions import Distribution
-from torchferry.installed.facts import Facts, Import
-from torchferry.installed.model import Evidence, Need
+from torchferry.installed.facts import DistributionFacts, ModuleImport
+from torchferry.installed.model import Evidence, PlaceNeed
 
 _LARGEST = 1 << 25
 _LONGEST = 4096
@@ -38,7 +38,7 @@ class Cache:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or env.cache_folder() / "installed"
 
-    def load(self, distribution: Distribution, package: str, target: Target) -> Facts | None:
+    def load(self, distribution: Distribution, package: str, target: Target) -> DistributionFacts | None:
         """Return what was found in a package before, or None."""
         path = self._path(distribution, package, target)
         try:
@@ -49,7 +49,7 @@ class Cache:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def store(self, distribution: Distribution, package: str, target: Target, facts: Facts) -> None:
+    def store(self, distribution: Distribution, package: str, target: Target, facts: DistributionFacts) -> None:
         """Keep what was found; a folder that cannot be written is no error, since the next run only takes longer."""
         path = self._path(distribution, package, target)
         new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
@@ -84,14 +84,14 @@ class Cache:
 @lru_cache(maxsize=1)
 def _own_source() -> str:
     """Return a hash of the modules that look into packages: what they say changes with them."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         with suppress(OSError):
-            found.update(path.read_bytes())
-    return found.hexdigest()
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
-def _document(facts: Facts) -> dict[str, Any]:
+def _document(facts: DistributionFacts) -> dict[str, Any]:
     return {
         "evidence": [
             [item.need.value, item.path, item.line, item.where, item.what, item.parameter, item.optional]
@@ -104,37 +104,39 @@ def _document(facts: Facts) -> dict[str, Any]:
             [path, why.template, [list(value) for value in why.values], why.singular] for path, why in facts.unread
         ],
         "unread_count": facts.unread_count,
-        "imports": {module: [[item.module, item.line] for item in found] for module, found in facts.imports.items()},
+        "imports": {
+            module: [[item.module, item.line] for item in imports] for module, imports in facts.imports.items()
+        },
     }
 
 
-def _facts(document: Any) -> Facts:
+def _facts(document: Any) -> DistributionFacts:
     """Return what a document says.
 
     Raises:
         ValueError: it is not one that `_document` makes.
     """
     table = _of(document, dict)
-    return Facts(
+    return DistributionFacts(
         [_evidence(row) for row in _of(table.get("evidence"), list)],
-        {Need(key): _number(count) for key, count in _of(table.get("counts"), dict).items()},
+        {PlaceNeed(key): _number(count) for key, count in _of(table.get("counts"), dict).items()},
         _number(table.get("python")),
         [_text(module) for module in _of(table.get("torch"), list)],
         [_reason(row) for row in _of(table.get("unread"), list)],
         _number(table.get("unread_count")),
         {
-            _text(module): [_import(row) for row in _of(found, list)]
-            for module, found in _of(table.get("imports"), dict).items()
+            _text(module): [_import(row) for row in _of(entries, list)]
+            for module, entries in _of(table.get("imports"), dict).items()
         },
     )
 
 
 def _evidence(row: Any) -> Evidence:
-    need, path, line, where, what, parameter, optional = _row(row, 7)
+    need, path, line, where, subject, parameter, optional = _row(row, 7)
     if not isinstance(optional, bool):
         raise ValueError("no truth")
     return Evidence(
-        Need(_text(need)), _text(path), _number(line), _text(where), _text(what), _text(parameter), optional
+        PlaceNeed(_text(need)), _text(path), _number(line), _text(where), _text(subject), _text(parameter), optional
     )
 
 
@@ -149,10 +151,10 @@ def _reason(row: Any) -> tuple[str, Message]:
     return _text(path), message
 
 
-def _import(row: Any) -> Import:
+def _import(row: Any) -> ModuleImport:
     module, line = _row(row, 2)
     if type(module) is str and type(line) is int and len(module) <= _LONGEST and 0 <= line < 1 << 53:
-        return Import(module, line)  # most of a document are these
+        return ModuleImport(module, line)  # most of a document are these
     raise ValueError("no import")
 
 

@@ -42,31 +42,31 @@ def reached_modules(reader: Reader, package: str, run: Iterable[str]) -> frozens
     """
     modules = reader.distribution.modules
     own = {module for module in modules if module == package or module.startswith(f"{package}.")}
-    found: set[str] = set()
+    reached: set[str] = set()
     todo = [module for module in run if module in own]
     while todo:
         module = todo.pop()
-        if module in found:
+        if module in reached:
             continue
-        found.add(module)
+        reached.add(module)
         data = content(reader, modules[module])
         if modules[module].endswith("/__init__.py") and _LAZY.search(data):
             return frozenset(own)
         around = module if modules[module].endswith("/__init__.py") else module.rpartition(".")[0]
         for name in _imported(data, around):
             while name:  # a module runs behind the packages around it
-                if name in own and name not in found:
+                if name in own and name not in reached:
                     todo.append(name)
                 name = name.rpartition(".")[0]
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def _imported(data: bytes, package: str) -> set[str]:
     """Return the names that the import statements of a module may mean, wherever they stand."""
-    found: set[str] = set()
+    names: set[str] = set()
     for match in _IMPORT.finditer(data):
         if match["modules"] is not None:
-            found |= {
+            names |= {
                 part.split()[0] for part in match["modules"].decode("ascii", "replace").split(",") if part.split()
             }
             continue
@@ -74,9 +74,9 @@ def _imported(data: bytes, package: str) -> set[str]:
         level = len(written) - len(written.lstrip("."))
         around = package.split(".") if level else []
         base = ".".join([*around[: len(around) - level + 1], *filter(None, [written[level:]])])
-        found.add(base)
-        found |= {f"{base}.{name.decode('ascii', 'replace')}" for name in _NAME.findall(match["names"])}
-    return found
+        names.add(base)
+        names |= {f"{base}.{name.decode('ascii', 'replace')}" for name in _NAME.findall(match["names"])}
+    return names
 
 
 def content(reader: Reader, path: str) -> bytes:
@@ -92,12 +92,12 @@ def content(reader: Reader, path: str) -> bytes:
 def licence_of(distribution: Distribution, reader: Reader) -> tuple[str, tuple[tuple[str, bytes], ...]]:
     """Return what the metadata of a distribution say of its licence, and the texts of it by name."""
     metadata = next((path for path in distribution.files if path.endswith(".dist-info/METADATA")), "")
-    said: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for match in _FIELD.finditer(_read(reader, metadata).partition(b"\n\n")[0]):
         value = match["value"].decode("utf-8", "replace").strip()
-        said.setdefault(match["name"].decode().lower(), []).append(value)
-    classes = [value.rpartition("::")[2].strip() for value in said.get("classifier", ()) if value.startswith(_CLASS)]
-    named = said.get("license-expression", []) or classes or [value for value in said.get("license", ()) if value]
+        fields.setdefault(match["name"].decode().lower(), []).append(value)
+    classes = [value.rpartition("::")[2].strip() for value in fields.get("classifier", ()) if value.startswith(_CLASS)]
+    named = fields.get("license-expression", []) or classes or [value for value in fields.get("license", ()) if value]
     texts = {}
     for path in [path for path in distribution.files if _LICENCE_FILE.search(path)][:_MOST_FILES]:
         text = _read(reader, path)

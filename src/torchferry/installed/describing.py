@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchferry.core.messages import Message, say
-from torchferry.installed.model import Evidence, Inspected, Need, State
+from torchferry.installed.model import Evidence, Inspected, PlaceNeed, State
 
 
 def state_message(state: State) -> Message:
@@ -26,32 +26,34 @@ def state_message(state: State) -> Message:
 def evidence_message(evidence: Evidence) -> Message:
     """Return what stands at a place and what it means, the place first."""
     place = f"{evidence.path}:{evidence.line}" if evidence.line else evidence.path
-    what, where = evidence.what, evidence.where
+    subject, where = evidence.what, evidence.where
     match evidence.need:
-        case Need.COMPILED:
-            return say("{place} is compiled for CUDA ({what})", place=place, what=what)
-        case Need.SOURCE:
-            return say("{place} is CUDA code that is compiled when it is used ({what})", place=place, what=what)
-        case Need.TRITON:
-            return say("{place}: `{what}` is a kernel in Triton", place=place, what=what)
-        case Need.IMPORT:
-            return say("{place}: {what} runs when the module is imported", place=place, what=what)
-        case Need.DEFAULT if evidence.parameter:
+        case PlaceNeed.COMPILED:
+            return say("{place} is compiled for CUDA ({what})", place=place, what=subject)
+        case PlaceNeed.SOURCE:
+            return say("{place} is CUDA code that is compiled when it is used ({what})", place=place, what=subject)
+        case PlaceNeed.TRITON:
+            return say("{place}: `{what}` is a kernel in Triton", place=place, what=subject)
+        case PlaceNeed.IMPORT:
+            return say("{place}: {what} runs when the module is imported", place=place, what=subject)
+        case PlaceNeed.DEFAULT if evidence.parameter:
             return say(
-                "{place}: {what} is the default; give `{parameter}`", place=place, what=what, parameter=where or "?"
+                "{place}: {what} is the default; give `{parameter}`", place=place, what=subject, parameter=where or "?"
             )
-        case Need.DEFAULT:
-            return say("{place}: {what} is the default", place=place, what=what)
-        case Need.CALL:
-            return say("{place}: `{where}` uses {what} whatever it is given", place=place, where=where, what=what)
-        case Need.QUESTION:
-            return say("{place}: `{where}` refuses what is not on CUDA ({what})", place=place, where=where, what=what)
-        case Need.COLLECTIVE:
-            return say("{place}: the collective backend is {what} by name", place=place, what=what)
-        case Need.CHOICE:
+        case PlaceNeed.DEFAULT:
+            return say("{place}: {what} is the default", place=place, what=subject)
+        case PlaceNeed.CALL:
+            return say("{place}: `{where}` uses {what} whatever it is given", place=place, where=where, what=subject)
+        case PlaceNeed.QUESTION:
+            return say(
+                "{place}: `{where}` refuses what is not on CUDA ({what})", place=place, where=where, what=subject
+            )
+        case PlaceNeed.COLLECTIVE:
+            return say("{place}: the collective backend is {what} by name", place=place, what=subject)
+        case PlaceNeed.CHOICE:
             return say("{place}: CUDA where it is available, else the CPU, and no other card", place=place)
-        case Need.TARGET:
-            return say("{place} names the target ({what})", place=place, what=what)
+        case PlaceNeed.TARGET:
+            return say("{place} names the target ({what})", place=place, what=subject)
 
 
 def package_message(inspected: Inspected) -> Message:

@@ -60,14 +60,14 @@ class Distribution:
         """A hash of the list of files; without one, of the names, sizes and times of the files."""
         if self.record is not None:
             return hashlib.sha256(self.record).hexdigest()
-        found = hashlib.sha256(self.top.encode("utf-8", "surrogateescape"))
+        sha256 = hashlib.sha256(self.top.encode("utf-8", "surrogateescape"))
         for path in self.files:
             try:
                 status = os.lstat(self.folder / path)
             except OSError:
                 continue
-            found.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
-        return found.hexdigest()
+            sha256.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+        return sha256.hexdigest()
 
     @cached_property
     def listed(self) -> tuple[tuple[str, ...], bool]:
@@ -86,12 +86,12 @@ class Distribution:
     @cached_property
     def modules(self) -> dict[str, str]:
         """The modules that its files are, with their files; a package by its `__init__`."""
-        found: dict[str, str] = {}
+        by_module: dict[str, str] = {}
         for path in self.files:
             module = module_of(path)
-            if module and (module not in found or path.endswith(".py")):
-                found[module] = path
-        return found
+            if module and (module not in by_module or path.endswith(".py")):
+                by_module[module] = path
+        return by_module
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def _walked(folder: Path, top: str) -> Iterator[str]:
     for name in _names(folder):
         if name.startswith(f"{top}.") and (name == f"{top}.py" or EXTENSION.search(name)):
             yield name
-    beside = f"{top}.libs"
-    yield from _files_at(folder, beside, 0)
+    libraries = f"{top}.libs"
+    yield from _files_at(folder, libraries, 0)
 
 
 def _files_at(folder: Path, below: str, depth: int) -> Iterator[str]:
@@ -200,12 +200,12 @@ class Index:
         name = rest[0]
         inside = "/".join(before)
         for folder in folders:
-            here = self._listing(folder / inside)
-            if name in here and "__init__.py" in self._listing(folder / inside / name):
+            entries = self._listing(folder / inside)
+            if name in entries and "__init__.py" in self._listing(folder / inside / name):
                 return self._located(folder, [*before, name], rest[1:])
-            if any(entry == f"{name}.py" or self._is_extension(entry, name) for entry in here):
+            if any(entry == f"{name}.py" or self._is_extension(entry, name) for entry in entries):
                 return self._located(folder, [*before, name], [])
-            if name in here and self._listing(folder / inside / name):
+            if name in entries and self._listing(folder / inside / name):
                 portions.append(folder)
         if portions and len(rest) > 1:
             return self._below(portions, [*before, name], rest[1:])
@@ -224,10 +224,10 @@ class Index:
         return Located(owner, ".".join(package), deepest)
 
     def _listing(self, folder: Path) -> frozenset[str]:
-        found = self._listings.get(folder)
-        if found is None:
-            found = self._listings[folder] = frozenset(_names(folder))
-        return found
+        listing = self._listings.get(folder)
+        if listing is None:
+            listing = self._listings[folder] = frozenset(_names(folder))
+        return listing
 
     # --- owners ---
 
@@ -255,10 +255,10 @@ class Index:
 
     def _claims(self, folder: Path) -> dict[str, list[Distribution]]:
         """Return the distributions of a folder that have a list of files, by the first parts of their paths."""
-        found = self._owners.get(folder)
-        if found is not None:
-            return found
-        found = self._owners[folder] = {}
+        owners = self._owners.get(folder)
+        if owners is not None:
+            return owners
+        owners = self._owners[folder] = {}
         for name in sorted(self._listing(folder)):
             if not name.endswith(".dist-info"):
                 continue
@@ -276,8 +276,8 @@ class Index:
             for first in set(_FIRST.findall(record)):
                 text = first.decode("utf-8", "surrogateescape")
                 if text not in ("..", "__pycache__"):
-                    found.setdefault(EXTENSION.sub("", text.removesuffix(".py")), []).append(owner)
-        return found
+                    owners.setdefault(EXTENSION.sub("", text.removesuffix(".py")), []).append(owner)
+        return owners
 
     def _by_name(self, folder: Path, top: str) -> tuple[str, str, Message | None] | None:
         """Return name, version and problem of metadata without a list of files that fit a package's name."""

@@ -55,7 +55,7 @@ class NotElfError(Exception):
 
 
 @dataclass(frozen=True)
-class Library:
+class CompiledLibrary:
     """A compiled library.
 
     Attributes:
@@ -85,7 +85,7 @@ class _Section:
     link: int
 
 
-def read_library(descriptor: int) -> Library:
+def read_library(descriptor: int) -> CompiledLibrary:
     """Read an open file.
 
     Raises:
@@ -93,7 +93,7 @@ def read_library(descriptor: int) -> Library:
         OSError: it cannot be read.
     """
     try:
-        return _Reader(descriptor).library()
+        return _ElfReader(descriptor).library()
     except struct.error as error:
         raise NotElfError(str(error)) from None
 
@@ -112,7 +112,7 @@ def open_library(path: str) -> int:
     return descriptor
 
 
-class _Reader:
+class _ElfReader:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
@@ -132,7 +132,7 @@ class _Reader:
         form = self.order + form
         return struct.unpack(form, self.read(offset, struct.calcsize(form)))
 
-    def library(self) -> Library:
+    def library(self) -> CompiledLibrary:
         form = "HHIQQQIHHHHHH" if self.wide else "HHIIIIIHHHHHH"
         header = self.unpack(form, 16)
         machine, program_offset, section_offset = header[1], header[4], header[5]
@@ -149,7 +149,7 @@ class _Reader:
         else:  # a library whose sections were taken away is loaded by its segments, as all are
             needed, strings = self.from_segments(program_offset, program_size, programs)
         fat = any(name in _FAT for name in self.section_names(table, names))
-        return Library(machine_name, needed, fat, self.symbol(strings))
+        return CompiledLibrary(machine_name, needed, fat, self.symbol(strings))
 
     def sections(self, offset: int, size: int, count: int) -> Iterator[_Section]:
         form = "IIQQQQIIQQ" if self.wide else "IIIIIIIIII"
@@ -183,11 +183,11 @@ class _Reader:
 
     def needed(self, entries: list[tuple[int, int]], strings: tuple[int, int]) -> tuple[str, ...]:
         offset, size = strings
-        found: list[str] = []
+        libraries: list[str] = []
         for tag, value in entries:
-            if tag == _DT_NEEDED and value < size and len(found) < _MOST_NEEDED:
-                found.append(_text(self.read(offset + value, min(_LONGEST_NAME, size - value)), 0))
-        return tuple(name for name in found if name)
+            if tag == _DT_NEEDED and value < size and len(libraries) < _MOST_NEEDED:
+                libraries.append(_text(self.read(offset + value, min(_LONGEST_NAME, size - value)), 0))
+        return tuple(name for name in libraries if name)
 
     def from_segments(self, offset: int, size: int, count: int) -> tuple[tuple[str, ...], tuple[int, int] | None]:
         form = "IIQQQQQQ" if self.wide else "IIIIIIII"

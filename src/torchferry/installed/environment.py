@@ -138,8 +138,8 @@ def _of_virtual(named: Path, folder: Path) -> Environment:
             )
         else:
             folders = [*folders, *shared[0]]
-    found = _with_paths(named, folders, version)
-    return replace(found, remarks=(*remarks, *found.remarks))
+    environment = _with_paths(named, folders, version)
+    return replace(environment, remarks=(*remarks, *environment.remarks))
 
 
 def _layout(prefix: Path, version: str = "") -> tuple[list[Path], str] | None:
@@ -223,8 +223,8 @@ def _asked(named: Path, python: Path) -> Environment:
         )
     folders, version, platform = answer
     places = [folder for folder in map(Path, folders) if folder.is_absolute() and folder.is_dir()]
-    found = _with_paths(named, list(_distinct(places)), version)
-    return replace(found, platform=platform)
+    answered = _with_paths(named, list(_distinct(places)), version)
+    return replace(answered, platform=platform)
 
 
 def _answer(text: str) -> tuple[list[str], str, str] | None:

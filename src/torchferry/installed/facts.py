@@ -19,7 +19,7 @@ from typing import NamedTuple
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.elf import NotElfError, open_library, read_library
-from torchferry.installed.model import Evidence, Need, module_of
+from torchferry.installed.model import Evidence, PlaceNeed, module_of
 from torchferry.installed.places import places
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import UndecodableError, decode_python
@@ -59,7 +59,7 @@ _BLOCK = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _QUOTES = (b'"""', b"'''")
 
 
-class Import(NamedTuple):
+class ModuleImport(NamedTuple):
     """An import that runs whenever its module does: what is imported, and on which line."""
 
     module: str
@@ -67,7 +67,7 @@ class Import(NamedTuple):
 
 
 @dataclass
-class Facts:
+class DistributionFacts:
     """What is known of a distribution.
 
     Attributes:
@@ -81,12 +81,12 @@ class Facts:
     """
 
     evidence: list[Evidence] = field(default_factory=list)
-    counts: dict[Need, int] = field(default_factory=dict)
+    counts: dict[PlaceNeed, int] = field(default_factory=dict)
     python: int = 0
     torch: list[str] = field(default_factory=list)
     unread: list[tuple[str, Message]] = field(default_factory=list)
     unread_count: int = 0
-    imports: dict[str, list[Import]] = field(default_factory=dict)
+    imports: dict[str, list[ModuleImport]] = field(default_factory=dict)
 
 
 class Reader:
@@ -96,15 +96,15 @@ class Reader:
         self.distribution = distribution
         self.package = package.replace(".", "/")
         self.words = words
-        self.facts = Facts()
+        self.facts = DistributionFacts()
         self._speaks = _patterns(words)
         self._speaking: list[tuple[str, bytes, list[int]]] = []
         self._paths = frozenset(distribution.files)
         self._below: dict[str, bool] = {}
-        self._counts: Counter[Need] = Counter()
+        self._counts: Counter[PlaceNeed] = Counter()
         self._bytes = 0
 
-    def read(self) -> Facts:
+    def read(self) -> DistributionFacts:
         """Look at every file and return what they hold."""
         paths, complete = self.distribution.listed
         if not complete:
@@ -132,7 +132,7 @@ class Reader:
             self._library(path)
         elif path.endswith(_KERNEL_SOURCE):
             if not _ASIDE.search(path):
-                self._keep(Evidence(Need.SOURCE, path, 0, "", path.rpartition("/")[2]))
+                self._keep(Evidence(PlaceNeed.SOURCE, path, 0, "", path.rpartition("/")[2]))
         elif path.endswith(_FOREIGN):
             self._unread(path, say("it is compiled for another platform"))
 
@@ -205,13 +205,13 @@ class Reader:
         """Whether a folder is reached from the folder of packages without a link."""
         if not folder:
             return True
-        known = self._below.get(folder)
-        if known is None:
+        is_below = self._below.get(folder)
+        if is_below is None:
             parent = folder.rpartition("/")[0]
-            known = self._below[folder] = self._is_below(parent) and not os.path.islink(
+            is_below = self._below[folder] = self._is_below(parent) and not os.path.islink(
                 os.path.join(self.distribution.folder, folder)
             )
-        return known
+        return is_below
 
     def _library(self, path: str) -> None:
         if not self._is_below(path.rpartition("/")[0]):
@@ -234,11 +234,11 @@ class Reader:
         finally:
             os.close(descriptor)
         if library.cuda_libraries:
-            self._keep(Evidence(Need.COMPILED, path, 0, module_of(path), ", ".join(library.cuda_libraries)[:200]))
+            self._keep(Evidence(PlaceNeed.COMPILED, path, 0, module_of(path), ", ".join(library.cuda_libraries)[:200]))
         elif library.fat_binary:
-            self._keep(Evidence(Need.COMPILED, path, 0, "", ".nv_fatbin"))
+            self._keep(Evidence(PlaceNeed.COMPILED, path, 0, "", ".nv_fatbin"))
         elif library.cuda_symbol:
-            self._keep(Evidence(Need.COMPILED, path, 0, "", library.cuda_symbol[:200]))
+            self._keep(Evidence(PlaceNeed.COMPILED, path, 0, "", library.cuda_symbol[:200]))
 
     def _keep(self, evidence: Evidence) -> None:
         self._counts[evidence.need] += 1
@@ -256,32 +256,32 @@ class Reader:
 
     def _lines(self, data: bytes) -> list[int]:
         """Return offsets at which a line of code, no comment and no example in a text, speaks of what is looked for."""
-        found = []
+        starts = []
         for literal, pattern in self._speaks:
             if literal not in data:
                 continue
             for match in pattern.finditer(data):
                 line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].lstrip()
                 if not line.startswith((b"#", b">>>", b"... ")):
-                    found.append(match.start())
-        return found
+                    starts.append(match.start())
+        return starts
 
     # --- imports ---
 
-    def imports(self, module: str) -> list[Import]:
+    def imports(self, module: str) -> list[ModuleImport]:
         """Return the imports that run whenever a module of the distribution does; nothing for a compiled one."""
-        known = self.facts.imports.get(module)
-        if known is None:
+        module_imports = self.facts.imports.get(module)
+        if module_imports is None:
             path = self.distribution.modules.get(module, "")
             try:
                 data = self.data(path) if path.endswith(".py") else b""
             except OSError:
                 data = b""
             package = module if path.endswith("/__init__.py") else module.rpartition(".")[0]
-            known = self.facts.imports[module] = list(self._imported(data, package))
-        return known
+            module_imports = self.facts.imports[module] = list(self._imported(data, package))
+        return module_imports
 
-    def _imported(self, data: bytes, package: str) -> Iterator[Import]:
+    def _imported(self, data: bytes, package: str) -> Iterator[ModuleImport]:
         modules = self.distribution.modules
         seen: set[str] = set()
         position, line, quoted = 0, 1, [0, 0]
@@ -295,7 +295,7 @@ class Reader:
             for name in _named(match, package, modules):
                 if name not in seen:
                     seen.add(name)
-                    yield Import(name, line)
+                    yield ModuleImport(name, line)
 
 
 def _named(match: re.Match[bytes], package: str, modules: dict[str, str]) -> Iterator[str]:

@@ -15,8 +15,8 @@ from torchferry.core.messages import say
 from torchferry.installed.cache import Cache
 from torchferry.installed.distributions import Index, Located
 from torchferry.installed.environment import Environment
-from torchferry.installed.facts import Facts, Reader
-from torchferry.installed.model import CHOOSING, Evidence, Inspected, Need, State, Step, module_of
+from torchferry.installed.facts import DistributionFacts, Reader
+from torchferry.installed.model import CHOOSING, Evidence, ImportStep, Inspected, PlaceNeed, State, module_of
 
 _MOST_PACKAGES = 20_000
 """Packages that are opened; more than any environment has."""
@@ -36,7 +36,14 @@ _TORCH = frozenset({"torch", "functorch", "torchgen"})
 _TRITON = "triton"
 """The package that kernels in Triton are written in, and compiled with."""
 
-_ORDER = (Need.COMPILED, Need.IMPORT, Need.TRITON, Need.SOURCE, *CHOOSING[1:], Need.TARGET)
+_ORDER = (
+    PlaceNeed.COMPILED,
+    PlaceNeed.IMPORT,
+    PlaceNeed.TRITON,
+    PlaceNeed.SOURCE,
+    *CHOOSING[1:],
+    PlaceNeed.TARGET,
+)
 
 
 def inspect(
@@ -72,7 +79,7 @@ def inspect(
 class _Opened:
     """A package that was opened: what its files hold, and what of it runs."""
 
-    def __init__(self, located: Located, reader: Reader, chain: tuple[Step, ...]) -> None:
+    def __init__(self, located: Located, reader: Reader, chain: tuple[ImportStep, ...]) -> None:
         self.located = located
         self.reader = reader
         self.chain = chain
@@ -98,7 +105,7 @@ class _Inspection:
         self._elsewhere: dict[str, bool] = {}
 
     def all(self, modules: Iterable[str]) -> dict[str, Inspected]:
-        todo: list[tuple[str, tuple[Step, ...]]] = [(module, ()) for module in sorted(set(modules), reverse=True)]
+        todo: list[tuple[str, tuple[ImportStep, ...]]] = [(module, ()) for module in sorted(set(modules), reverse=True)]
         waiting = {module for module, _ in todo}
         followed = 0
         while todo and followed < _MOST_MODULES:
@@ -111,11 +118,11 @@ class _Inspection:
                 followed += 1
                 if name not in waiting:
                     waiting.add(name)
-                    todo.insert(0, (name, (*opened.chain, Step(path, line))))
+                    todo.insert(0, (name, (*opened.chain, ImportStep(path, line))))
         for opened in self.opened.values():
             self.keep(opened)
-        found = {package: self.inspected(opened) for package, opened in self.opened.items()}
-        return dict(sorted((found | self.archived).items()))
+        by_package = {package: self.inspected(opened) for package, opened in self.opened.items()}
+        return dict(sorted((by_package | self.archived).items()))
 
     def located(self, module: str) -> Located | None:
         if module not in self._located:
@@ -129,15 +136,15 @@ class _Inspection:
 
     def is_elsewhere(self, module: str) -> bool:
         """Whether a module lies in another package of the environment, or in an archive of it."""
-        known = self._elsewhere.get(module)
-        if known is None:
-            known = self.located(module) is not None or (
+        elsewhere = self._elsewhere.get(module)
+        if elsewhere is None:
+            elsewhere = self.located(module) is not None or (
                 self.is_of_packages(module) and self.index.archive(module) is not None
             )
-            self._elsewhere[module] = known
-        return known
+            self._elsewhere[module] = elsewhere
+        return elsewhere
 
-    def open(self, module: str, chain: tuple[Step, ...], waiting: int) -> _Opened | None:
+    def open(self, module: str, chain: tuple[ImportStep, ...], waiting: int) -> _Opened | None:
         located = self.located(module)
         if located is None:
             archive = self.index.archive(module) if self.is_of_packages(module) else None
@@ -157,9 +164,9 @@ class _Inspection:
 
     def read(self, located: Located) -> Reader:
         reader = Reader(located.distribution, located.package, self.target.words)
-        known = self.cache.load(located.distribution, located.package, self.target) if self.cache else None
-        if known is not None:
-            reader.facts = known
+        cached = self.cache.load(located.distribution, located.package, self.target) if self.cache else None
+        if cached is not None:
+            reader.facts = cached
         else:
             reader.read()
         return reader
@@ -212,7 +219,7 @@ class _Inspection:
             run=frozenset(opened.run),
             chain=opened.chain,
             import_fails=fails,
-            optional_kernels=bool(_count(facts, Need.TRITON, Need.SOURCE)) and not central,
+            optional_kernels=bool(_count(facts, PlaceNeed.TRITON, PlaceNeed.SOURCE)) and not central,
             python=facts.python,
             unread=tuple(facts.unread),
             unread_count=facts.unread_count,
@@ -220,13 +227,13 @@ class _Inspection:
             editable=distribution.editable,
         )
 
-    def state(self, facts: Facts, central: bool) -> State:
+    def state(self, facts: DistributionFacts, central: bool) -> State:
         if facts.unread_count and not facts.python and not facts.evidence:
             return State.UNREAD
-        if _count(facts, Need.COMPILED) or central:
+        if _count(facts, PlaceNeed.COMPILED) or central:
             return State.KERNELS
         choosing = _count(facts, *CHOOSING)
-        if self.imports_plugin(facts) or _count(facts, Need.TARGET) * _WEIGHT >= max(choosing, 1):
+        if self.imports_plugin(facts) or _count(facts, PlaceNeed.TARGET) * _WEIGHT >= max(choosing, 1):
             return State.KNOWS
         if choosing:
             return State.CHOOSES
@@ -234,21 +241,23 @@ class _Inspection:
             return State.UNREAD
         return State.FOLLOWS if facts.torch else State.HOST
 
-    def imports_plugin(self, facts: Facts) -> bool:
+    def imports_plugin(self, facts: DistributionFacts) -> bool:
         """Whether the code names the target's plugin, which nobody does by the way."""
         plugin = self.target.backend.PLUGIN
-        return any(item.need is Need.TARGET and plugin in item.what for item in facts.evidence)
+        return any(item.need is PlaceNeed.TARGET and plugin in item.what for item in facts.evidence)
 
     def is_about_kernels(self, opened: _Opened) -> bool:
         """Whether kernels run when the package is imported, or most of what it does with torch imports them."""
         facts = opened.reader.facts
         if opened.located.package == _TRITON:
             return True
-        sources = sum(item.need is Need.SOURCE and not item.line for item in facts.evidence)
-        if sources > _SHARE * (len(facts.torch) or facts.python) and not _count(facts, Need.TARGET):
+        sources = sum(item.need is PlaceNeed.SOURCE and not item.line for item in facts.evidence)
+        if sources > _SHARE * (len(facts.torch) or facts.python) and not _count(facts, PlaceNeed.TARGET):
             return True
         package, modules = opened.located.package, opened.located.distribution.modules
-        kernels = {module_of(item.path) for item in facts.evidence if item.need is Need.TRITON and not item.optional}
+        kernels = {
+            module_of(item.path) for item in facts.evidence if item.need is PlaceNeed.TRITON and not item.optional
+        }
         if not kernels or kernels & opened.run:
             return bool(kernels)
         importers: dict[str, list[str]] = {}
@@ -268,7 +277,7 @@ class _Inspection:
     def import_fails(self, opened: _Opened) -> Evidence | None:
         """Return the compiled module that the import of a package loads and that cannot be loaded without CUDA."""
         compiled = {
-            item.where: item for item in opened.reader.facts.evidence if item.need is Need.COMPILED and item.where
+            item.where: item for item in opened.reader.facts.evidence if item.need is PlaceNeed.COMPILED and item.where
         }
         for module in sorted(opened.run):
             if module in compiled:
@@ -279,7 +288,7 @@ class _Inspection:
         return None
 
 
-def _count(facts: Facts, *needs: Need) -> int:
+def _count(facts: DistributionFacts, *needs: PlaceNeed) -> int:
     return sum(facts.counts.get(need, 0) for need in needs)
 
 

@@ -30,7 +30,7 @@ def module_of(path: str) -> str:
     return ".".join(parts) if parts and all(map(MODULE_NAME.match, parts)) else ""
 
 
-class Need(str, Enum):
+class PlaceNeed(str, Enum):
     """What a place of a package needs or does."""
 
     COMPILED = "compiled"
@@ -64,7 +64,14 @@ class Need(str, Enum):
     """The code names the target, or asks torch which accelerator there is."""
 
 
-CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE, Need.CHOICE)
+CHOOSING = (
+    PlaceNeed.IMPORT,
+    PlaceNeed.DEFAULT,
+    PlaceNeed.CALL,
+    PlaceNeed.QUESTION,
+    PlaceNeed.COLLECTIVE,
+    PlaceNeed.CHOICE,
+)
 """What a package does that picks CUDA by itself."""
 
 
@@ -82,7 +89,7 @@ class Evidence:
         optional: Whether a kernel's own module copes with Triton being absent.
     """
 
-    need: Need
+    need: PlaceNeed
     path: str
     line: int
     where: str
@@ -114,7 +121,7 @@ class State(str, Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class ImportStep:
     """An import on the way from a program to a package: the file below its folder of packages, and the line."""
 
     path: str
@@ -151,9 +158,9 @@ class Inspected:
     version: str
     state: State
     evidence: tuple[Evidence, ...] = ()
-    counts: tuple[tuple[Need, int], ...] = ()
+    counts: tuple[tuple[PlaceNeed, int], ...] = ()
     run: frozenset[str] = frozenset()
-    chain: tuple[Step, ...] = ()
+    chain: tuple[ImportStep, ...] = ()
     import_fails: Evidence | None = None
     optional_kernels: bool = False
     python: int = 0
@@ -165,12 +172,12 @@ class Inspected:
     @property
     def names_target(self) -> bool:
         """Whether its code names the target somewhere, whatever else it does."""
-        return any(need is Need.TARGET for need, _ in self.counts)
+        return any(need is PlaceNeed.TARGET for need, _ in self.counts)
 
     def runs(self, evidence: Evidence) -> bool:
         """Whether a place lies in a module that runs when the package is imported as the programs import it."""
         return module_of(evidence.path) in self.run
 
-    def count(self, *needs: Need) -> int:
+    def count(self, *needs: PlaceNeed) -> int:
         """Return how many places of these kinds it has."""
         return sum(number for need, number in self.counts if need in needs)

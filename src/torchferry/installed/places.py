@@ -14,15 +14,15 @@ from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
-from torchferry.installed.model import Evidence, Need
+from torchferry.installed.model import Evidence, PlaceNeed
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import target_words
+from torchferry.rules.target_words import target_words
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile
 
 
-class _Told(Enum):
+class _RunCondition(Enum):
     """What decides whether a place is run."""
 
     NOTHING = "nothing"
@@ -67,8 +67,8 @@ class _Places:
         self.words = target_words(*words)
         self.exact = frozenset(words)
         self._asked: dict[str, bool] = {}
-        self._tests: dict[ast.expr, _Told] = {}
-        self._exits: dict[ast.stmt, _Told] = {}
+        self._tests: dict[ast.expr, _RunCondition] = {}
+        self._exits: dict[ast.stmt, _RunCondition] = {}
         self._known_bodies: set[ast.AST] = set()
         self._knowing: dict[ast.AST, bool] = {}
 
@@ -78,9 +78,9 @@ class _Places:
         for constant in self.file.strings:
             value = str(constant.value)
             if value == "nccl":
-                yield from self.string(constant, Need.COLLECTIVE)
+                yield from self.string(constant, PlaceNeed.COLLECTIVE)
             elif value.startswith("cuda") and _CUDA.match(value):
-                yield from self.string(constant, Need.CALL)
+                yield from self.string(constant, PlaceNeed.CALL)
         for attribute in self.file.attributes.get("cuda", ()):
             call = self.file.parents.get(attribute)
             if isinstance(call, ast.Call) and call.func is attribute:
@@ -88,12 +88,12 @@ class _Places:
         yield from self.namespace()
         for attribute in self.file.attributes.get("is_cuda", ()):
             if self.refuses(attribute):
-                yield self.evidence(Need.QUESTION, attribute, ".is_cuda")
+                yield self.evidence(PlaceNeed.QUESTION, attribute, ".is_cuda")
 
-    def evidence(self, need: Need, node: ast.AST, what: str, where: str = "", parameter: str = "") -> Evidence:
+    def evidence(self, need: PlaceNeed, node: ast.AST, subject: str, where: str = "", parameter: str = "") -> Evidence:
         line = getattr(node, "lineno", 0)
         place = where or self.qualified(node)
-        return Evidence(need, self.file.path, line, place[:_LONGEST], what[:_LONGEST], parameter[:_LONGEST])
+        return Evidence(need, self.file.path, line, place[:_LONGEST], subject[:_LONGEST], parameter[:_LONGEST])
 
     def qualified(self, node: ast.AST) -> str:
         """Return the dotted name of the function or class that holds a place; empty for the module."""
@@ -111,7 +111,7 @@ class _Places:
         """Yield the first place that names the target in code: a module, a name, an attribute; not a string alone."""
         for reference in self.names.references("torch"):
             if reference.name.startswith("torch.accelerator."):
-                yield self.evidence(Need.TARGET, reference.node, "torch.accelerator")
+                yield self.evidence(PlaceNeed.TARGET, reference.node, "torch.accelerator")
                 break
         if not self.words.search(self.file.source.text):
             return
@@ -134,15 +134,15 @@ class _Places:
         ]
         if named:
             _, node, name = min(named, key=lambda item: item[0])
-            yield self.evidence(Need.TARGET, node, name)
+            yield self.evidence(PlaceNeed.TARGET, node, name)
 
     def kernels(self) -> Iterator[Evidence]:
         for function in self.file.functions:
             for decorator in function.decorator_list:
                 named = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if self.names.qualified(named) in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"):
-                    found = self.evidence(Need.TRITON, function, function.name)
-                    yield replace(found, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
+                    kernel = self.evidence(PlaceNeed.TRITON, function, function.name)
+                    yield replace(kernel, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
                     break
         for reference in self.names.references("torch"):
             call = self.file.parents.get(reference.node)
@@ -150,7 +150,7 @@ class _Places:
                 continue
             head, _, last = reference.name.rpartition(".")
             if head == "torch.utils.cpp_extension" and last in _BUILDERS and self.builds_cuda(call):
-                yield self.evidence(Need.SOURCE, call, f"cpp_extension.{last}")
+                yield self.evidence(PlaceNeed.SOURCE, call, f"cpp_extension.{last}")
 
     @cached_property
     def without_triton(self) -> bool:
@@ -172,7 +172,7 @@ class _Places:
 
     # --- strings ---
 
-    def string(self, constant: ast.Constant, need: Need) -> Iterator[Evidence]:
+    def string(self, constant: ast.Constant, need: PlaceNeed) -> Iterator[Evidence]:
         """Yield what a string that names CUDA, or NCCL, does where it stands."""
         value = str(constant.value)
         shown = f'"{value}"'
@@ -182,43 +182,43 @@ class _Places:
             isinstance(parent, ast.JoinedStr) or last_name(parent.func) == "device"
         ):  # "cuda" as torch.device("cuda"), or as the beginning of f"cuda:{rank}"
             node, parent = parent, self.file.parents.get(parent)
-        collective = need is Need.COLLECTIVE
+        collective = need is PlaceNeed.COLLECTIVE
         if isinstance(parent, ast.arguments):
             name = _parameter_of(parent, node)
             function = self.file.parents.get(parent)
             if name and not isinstance(function, ast.Lambda):
                 where = f"{self.qualified(node)}({name})"
-                yield self.evidence(need if collective else Need.DEFAULT, constant, shown, where, name)
+                yield self.evidence(need if collective else PlaceNeed.DEFAULT, constant, shown, where, name)
             return
         if isinstance(parent, ast.Compare):
             if self.refuses(parent) and not collective:
-                yield self.evidence(Need.QUESTION, constant, self.shown(parent))
+                yield self.evidence(PlaceNeed.QUESTION, constant, self.shown(parent))
             return
-        told = self.told(node)
-        if told in (_Told.CALLER, _Told.ASIDE):
+        condition = self.condition_of(node)
+        if condition in (_RunCondition.CALLER, _RunCondition.ASIDE):
             return
         if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.Or) and parent.values[-1] is node:
             first = self.shown(parent.values[0])
             parameter = first if self.is_parameter(parent.values[0]) else ""
             where = f"{self.qualified(node)}({parameter})" if parameter else ""
-            yield self.evidence(need if collective else Need.DEFAULT, constant, shown, where, parameter)
+            yield self.evidence(need if collective else PlaceNeed.DEFAULT, constant, shown, where, parameter)
             return
-        if told is _Told.ASKED:
+        if condition is _RunCondition.ASKED:
             if self.is_chosen(node) and not self.knows(node):
                 parameter = self.overriding(node)
                 where = f"{self.qualified(node)}({parameter})" if parameter else ""
-                yield self.evidence(Need.CHOICE, constant, shown, where, parameter)
+                yield self.evidence(PlaceNeed.CHOICE, constant, shown, where, parameter)
             return
-        found = self.unconditional(constant, node, parent, shown, need)
-        if found is not None:
-            yield found
+        place = self.unconditional(constant, node, parent, shown, need)
+        if place is not None:
+            yield place
 
     def unconditional(
-        self, constant: ast.Constant, node: ast.AST, parent: ast.AST | None, shown: str, need: Need
+        self, constant: ast.Constant, node: ast.AST, parent: ast.AST | None, shown: str, need: PlaceNeed
     ) -> Evidence | None:
         """Return what a string does that nothing decides about."""
-        collective = need is Need.COLLECTIVE
-        default = need if collective else Need.DEFAULT
+        collective = need is PlaceNeed.COLLECTIVE
+        default = need if collective else PlaceNeed.DEFAULT
         if isinstance(parent, ast.keyword):
             call = self.file.parents.get(parent)
             called = last_name(call.func) if isinstance(call, ast.Call) else ""
@@ -261,13 +261,13 @@ class _Places:
             for keyword in call.keywords
         )
 
-    def placed(self, need: Need, node: ast.AST, what: str) -> Evidence:
+    def placed(self, need: PlaceNeed, node: ast.AST, subject: str) -> Evidence:
         """Return a place that uses CUDA; at import where no function is around it."""
         decorates = isinstance(self.file.statement(node), DEFINITIONS)
-        if need is Need.CALL and self.file.enclosing_function(node) is None and not decorates:
+        if need is PlaceNeed.CALL and self.file.enclosing_function(node) is None and not decorates:
             # A name that is set when the module is imported is a choice; it fails only where it is used.
-            return self.evidence(Need.DEFAULT if " = " in what else Need.IMPORT, node, what)
-        return self.evidence(need, node, what)
+            return self.evidence(PlaceNeed.DEFAULT if " = " in subject else PlaceNeed.IMPORT, node, subject)
+        return self.evidence(need, node, subject)
 
     def option(self, call: ast.Call) -> str:
         """Return the name of an option or setting that a call declares."""
@@ -310,12 +310,12 @@ class _Places:
         function = self.file.enclosing_function(call)
         if function is not None and function.name in _OWN:
             return
-        told = self.told(call)
-        if told is _Told.NOTHING:
-            need = Need.CALL if function is not None else Need.IMPORT
+        condition = self.condition_of(call)
+        if condition is _RunCondition.NOTHING:
+            need = PlaceNeed.CALL if function is not None else PlaceNeed.IMPORT
             yield self.evidence(need, call, ".cuda()")
-        elif told is _Told.ASKED and not self.knows(call):
-            yield self.evidence(Need.CHOICE, call, ".cuda()")
+        elif condition is _RunCondition.ASKED and not self.knows(call):
+            yield self.evidence(PlaceNeed.CHOICE, call, ".cuda()")
 
     def namespace(self) -> Iterator[Evidence]:
         """Yield uses of `torch.cuda` that fail where there is no CUDA, and refusals to go on without it."""
@@ -327,15 +327,15 @@ class _Places:
             called = isinstance(parent, ast.Call) and parent.func is reference.node
             if name in ("torch.cuda.is_available", "torch.cuda.device_count"):
                 if called and parent is not None and self.refuses(parent):
-                    yield self.evidence(Need.QUESTION, reference.node, f"{name}()")
+                    yield self.evidence(PlaceNeed.QUESTION, reference.node, f"{name}()")
                 continue
             if _HARMLESS.match(name) or not (called or name.endswith("Tensor")) or "nvtx" in name:
                 continue
-            if self.told(reference.node) is _Told.NOTHING:
+            if self.condition_of(reference.node) is _RunCondition.NOTHING:
                 function = self.file.enclosing_function(reference.node)
                 if function is None and not called:
                     continue  # a type that is only named
-                yield self.evidence(Need.CALL if function is not None else Need.IMPORT, reference.node, name)
+                yield self.evidence(PlaceNeed.CALL if function is not None else PlaceNeed.IMPORT, reference.node, name)
 
     # --- what decides ---
 
@@ -353,7 +353,7 @@ class _Places:
             negated = not negated
         if isinstance(parent, ast.Assert):
             refused = child is parent.test and not negated and not self.also_cpu(parent.test)
-            return refused and self.told(parent) in (_Told.NOTHING, _Told.ASKED)
+            return refused and self.condition_of(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
         if not isinstance(parent, ast.If) or child is not parent.test or self.also_cpu(parent.test):
             return False
         branch = parent.body if negated else parent.orelse
@@ -361,7 +361,7 @@ class _Places:
             bool(branch)
             and isinstance(branch[-1], ast.Raise)
             and guard_of(self.file, parent) is not Guard.COPES
-            and self.told(parent) in (_Told.NOTHING, _Told.ASKED)
+            and self.condition_of(parent) in (_RunCondition.NOTHING, _RunCondition.ASKED)
         )
 
     def also_cpu(self, test: ast.expr) -> bool:
@@ -375,28 +375,28 @@ class _Places:
                     return True
         return isinstance(test, ast.BoolOp) and any(not _SPEAKS.search(self.shown(value)) for value in test.values)
 
-    def told(self, node: ast.AST) -> _Told:
+    def condition_of(self, node: ast.AST) -> _RunCondition:
         """Return what decides whether a place is run, the nearest first."""
         child, parent = node, self.file.parents.get(node)
-        found = _Told.NOTHING
+        condition = _RunCondition.NOTHING
         while parent is not None:
             if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
-                found = _first(found, self.test(parent.test))
+                condition = _first(condition, self.test(parent.test))
             elif isinstance(parent, ast.BoolOp) and child is not parent.values[0] and isinstance(parent.op, ast.And):
                 for value in parent.values[: parent.values.index(child)]:  # type: ignore[arg-type]
-                    found = _first(found, self.test(value))
+                    condition = _first(condition, self.test(value))
             elif isinstance(parent, ast.Try) and child in parent.body and guard_of(self.file, child) is Guard.COPES:
-                found = _first(found, _Told.ASIDE)
+                condition = _first(condition, _RunCondition.ASIDE)
             elif isinstance(parent, DEFINITIONS) and _NAMED.search(parent.name):
-                found = _Told.ASIDE  # who uses it asks for CUDA by name
-            if isinstance(child, ast.stmt) and found is _Told.NOTHING:
-                found = _first(found, self.left_before(parent, child))
-            if found in (_Told.CALLER, _Told.ASIDE):
-                return found
+                condition = _RunCondition.ASIDE  # who uses it asks for CUDA by name
+            if isinstance(child, ast.stmt) and condition is _RunCondition.NOTHING:
+                condition = _first(condition, self.left_before(parent, child))
+            if condition in (_RunCondition.CALLER, _RunCondition.ASIDE):
+                return condition
             child, parent = parent, self.file.parents.get(parent)
-        return found
+        return condition
 
-    def left_before(self, parent: ast.AST, statement: ast.stmt) -> _Told:
+    def left_before(self, parent: ast.AST, statement: ast.stmt) -> _RunCondition:
         """Return what a statement before this one asks that leaves the function: `if not is_available(): return`."""
         if parent not in self._known_bodies:  # each body is gone through once: functions can be very long
             self._known_bodies.add(parent)
@@ -404,52 +404,52 @@ class _Places:
                 body = getattr(parent, field, None)
                 if isinstance(body, list):
                     self._exits_of(body)
-        return self._exits.get(statement, _Told.NOTHING)
+        return self._exits.get(statement, _RunCondition.NOTHING)
 
     def _exits_of(self, body: list[ast.stmt]) -> None:
-        told = _Told.NOTHING
+        condition = _RunCondition.NOTHING
         for statement in body:
-            if told is not _Told.NOTHING:
-                self._exits[statement] = told
+            if condition is not _RunCondition.NOTHING:
+                self._exits[statement] = condition
                 continue
             if isinstance(statement, ast.If) and isinstance(statement.body[-1], (ast.Return, ast.Raise, ast.Continue)):
-                told = self.test(statement.test)
-                if told is _Told.ASKED and isinstance(statement.body[-1], ast.Raise):
-                    told = _Told.CALLER  # it is reported where it raises
-            elif isinstance(statement, ast.Assert) and self.test(statement.test) is not _Told.NOTHING:
-                told = _Told.CALLER
+                condition = self.test(statement.test)
+                if condition is _RunCondition.ASKED and isinstance(statement.body[-1], ast.Raise):
+                    condition = _RunCondition.CALLER  # it is reported where it raises
+            elif isinstance(statement, ast.Assert) and self.test(statement.test) is not _RunCondition.NOTHING:
+                condition = _RunCondition.CALLER
 
-    def test(self, test: ast.expr) -> _Told:
+    def test(self, test: ast.expr) -> _RunCondition:
         """Return what a condition asks."""
-        known = self._tests.get(test)
-        if known is None:
-            known = self._tests[test] = self._test(test)
-        return known
+        condition = self._tests.get(test)
+        if condition is None:
+            condition = self._tests[test] = self._test(test)
+        return condition
 
-    def _test(self, test: ast.expr) -> _Told:
+    def _test(self, test: ast.expr) -> _RunCondition:
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
-            return _Told.NOTHING  # whether something was given at all: what follows is the default
-        told, other = _Told.NOTHING, False
+            return _RunCondition.NOTHING  # whether something was given at all: what follows is the default
+        condition, other = _RunCondition.NOTHING, False
         for node in ast.walk(test):
             if isinstance(node, (ast.Name, ast.Attribute)):
                 name = last_name(node) or ""
                 if name == "__name__":
-                    return _Told.ASIDE
+                    return _RunCondition.ASIDE
                 if name in _ASKS:
                     if not self.other_card(node):
-                        return _Told.ASKED
+                        return _RunCondition.ASKED
                     other = True
                 if isinstance(node, ast.Name) and self.was_asked(node):
-                    return _Told.ASKED
+                    return _RunCondition.ASKED
                 if _NAMED.search(name) and name not in ("is_cuda", "cuda"):
-                    return _Told.ASKED  # a switch: CUDA or the CPU, whatever other card there is
+                    return _RunCondition.ASKED  # a switch: CUDA or the CPU, whatever other card there is
                 if name == "cuda" and isinstance(node, ast.Name):
-                    return _Told.ASKED
+                    return _RunCondition.ASKED
                 if _SPEAKS.search(name) or self.words.search(name):
-                    told = _Told.CALLER
+                    condition = _RunCondition.CALLER
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _SPEAKS.search(node.value[:200]):
-                told = _Told.CALLER
-        return _Told.NOTHING if other else told
+                condition = _RunCondition.CALLER
+        return _RunCondition.NOTHING if other else condition
 
     def other_card(self, node: ast.Name | ast.Attribute) -> bool:
         """Whether a question is about another kind of card: `torch.backends.mps.is_available`."""
@@ -500,10 +500,10 @@ class _Places:
         return " ".join(text.split())[:80]
 
 
-def _first(found: _Told, other: _Told) -> _Told:
+def _first(condition: _RunCondition, other: _RunCondition) -> _RunCondition:
     """Return what decides of two conditions: the caller's word before the question, the question before nothing."""
-    order = (_Told.ASIDE, _Told.CALLER, _Told.ASKED, _Told.NOTHING)
-    return min(found, other, key=order.index)
+    order = (_RunCondition.ASIDE, _RunCondition.CALLER, _RunCondition.ASKED, _RunCondition.NOTHING)
+    return min(condition, other, key=order.index)
 
 
 def _parameter_of(arguments: ast.arguments, default: ast.AST) -> str:

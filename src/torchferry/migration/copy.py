@@ -47,17 +47,17 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
     special: list[str] = []
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
-        left = {
+        unwanted = {
             name
             for name in names
             if is_control_name(name) or name in without or os.path.realpath(os.path.join(folder, name)) in skipped
         }
         for name in names:
             path = os.path.join(folder, name)
-            if name not in left and _is_special(path):
+            if name not in unwanted and _is_special(path):
                 special.append(os.path.relpath(path, root).replace(os.sep, "/"))
-                left.add(name)
-        return left
+                unwanted.add(name)
+        return unwanted
 
     try:
         shutil.copytree(root, partial, symlinks=True, ignore=leave_out, dirs_exist_ok=True)

@@ -119,10 +119,10 @@ class Directory:
     def is_still(self, name: str, descriptor: int) -> bool:
         """Whether a name in this folder is what was opened as `descriptor`."""
         try:
-            found, opened = self.status(name), os.fstat(descriptor)
+            named, opened = self.status(name), os.fstat(descriptor)
         except FileNotFoundError:
             return False
-        return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+        return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
     def open_file(self, name: str) -> int:
         """Open a regular file for reading and return its descriptor.
@@ -151,11 +151,11 @@ class Directory:
         """Return the SHA-256 of a regular file, however large it is; raises what `open_file` does."""
         import hashlib  # imported late: a first migration asks for it while files are examined
 
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         with os.fdopen(self.open_file(name), "rb") as file:
             while part := file.read(_PART):
-                found.update(part)
-        return found.hexdigest()
+                sha256.update(part)
+        return sha256.hexdigest()
 
     def create(
         self,

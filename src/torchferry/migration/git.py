@@ -35,10 +35,10 @@ def uncommitted(root: Path) -> list[str]:
             say("git cannot say which files of {root} have changes that are not committed", root=root),
             say("see what `git -C {root} status` says and mend it, or say --allow-dirty", root=root),
         )
-    found = [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]
+    paths = [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]
     for folder in _submodules(root):
-        found += [f"{folder}/{path}" for path in uncommitted(root / folder)]
-    return found
+        paths += [f"{folder}/{path}" for path in uncommitted(root / folder)]
+    return paths
 
 
 def _submodules(root: Path) -> list[str]:

@@ -371,9 +371,9 @@ def _read(place: Directory, number: str, signing: Signer, tracked: bool) -> Jour
         try:
             journal = _parsed(folder, signing)
         except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {str(error)[:200]}"
+            reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {str(error)[:200]}"
             raise TorchferryError(
-                say("journal {number} cannot be read: {error}", number=number, error=said),
+                say("journal {number} cannot be read: {error}", number=number, error=reason),
                 say(
                     "its old contents are in {path}; if it is not yours, remove {folder}",
                     path=folder.path / _BEFORE,

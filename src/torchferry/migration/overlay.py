@@ -60,7 +60,7 @@ class CopiedPackage(NamedTuple):
         licence: What its metadata say of its licence; empty where they say nothing.
         licences: The texts of its licence, by their names.
         modules: The copies.
-        left: How many places of what is reached need a person.
+        places_left: How many places of what is reached need a person.
     """
 
     package: str
@@ -70,7 +70,7 @@ class CopiedPackage(NamedTuple):
     licence: str
     licences: tuple[tuple[str, bytes], ...]
     modules: tuple[Copied, ...]
-    left: int = 0
+    places_left: int = 0
 
     @property
     def is_licensed(self) -> bool:

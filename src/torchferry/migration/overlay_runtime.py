@@ -62,7 +62,7 @@ def _modules() -> dict[str, Any]:
     return {module["module"]: (package, module) for package in _packages().values() for module in package["modules"]}
 
 
-class _Finder:
+class _OverlayFinder:
     """Finds the packages that have copies, where they are installed, and the copies of their modules."""
 
     @staticmethod
@@ -89,8 +89,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def _install() -> None:
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(finder, _OverlayFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OverlayFinder())
 
 
 def _spec(name: str, path: Any | None) -> importlib.machinery.ModuleSpec | None:
@@ -123,11 +123,11 @@ def _spec(name: str, path: Any | None) -> importlib.machinery.ModuleSpec | None:
 def _check_version(package: dict[str, Any]) -> None:
     if package["package"] in _checked or not package["version"]:
         return
-    found = _version(package["distribution"])
-    if found != package["version"]:
+    installed = _version(package["distribution"])
+    if installed != package["version"]:
         raise OverlayError(
             "{} {} is installed, and the copies in {} were made from {}. {}".format(
-                package["distribution"], found or "(no version)", HERE, package["version"], _ADVICE
+                package["distribution"], installed or "(no version)", HERE, package["version"], _ADVICE
             )
         )
     _checked.add(package["package"])

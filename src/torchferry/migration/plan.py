@@ -11,8 +11,8 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import say_plural
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Examined
 from torchferry.rules.file.write_protected_file import WriteProtectedFile
+from torchferry.rules.file_result import FileResult
 
 
 class Plan(NamedTuple):
@@ -23,14 +23,14 @@ class Plan(NamedTuple):
         writes: The files to write, in order of their paths.
         fixed: The findings whose fixes these writes apply.
         remaining: What is left to do afterwards, notes included.
-        found: What there is to do now: what the writes fix, and what remains.
+        findings: What there is to do now: what the writes fix, and what remains.
     """
 
     analysis: Analysis
     writes: list[Write]
     fixed: list[Finding]
     remaining: list[Finding]
-    found: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
+    findings: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
 
 
 def plan(root: Path, analysis: Analysis) -> Plan:
@@ -57,7 +57,7 @@ def plan(root: Path, analysis: Analysis) -> Plan:
     return Plan(analysis, writes, fixed, remaining + protected, analysis.findings + protected)
 
 
-def _write_protected(root: Path, item: Examined) -> bool:
+def _write_protected(root: Path, item: FileResult) -> bool:
     """Whether nobody may write the file; root could, but somebody meant it to stay."""
     try:
         mode = os.stat(root / item.path).st_mode

@@ -42,7 +42,7 @@ def remarks(
         )
     if analysis.ignored and ignored:
         yield _ignored(analysis.ignored)
-    yield from analysis.of_run
+    yield from analysis.run_remarks
     if target.module == INSTALLED:
         yield say(
             "The code is for every device; what {target} lacks is listed. It needs torchferry where it runs; "

@@ -15,9 +15,8 @@ from pathlib import Path
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular, read_text
-from torchferry.core.finding import Edit
+from torchferry.core.finding import Edit, Finding
 from torchferry.core.messages import say
-from torchferry.migration.suffixed_requirements import requirements_for
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.source.document import Document
@@ -27,9 +26,19 @@ from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.requirements import in_lines, normalised
 from torchferry.source.text import SourceText, UndecodableError
 
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+\Z")
+
+
+_CUDA_BUILD = re.compile(r"(torch(?:vision|audio)?[ \t]*==[ \t]*[\d.]+)\+cu\d+")
+
+_CUDA_INDEX = re.compile(r"https?://download\.pytorch\.org/whl/(?:nightly/)?cu\d+")
+
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+
+_FAMILY = "DEP"
 
 
 def suffixed(path: str, suffix: str) -> str:
@@ -151,7 +160,7 @@ def _imports_moving(project: Project, names: Names, statement: ast.AST, moving: 
     assert isinstance(statement, ast.ImportFrom)
     module = names.imported_module(statement)
     modules = [module, *(f"{module}.{alias.name}" for alias in statement.names)]
-    return any(project.module_path(found, path) in moving for found in modules)
+    return any(project.module_path(name, path) in moving for name in modules)
 
 
 class _Adjuster:
@@ -229,3 +238,44 @@ class _Adjuster:
             pattern = re.compile(rf"(?<![\w./-])((?:\./)?{re.escape(moved)})(?![\w.-])")
             text = pattern.sub(lambda match: suffixed(match.group(1), self.suffix), text)
         return text.encode()
+
+
+def requirements_for(path: str, text: str, findings: Iterable[Finding], target: Target) -> str | None:
+    """Return the list for the target; None where every requirement of the original holds there too.
+
+    Args:
+        path: The original's path.
+        text: Its text.
+        findings: What was found in the project.
+        target: The target.
+    """
+    by_line: dict[int, list[Finding]] = {}
+    for finding in findings:
+        if finding.location.path == path and finding.code.startswith(_FAMILY):
+            by_line.setdefault(finding.location.line, []).append(finding)
+    if not by_line:
+        return None
+    lines = text.splitlines()
+    newline = "\r\n" if "\r\n" in text else "\n"
+    plugin, versions = (
+        target.backend.PLUGIN,
+        {requirement.name: requirement.specifier for requirement in in_lines(text)},
+    )
+    written = [
+        f"# For {target.title.en}, from {path.rpartition('/')[2]}: lines that begin with `#` had no counterpart."
+    ]
+    if _CUDA_BUILD.search(text) and not _CUDA_INDEX.search(text):
+        written.append(f"--extra-index-url {_CPU_INDEX}")
+    for number, line in enumerate(lines, 1):
+        changed = _CUDA_INDEX.sub(_CPU_INDEX, _CUDA_BUILD.sub(r"\1", line))
+        names = {requirement.name for requirement in in_lines(line)}
+        if changed == line and any(finding.code == "DEP101" for finding in by_line.get(number, ())):
+            reasons = "; ".join(finding.message.render("en") for finding in by_line[number])
+            written += [f"# {reasons}".replace("\n", " "), f"# {line}"]
+            continue
+        written.append(changed)
+        if "torch" in names and normalised(plugin) not in versions:
+            version = versions["torch"].lstrip("= ").partition("+")[0]
+            row = target.row("versions", f"torch=={version}")
+            written.append(row.use or f"# {target.install.en}")
+    return newline.join(written) + newline

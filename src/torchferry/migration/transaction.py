@@ -349,21 +349,21 @@ def _has_folder(tree: Tree, folder: str) -> bool:
 
 def _remove_folders(tree: Tree, journal: Journal) -> None:
     """Remove the folders that a migration made, with what Python compiled of its files, where nothing else is there."""
-    made = {change.path for change in journal.changes if change.before is None}
+    created = {change.path for change in journal.changes if change.before is None}
     for folder in reversed(journal.folders):
         with contextlib.suppress(OSError), _parent(tree, folder) as parent:
             with parent.folder(_base(folder)) as own:
-                _remove_compiled(own, folder, made)
+                _remove_compiled(own, folder, created)
             parent.remove_folder(_base(folder))
 
 
-def _remove_compiled(own: Directory, folder: str, made: set[str]) -> None:
+def _remove_compiled(own: Directory, folder: str, created: set[str]) -> None:
     """Remove what Python compiled of the files that a migration made."""
     if not own.has(_COMPILED):
         return
     with own.folder(_COMPILED) as compiled:
         for name in compiled.names():
-            if name.endswith(".pyc") and f"{folder}/{name.partition('.')[0]}.py" in made:
+            if name.endswith(".pyc") and f"{folder}/{name.partition('.')[0]}.py" in created:
                 compiled.remove(name)
     own.remove_folder(_COMPILED)
 
@@ -505,10 +505,10 @@ def _put_back(tree: Tree, folder: Directory, old: Directory, journal: Journal, t
 
 def _state(tree: Tree, change: Change) -> str:
     """Return `before`, `after` or `foreign`: which content the file has now."""
-    found = _current(tree, change.path)
-    if found == change.before:
+    current = _current(tree, change.path)
+    if current == change.before:
         return "before"
-    return "after" if found == change.after else "foreign"
+    return "after" if current == change.after else "foreign"
 
 
 def _current(tree: Tree, path: str) -> str | None:

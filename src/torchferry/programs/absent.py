@@ -17,7 +17,7 @@ from zipfile import BadZipFile, ZipFile
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.programs.modules import External, Modules
-from torchferry.rules.kept import STEMS
+from torchferry.rules.mentions import STEMS
 from torchferry.source.project import absolute_module
 from torchferry.source.tree import Listing
 

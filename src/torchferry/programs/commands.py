@@ -14,7 +14,7 @@ from torchferry.programs.model import Start
 from torchferry.programs.modules import Modules
 from torchferry.rules.base import Context, Options
 from torchferry.rules.commands import JOB_KINDS, commands_of
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
@@ -189,7 +189,7 @@ class StartingCommands:
                 folder = folder.rpartition("/")[0]
 
     def started(
-        self, examined: Sequence[Examined], known: Mapping[str, tuple[Written, ...]] | None = None
+        self, examined: Sequence[FileResult], known: Mapping[str, tuple[Written, ...]] | None = None
     ) -> Iterator[Started]:
         """Yield the commands of all files, in their order.
 
@@ -212,7 +212,7 @@ class StartingCommands:
             return ()
         return written_in(document, Context(path, kind, document.source, self._target, Options()))
 
-    def _of_file(self, item: Examined, commands: Iterable[Written]) -> Iterator[Started]:
+    def _of_file(self, item: FileResult, commands: Iterable[Written]) -> Iterator[Started]:
         own = here = item.path.rpartition("/")[0]
         for command, place in commands:
             if command.program in _ENTER and len(command.words) > 1:

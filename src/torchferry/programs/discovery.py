@@ -14,7 +14,7 @@ from torchferry.programs.commands import Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 
@@ -42,7 +42,7 @@ _MOST_STARTS = 8
 def programs_of(
     sources: Sources,
     modules: Modules,
-    examined: Sequence[Examined],
+    examined: Sequence[FileResult],
     target: Target,
     named: Iterable[str] = (),
     commands: Iterable[Started] | None = None,
@@ -63,7 +63,7 @@ def programs_of(
 
 
 class _Finder:
-    def __init__(self, sources: Sources, modules: Modules, examined: Sequence[Examined]) -> None:
+    def __init__(self, sources: Sources, modules: Modules, examined: Sequence[FileResult]) -> None:
         self.sources = sources
         self.modules = modules
         self.examined = examined
@@ -106,7 +106,7 @@ class _Finder:
             return False
         return ASIDE.search(f"{path.rpartition('/')[0]}/") is not None
 
-    def _is_started(self, item: Examined) -> bool:
+    def _is_started(self, item: FileResult) -> bool:
         assert item.outline is not None
         imported = any(edge.importer != item.path for edge in self.modules.importers.get(item.path, ()))
         if item.path.endswith("__init__.py"):

@@ -31,10 +31,10 @@ from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.stored import held_for_ever
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
-from torchferry.programs.unknown import Unknown
+from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import InternalFailure
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
@@ -145,7 +145,9 @@ class _Judge:
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
         built = frozenset(self.lacks.compiled) | project.extensions
         absent = Absent(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
-        self.unknown = Unknown(self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest)
+        self.unknown = UnreadParts(
+            self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest
+        )
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
         self._lacking: list[str] | None = None
@@ -199,7 +201,7 @@ class _Judge:
             return self._judge(program, self._closure(program) if closure is None else closure)
         except Exception:
             number, item = next((n, item) for n, item in enumerate(self.examined) if item.path == program.path)
-            failure = Failure(program.path, traceback.format_exc())
+            failure = InternalFailure(program.path, traceback.format_exc())
             self.examined[number] = self.by_path[program.path] = item._replace(failure=failure)
             return Judged(program, Verdict.NOT_JUDGED, unread=(Unread(program.path, say("torchferry failed on it")),))
 

@@ -13,7 +13,7 @@ from torchferry.programs.discovery import ASIDE
 from torchferry.programs.sources import LONGEST
 from torchferry.programs.switches import Switch, may_define, switches_of
 from torchferry.rules.base import Context, PythonContext
-from torchferry.rules.examined import Afterwards
+from torchferry.rules.file_result import Afterwards
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline

@@ -17,7 +17,7 @@ from torchferry.programs.model import Unread
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
@@ -45,7 +45,7 @@ class _Frameworks(NamedTuple):
     externals: int
 
 
-class Unknown:
+class UnreadParts:
     """Answers what of a program's files and packages nobody knows.
 
     Args:
@@ -65,7 +65,7 @@ class Unknown:
         target: Target,
         lacks: Lacks,
         absent: Absent,
-        examined: Mapping[str, Examined],
+        examined: Mapping[str, FileResult],
         largest: int,
     ) -> None:
         self._sources = sources

@@ -13,7 +13,7 @@ from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
 
 @dataclass(frozen=True)
-class Event:
+class EventSum:
     """Something that happened at one line, summed over all processes.
 
     Attributes:
@@ -63,11 +63,11 @@ class Aggregate:
     peaks: tuple[int, ...]
     operators: dict[str, int]
     unverified: tuple[str, ...]
-    events: tuple[Event, ...]
+    events: tuple[EventSum, ...]
     device_work: int = 0
     imported: frozenset[str] = frozenset()
 
-    def of(self, *kinds: str) -> list[Event]:
+    def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
         return [event for event in self.events if event.kind in kinds]
 
@@ -87,7 +87,7 @@ class Aggregate:
         return not self.crashed and self.host_work > self.device_work
 
     @property
-    def failures(self) -> list[Event]:
+    def failures(self) -> list[EventSum]:
         """The events that would fail or go wrong on the card."""
         return [event for event in self.events if event.fails]
 
@@ -143,12 +143,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _merged(rows: Iterable[dict[str, Any]]) -> list[Event]:
+def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:
     sums: dict[tuple[str, str, str, str, int], list[int]] = {}
     for row in rows:
         key = (row["kind"], row["subject"], row["detail"], row["file"], row["line"])
         total = sums.setdefault(key, [0, 0])
         total[0] += row["times"]
         total[1] += row["amount"]
-    events = [Event(*key, *total) for key, total in sums.items()]
+    events = [EventSum(*key, *total) for key, total in sums.items()]
     return sorted(events, key=lambda event: (event.kind, -event.times, event.file, event.line, event.subject))

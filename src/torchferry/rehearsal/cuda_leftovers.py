@@ -22,7 +22,7 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.core.userlines import NOWHERE, Place
+from torchferry.core.userlines import NOWHERE, UserLine
 from torchferry.rehearsal import events
 from torchferry.rehearsal.config import given
 
@@ -196,7 +196,7 @@ def _watch_environment(target: Target, folder: Path) -> None:
         return
     detail = "" if isinstance(own, Unknown) else f"the card reads {own}"
 
-    def note(place: Place | None = None) -> None:
+    def note(place: UserLine | None = None) -> None:
         if isinstance(own, Unknown) or own not in os.environ:
             events.recorder.add("cuda-setting", variable, detail, place=place)
 
@@ -214,7 +214,7 @@ def _watch_environment(target: Target, folder: Path) -> None:
     environment.__setitem__ = set_item
 
 
-def _line_of_main(word: str) -> Place:
+def _line_of_main(word: str) -> UserLine:
     """Return the first line of the program's main file that has `word`; nowhere where there is none, as in a script."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     try:
@@ -222,7 +222,7 @@ def _line_of_main(word: str) -> Place:
     except OSError:
         return NOWHERE
     line_number = next((number for number, line in enumerate(lines, 1) if word in line), 0)
-    return Place(str(file), line_number) if line_number else NOWHERE
+    return UserLine(str(file), line_number) if line_number else NOWHERE
 
 
 class _BuildModule(ModuleType):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from torchferry.rehearsal.aggregate import Aggregate, Event
+from torchferry.rehearsal.aggregate import Aggregate, EventSum
 
 WELL = "well"
 CARD = "card"
@@ -61,7 +61,7 @@ class End(NamedTuple):
     line: int = 0
     error: str = ""
     package: str = ""
-    caught: tuple[Event, ...] = ()
+    caught: tuple[EventSum, ...] = ()
 
 
 class _Trace(NamedTuple):
@@ -108,7 +108,7 @@ def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> 
     return End(ITSELF, "", "", file, line, error or _last_line(printed), package, tuple(aggregate.failures))
 
 
-def _of_event(event: Event, error: str, package: str = "") -> End:
+def _of_event(event: EventSum, error: str, package: str = "") -> End:
     return End(CARD, event.kind, event.subject, event.file, event.line, error, package)
 
 

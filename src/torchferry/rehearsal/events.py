@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.core.ownwork import is_own
-from torchferry.core.userlines import Place, UserLines
+from torchferry.core.userlines import UserLine, UserLines
 from torchferry.rehearsal.event_kinds import DTYPES, NATIVE
 
 
-class Key(NamedTuple):
+class EventKey(NamedTuple):
     """What makes two events the same."""
 
     kind: str
     subject: str
     detail: str
-    place: Place
+    place: UserLine
 
 
 class Count(NamedTuple):
@@ -39,11 +39,11 @@ class Count(NamedTuple):
     amount: int
 
 
-class Recorder:
+class EventRecorder:
     """The events of one process."""
 
     def __init__(self) -> None:
-        self._counts: dict[Key, list[int]] = {}
+        self._counts: dict[EventKey, list[int]] = {}
         self._lock = threading.Lock()
         self._lines = UserLines()
         self._folder: Path | None = None
@@ -63,9 +63,9 @@ class Recorder:
         """Add what `more` returns to what is written when the process ends."""
         self._at_end.append(more)
 
-    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1, place: Place | None = None) -> None:
+    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1, place: UserLine | None = None) -> None:
         """Count an event for `place`, or for the user's line that is being executed in this thread."""
-        key = Key(kind, subject, detail, place or self._lines.of(sys._getframe(1)))
+        key = EventKey(kind, subject, detail, place or self._lines.of(sys._getframe(1)))
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -80,7 +80,7 @@ class Recorder:
         """Which lines are the user's own."""
         return self._lines
 
-    def counts(self) -> dict[Key, Count]:
+    def counts(self) -> dict[EventKey, Count]:
         """Return the events so far."""
         with self._lock:
             return {key: Count(*count) for key, count in self._counts.items()}
@@ -132,7 +132,7 @@ class Recorder:
         self._is_child = True
 
 
-def _row(key: Key, times: int, amount: int) -> dict[str, object]:
+def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
     return {
         "kind": key.kind,
         "subject": key.subject,
@@ -144,7 +144,7 @@ def _row(key: Key, times: int, amount: int) -> dict[str, object]:
     }
 
 
-recorder = Recorder()
+recorder = EventRecorder()
 """The events of this process."""
 
 

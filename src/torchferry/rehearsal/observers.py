@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from torchferry.core.userlines import Place, UserLines
+from torchferry.core.userlines import UserLine, UserLines
 from torchferry.rehearsal import events
 from torchferry.rehearsal.event_kinds import NATIVE
 
@@ -207,7 +207,7 @@ def receive_native_event(kind: int, subject: bytes, detail: bytes, amount: int) 
 _OF_GRADIENTS = {"forward": "tensors that need gradients", "backward": "backward"}
 
 
-def owner_of_work(frame: FrameType | None, lines: UserLines, *, phase: str) -> tuple[str, Place] | None:
+def owner_of_work(frame: FrameType | None, lines: UserLines, *, phase: str) -> tuple[str, UserLine] | None:
     """Return what the work that is done in `frame` is part of, and the user's line; None for what is no model's.
 
     Args:

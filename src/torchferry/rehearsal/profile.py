@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend
-from torchferry.backends.cards import DTYPES, NATIVE, RULES, Card, default_card, find_card, plain_card
+from torchferry.backends.card_table import DTYPE_RULES, DTYPES, NATIVE, Card
+from torchferry.backends.cards import default_card, find_card, plain_card
 from torchferry.backends.operators import NAME, load_operators
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
@@ -354,7 +355,7 @@ def _operators(value: Any) -> frozenset[str]:
 def _dtypes(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise _Unfit(value, say("a table such as {example}", example='[dtypes] float64 = "missing"'))
-    rules = _one_of((*RULES, NATIVE))
+    rules = _one_of((*DTYPE_RULES, NATIVE))
     for dtype, rule in value.items():
         if dtype not in DTYPES:
             advice = unknown_name("dtype", dtype, DTYPES).advice

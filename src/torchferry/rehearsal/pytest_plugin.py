@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     session = _session(config)
     if session is None or _is_worker(config):
         return
-    from torchferry.core.env import language
+    from torchferry.core.messages import language
     from torchferry.rehearsal.summary import lines
 
     terminalreporter.section("rehearsal")

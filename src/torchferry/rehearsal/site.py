@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from torchferry.backends.base import data_directory
+from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read

@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes
 from torchferry.core.messages import Bilingual, Message, say, say_plural
-from torchferry.rehearsal.aggregate import Aggregate, Event
+from torchferry.rehearsal.aggregate import Aggregate, EventSum
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.faults import Fault
 
@@ -263,7 +263,9 @@ def document(
     )
 
 
-def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Message | None = None) -> Iterator[str]:
+def _block(
+    mark: str, title: Message, events: list[EventSum], lang: str, advice: Message | None = None
+) -> Iterator[str]:
     if not events:
         return
     total = sum(event.times for event in events)
@@ -278,7 +280,7 @@ def _block(mark: str, title: Message, events: list[Event], lang: str, advice: Me
         yield "    " + advice.render(lang)
 
 
-def _describe(event: Event) -> str:
+def _describe(event: EventSum) -> str:
     place = f"{_short(event.file)}:{event.line}" if event.file else "(no line of the program)"
     amount = f", {_size(event.amount)}" if event.kind in {"to-device", "to-host"} else ""
     if event.kind == "host-work":

@@ -7,9 +7,9 @@ import io
 
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict
+from torchferry.report.escape import visible
 from torchferry.report.model import Report
 from torchferry.report.programs import lines_of, unlooked_message, verdict_of
-from torchferry.report.shown import shown
 
 _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
 _FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
@@ -25,11 +25,11 @@ def render(report: Report, lang: str) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(_HEADER)
     for failure in report.failures:
-        what = (failure.what.strip().splitlines() or [""])[-1]
-        writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(what), ""])
+        last_line = (failure.what.strip().splitlines() or [""])[-1]
+        writer.writerow(["", "failure", "", _plain(failure.path), "", "", _plain(last_line), ""])
     for judged in report.programs:
         program = judged.program
-        said = [verdict_of(judged), *lines_of(judged)]
+        messages = [verdict_of(judged), *lines_of(judged)]
         writer.writerow(
             [
                 "",
@@ -38,8 +38,8 @@ def render(report: Report, lang: str) -> str:
                 _plain(program.path),
                 "",
                 "",
-                _plain(said[0].render(lang)),
-                _plain("; ".join(message.render(lang) for message in said[1:])),
+                _plain(messages[0].render(lang)),
+                _plain("; ".join(message.render(lang) for message in messages[1:])),
             ]
         )
     for package in report.packages:
@@ -69,5 +69,5 @@ def render(report: Report, lang: str) -> str:
 
 def _plain(text: str) -> str:
     """Keep a spreadsheet from taking text out of somebody's source for a formula."""
-    text = shown(text)
+    text = visible(text)
     return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.report.escape import visible
 from torchferry.report.model import Report
-from torchferry.report.shown import shown
-from torchferry.rules.examined import Failure
+from torchferry.rules.file_result import InternalFailure
 
 _LEVELS = {Grade.SAFE: "warning", Grade.UNSAFE: "warning", Grade.MANUAL: "error", Grade.NOTE: "notice"}
 
@@ -19,17 +19,17 @@ def render(report: Report, lang: str) -> str:
     return failures + "".join(_command(finding, lang) for finding in findings)
 
 
-def _failure(failure: Failure, lang: str) -> str:
+def _failure(failure: InternalFailure, lang: str) -> str:
     """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
-    what = (failure.what.strip().splitlines() or [""])[-1]
-    message = say("torchferry failed on this file, by a fault of its own: {what}", what=what).render(lang)
-    return f"::error file={_property(shown(failure.path))},title=torchferry::{_data(shown(message))}\n"
+    last_line = (failure.what.strip().splitlines() or [""])[-1]
+    message = say("torchferry failed on this file, by a fault of its own: {what}", what=last_line).render(lang)
+    return f"::error file={_property(visible(failure.path))},title=torchferry::{_data(visible(message))}\n"
 
 
 def _command(finding: Finding, lang: str) -> str:
     place = finding.location
-    message = shown(finding.message.render(lang))
-    properties = {"file": shown(place.path), "title": finding.code}
+    message = visible(finding.message.render(lang))
+    properties = {"file": visible(place.path), "title": finding.code}
     if place.cell:  # lines count in the cell, and GitHub knows lines of the file only
         message = f"cell {place.cell}:{place.line}:{place.column} {message}"
     else:

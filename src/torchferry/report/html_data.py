@@ -6,11 +6,11 @@ from typing import Any
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
+from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
-from torchferry.report.shown import shown
-from torchferry.report.side_by_side import Part, Row, lines_of
+from torchferry.report.side_by_side import DiffRow, LinePart, lines_of
 from torchferry.report.text_format import GRADE_TITLES
 
 LONGEST = 1_000
@@ -23,7 +23,7 @@ FOLDED = 3_000_000
 """Characters of unchanged lines that a page carries for unfolding, all files together."""
 
 
-def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) -> dict[str, Any]:
+def data(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> dict[str, Any]:
     """Return the object that the page's script reads; `script.js` says what it makes of each field."""
     strings = _Strings()
     findings = [_finding(finding, strings, lang) for finding in report.findings]
@@ -33,7 +33,7 @@ def data(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) 
         folds = _folds(diff, rows)
         size = sum(len(line) for lines in folds for line in lines)
         room -= size
-        diffs.append([shown(diff.path), _rows(rows, folds if room >= 0 else None)])
+        diffs.append([visible(diff.path), _rows(rows, folds if room >= 0 else None)])
     return {
         "words": {
             **{name: word.render(lang) for name, word in FOR_SCRIPT.items()},
@@ -63,7 +63,7 @@ class _Strings:
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self.all)
-            self.all.append(shown(text))
+            self.all.append(visible(text))
         return number
 
 
@@ -82,7 +82,7 @@ def _finding(finding: Finding, strings: _Strings, lang: str) -> list[int | str]:
     ]
 
 
-def _folds(diff: FileDiff, rows: list[Row]) -> list[list[str]]:
+def _folds(diff: FileDiff, rows: list[DiffRow]) -> list[list[str]]:
     """Return the lines of each folded stretch, in order."""
     new = lines_of(diff.after)
     folds: list[list[str]] = []
@@ -96,7 +96,7 @@ def _folds(diff: FileDiff, rows: list[Row]) -> list[list[str]]:
     return folds
 
 
-def _rows(rows: list[Row], folds: list[list[str]] | None) -> list[list[Any]]:
+def _rows(rows: list[DiffRow], folds: list[list[str]] | None) -> list[list[Any]]:
     """Return rows as the script takes them: `=` left right text, `~` left right before after, `.` left right count."""
     done: list[list[Any]] = []
     left = right = 0
@@ -116,7 +116,7 @@ def _rows(rows: list[Row], folds: list[list[str]] | None) -> list[list[Any]]:
     return done
 
 
-def _parts(parts: tuple[Part, ...]) -> list[str]:
+def _parts(parts: tuple[LinePart, ...]) -> list[str]:
     """Return the pieces of a line, by turns unchanged and changed, beginning with an unchanged one."""
     done = [""]
     for part in parts:
@@ -125,7 +125,7 @@ def _parts(parts: tuple[Part, ...]) -> list[str]:
         done[-1] += part.text
     if sum(map(len, done)) > LONGEST:
         done = [_shortened(piece, bool(index), index < len(done) - 1) for index, piece in enumerate(done)]
-    return [shown(piece) for piece in done]
+    return [visible(piece) for piece in done]
 
 
 def _shortened(piece: str, head: bool, tail: bool) -> str:
@@ -136,4 +136,4 @@ def _shortened(piece: str, head: bool, tail: bool) -> str:
 
 
 def _clipped(line: str) -> str:
-    return shown(line if len(line) <= LONGEST else line[:LONGEST] + " …")
+    return visible(line if len(line) <= LONGEST else line[:LONGEST] + " …")

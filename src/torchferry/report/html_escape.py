@@ -6,7 +6,7 @@ import json
 import re
 from html import escape
 
-from torchferry.report.shown import shown
+from torchferry.report.escape import visible
 
 _CODE = re.compile(r"`([^`]+)`")
 _IN_MARKUP = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -14,7 +14,7 @@ _IN_MARKUP = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 def text(value: str) -> str:
     """Return a text as HTML."""
-    return escape(shown(value))
+    return escape(visible(value))
 
 
 def lines(value: str) -> str:
@@ -31,9 +31,9 @@ def paragraphs(value: str) -> str:
     """Return a page as HTML: blank lines part paragraphs, lines that begin with a hyphen or are indented stay apart."""
     done: list[str] = []
     for block in re.split(r"\n\s*\n", value.strip()):
-        kept = any(line.startswith((" ", "- ", "* ")) for line in block.split("\n"))
+        is_list = any(line.startswith((" ", "- ", "* ")) for line in block.split("\n"))
         whole = "\n".join(map(marked, block.split("\n")))
-        done.append(f'<p class="kept">{whole}</p>' if kept else f"<p>{whole}</p>")
+        done.append(f'<p class="kept">{whole}</p>' if is_list else f"<p>{whole}</p>")
     return "".join(done)
 
 

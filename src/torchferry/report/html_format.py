@@ -22,20 +22,20 @@ from torchferry.report import html_words as words
 from torchferry.report.families import TITLES
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
-from torchferry.report.model import FileDiff, Report, Verdict, family
+from torchferry.report.model import FileDiff, ProjectVerdict, Report, family
 from torchferry.report.pages import page
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
-from torchferry.report.side_by_side import Row, rows
+from torchferry.report.side_by_side import DiffRow, rows
 from torchferry.report.text_format import GRADE_TITLES
 
 _FOLDER = Path(__file__).with_name("html")
 _CLASSES = {
-    Verdict.READY: "safe",
-    Verdict.AFTER_FIXES: "safe",
-    Verdict.AFTER_WORK: "unsafe",
-    Verdict.BLOCKED: "manual",
-    Verdict.PARTLY_BLOCKED: "manual",
-    Verdict.INCOMPLETE: "manual",
+    ProjectVerdict.READY: "safe",
+    ProjectVerdict.AFTER_FIXES: "safe",
+    ProjectVerdict.AFTER_WORK: "unsafe",
+    ProjectVerdict.BLOCKED: "manual",
+    ProjectVerdict.PARTLY_BLOCKED: "manual",
+    ProjectVerdict.INCOMPLETE: "manual",
 }
 _MESSAGES = 4
 """Messages of one blocking rule that are listed before the rest is folded away, those with most places first."""
@@ -85,7 +85,7 @@ def _word(word: Message, lang: str) -> str:
     return text(word.render(lang))
 
 
-def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+def _body(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> Iterator[str]:
     if report.findings:
         yield f'<a class="skip" href="#findings">{_word(words.SKIP, lang)}</a>'
     yield f'<header class="top"><p><b>torchferry</b> {text(report.torchferry)}</p>'
@@ -102,7 +102,7 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[Row]]], lang: str)
     yield from _counts(report, lang)
     yield from _list(report, lang)
     yield from _changes(compared, lang)
-    yield from _kept(report, lang)
+    yield from _mentions(report, lang)
     yield from _rules(report, lang)
     yield "</main>"
     yield f"<footer>torchferry {text(report.torchferry)}</footer>"
@@ -138,16 +138,16 @@ def _programs(report: Report, lang: str) -> Iterator[str]:
     yield '<section class="programs" aria-labelledby="programs">'
     yield f'<h2 id="programs">{_word(words.PROGRAMS_TITLE, lang)}</h2><ul>'
     for judged in report.programs:
-        told = [text(message.render(lang)) for message in lines_of(judged)]
+        items = [text(message.render(lang)) for message in lines_of(judged)]
         verdict = text(verdict_of(judged).render(lang))
         mark = f'<span class="{VERDICT_GRADES[judged.verdict]}">{verdict}</span>'
         head = f"<code>{text(judged.program.title)}</code> {mark}"
-        told += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
-        if not told:
+        items += [f"<code>{text(start.command)}</code> {text(start.place)}" for start in judged.program.starts]
+        if not items:
             yield f"<li>{head}</li>"
             continue
         is_open = " open" if judged.verdict is ProgramVerdict.BLOCKED else ""
-        inner = "".join(f"<li>{line}</li>" for line in told)
+        inner = "".join(f"<li>{line}</li>" for line in items)
         yield f"<li><details{is_open}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     yield "</ul></section>"
 
@@ -156,14 +156,14 @@ def _packages(report: Report, lang: str) -> Iterator[str]:
     """Yield what the packages of the environment show, those that need a look first."""
     if not report.packages:
         return
-    told = report.telling_packages
+    telling = report.telling_packages
     yield '<section class="programs" aria-labelledby="packages">'
     yield f'<h2 id="packages">{_word(words.PACKAGES, lang)}</h2><ul>'
-    for package in (*told, *(package for package in report.packages if package not in told)):
+    for package in (*telling, *(package for package in report.packages if package not in telling)):
         name = text(f"{package.package} {package.version}".rstrip())
         state = text(state_message(package.state).render(lang))
-        reason = text(package_message(package).render(lang)) if package in told else ""
-        mark = f'<span class="{"unsafe" if package in told else "safe"}">{state}</span>'
+        reason = text(package_message(package).render(lang)) if package in telling else ""
+        mark = f'<span class="{"unsafe" if package in telling else "safe"}">{state}</span>'
         yield f"<li><code>{name}</code> {mark} {reason}</li>"
     yield "</ul></section>"
 
@@ -308,7 +308,7 @@ def _filters(report: Report, lang: str) -> Iterator[str]:
     yield f'<span class="shown"><output>{len(report.findings)}</output> {_say("shown", lang)}</span></div>'
 
 
-def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[str]:
+def _changes(compared: list[tuple[FileDiff, list[DiffRow]]], lang: str) -> Iterator[str]:
     """Yield how each file changes, as a plain patch; the script sets it side by side when it is opened."""
     if not compared:
         return
@@ -322,7 +322,7 @@ def _changes(compared: list[tuple[FileDiff, list[Row]]], lang: str) -> Iterator[
     yield "</section>"
 
 
-def _patch(shown: list[Row], lang: str) -> Iterator[str]:
+def _patch(shown: list[DiffRow], lang: str) -> Iterator[str]:
     for row in shown:
         if row.folded:
             folded = _say_plural("{count} line as it is", "{count} lines as they are", lang, count=row.folded)
@@ -334,13 +334,13 @@ def _patch(shown: list[Row], lang: str) -> Iterator[str]:
                 yield f"{sign} {text(''.join(part.text for part in parts)[:LONGEST])}\n"
 
 
-def _kept(report: Report, lang: str) -> Iterator[str]:
-    if not report.kept:
+def _mentions(report: Report, lang: str) -> Iterator[str]:
+    if not report.mentions:
         return
-    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.kept))
+    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.mentions))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
-    for why, count in report.kept_by_reason.items():
-        yield f"<li><b>{count}</b> {_say(why.value, lang)}</li>"
+    for kind, count in report.mentions_by_kind.items():
+        yield f"<li><b>{count}</b> {_say(kind.value, lang)}</li>"
     yield "</ul></section>"
 
 
@@ -351,8 +351,8 @@ def _rules(report: Report, lang: str) -> Iterator[str]:
     title = _say("The rules that found something", lang)
     yield f'<section class="rules" aria-labelledby="rules"><h2 id="rules">{title}</h2>'
     for code in codes:
-        found = page(code, lang)
+        rule_page = page(code, lang)
         yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
-        yield f'{marked(found.title)} <span class="faint">{text(found.name)}</span></summary>'
-        yield f"<div>{paragraphs(found.body)}</div></details>"
+        yield f'{marked(rule_page.title)} <span class="faint">{text(rule_page.name)}</span></summary>'
+        yield f"<div>{paragraphs(rule_page.body)}</div></details>"
     yield "</section>"

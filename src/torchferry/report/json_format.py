@@ -60,7 +60,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "packages": [package_object(package, lang) for package in report.packages],
         "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
         "partial": report.partial,
-        "kept": {why.value: count for why, count in report.kept_by_reason.items()},
+        "kept": {kind.value: count for kind, count in report.mentions_by_kind.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
 

@@ -17,13 +17,13 @@ from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.programs import work_of
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.examined import Failure
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
-from torchferry.rules.kept import Kept, Why
+from torchferry.rules.file_result import InternalFailure
+from torchferry.rules.mentions import CudaMention, MentionKind
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 
@@ -36,7 +36,7 @@ _MOST_NAMES = 3
 """Things that block which the verdict names; more are counted."""
 
 
-class Verdict(str, Enum):
+class ProjectVerdict(str, Enum):
     """Whether a project can run on the target."""
 
     READY = "ready"
@@ -87,7 +87,7 @@ class Report:
         entry_points: Files that are started as programs and use the device.
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
-        kept: Words of CUDA that no finding speaks of.
+        mentions: Words of CUDA that no finding speaks of.
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
@@ -102,11 +102,11 @@ class Report:
     root: str
     files: int
     findings: tuple[Finding, ...]
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[InternalFailure, ...] = ()
     entry_points: tuple[str, ...] = ()
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    mentions: tuple[CudaMention, ...] = ()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     programs: tuple[Judged, ...] = ()
@@ -126,23 +126,23 @@ class Report:
         return [finding for finding in self.findings if finding.blocker]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ProjectVerdict:
         """Whether the project can run on the target; where programs are known, what holds for them."""
         blocked = sum(judged.verdict is ProgramVerdict.BLOCKED for judged in self.programs)
         if blocked:
-            return Verdict.BLOCKED if blocked == len(self.programs) else Verdict.PARTLY_BLOCKED
+            return ProjectVerdict.BLOCKED if blocked == len(self.programs) else ProjectVerdict.PARTLY_BLOCKED
         if self.blockers:
-            return Verdict.BLOCKED
+            return ProjectVerdict.BLOCKED
         if self._why_incomplete is not None or any(
             judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
         ):
-            return Verdict.INCOMPLETE
+            return ProjectVerdict.INCOMPLETE
         if any(finding.grade is Grade.MANUAL for finding in self.findings) or any(
             judged.decisions for judged in self.programs
         ):
-            return Verdict.AFTER_WORK
+            return ProjectVerdict.AFTER_WORK
         needed = self.work or (self.partial and any(judged.fixes for judged in self.programs))
-        return Verdict.AFTER_FIXES if needed else Verdict.READY
+        return ProjectVerdict.AFTER_FIXES if needed else ProjectVerdict.READY
 
     @property
     def verdict_message(self) -> Message:
@@ -150,9 +150,9 @@ class Report:
         target, work = self.target_title, self._work()
         if self._why_incomplete is not None:
             return self._incomplete(self._why_incomplete, work)
-        if self.verdict is Verdict.PARTLY_BLOCKED:
+        if self.verdict is ProjectVerdict.PARTLY_BLOCKED:
             return self._partly_blocked(work)
-        if self.verdict is Verdict.INCOMPLETE:
+        if self.verdict is ProjectVerdict.INCOMPLETE:
             unknown = self._not_judged
             if len(self.programs) == 1:
                 title = self.programs[0].program.title
@@ -164,11 +164,11 @@ class Report:
                 programs=len(self.programs),
                 count=len(unknown),
             )
-        if self.verdict is Verdict.READY:
+        if self.verdict is ProjectVerdict.READY:
             return say("Ready for {target}: nothing has to change.", target=target)
-        if self.verdict is Verdict.BLOCKED and work is None:
+        if self.verdict is ProjectVerdict.BLOCKED and work is None:
             return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
-        if self.verdict is Verdict.BLOCKED:
+        if self.verdict is ProjectVerdict.BLOCKED:
             return say(
                 "Blocked on {target} by {blockers}; beside that, {work}.",
                 target=target,
@@ -308,8 +308,8 @@ class Report:
     def telling_packages(self) -> list[Inspected]:
         """The packages of the environment that need a look: that choose CUDA, have kernels, or could not be read."""
         order = (State.KERNELS, State.CHOOSES, State.UNREAD)
-        found = [package for package in self.packages if package.state in order]
-        return sorted(found, key=lambda package: (order.index(package.state), package.package))
+        telling = [package for package in self.packages if package.state in order]
+        return sorted(telling, key=lambda package: (order.index(package.state), package.package))
 
     @property
     def by_grade(self) -> Counter[Grade]:
@@ -317,10 +317,10 @@ class Report:
         return Counter(finding.grade for finding in self.findings)
 
     @property
-    def kept_by_reason(self) -> dict[Why, int]:
-        """How many words of CUDA stay without a finding, by the reason."""
-        counts = Counter(kept.why for kept in self.kept)
-        return {why: counts[why] for why in Why if counts[why]}
+    def mentions_by_kind(self) -> dict[MentionKind, int]:
+        """How many words of CUDA stay without a finding, by what they are part of."""
+        counts = Counter(mention.kind for mention in self.mentions)
+        return {kind: counts[kind] for kind in MentionKind if counts[kind]}
 
     @property
     def by_family(self) -> dict[str, Counter[Grade]]:
@@ -374,7 +374,7 @@ def report_of(
         failures=tuple(analysis.failures),
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
-        kept=tuple(kept for item in analysis.examined for kept in item.kept),
+        mentions=tuple(mention for item in analysis.examined for mention in item.mentions),
         diffs=tuple(diffs_of(analysis)),
         ignored=analysis.ignored,
         programs=programs,

@@ -35,8 +35,8 @@ def page(code: str, lang: str) -> Page:
     Raises:
         UsageError: there is no rule of this code.
     """
-    found = {rule.CODE: rule for rule in rules()}
-    rule = found.get(code.upper())
+    by_code = {rule.CODE: rule for rule in rules()}
+    rule = by_code.get(code.upper())
     if rule is None:
         raise unknown_rule(code)
     module = type(rule).__module__

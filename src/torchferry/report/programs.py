@@ -81,12 +81,16 @@ def source_of(obstacle: Obstacle) -> Message:
 
 def unlooked_message(unlooked: Unlooked) -> Message:
     """Return what was not looked at, why, and how much of CUDA it speaks."""
-    what = say("{place}: {reason}", place=unlooked.place, reason=unlooked.reason) if unlooked.place else unlooked.reason
+    subject = (
+        say("{place}: {reason}", place=unlooked.place, reason=unlooked.reason) if unlooked.place else unlooked.reason
+    )
     if not unlooked.files or not unlooked.place:
-        return what
+        return subject
     if unlooked.words is None:
-        return say("{what}; files: {files}", what=what, files=unlooked.files)
-    return say("{what}; files: {files}, words of CUDA: {words}", what=what, files=unlooked.files, words=unlooked.words)
+        return say("{what}; files: {files}", what=subject, files=unlooked.files)
+    return say(
+        "{what}; files: {files}, words of CUDA: {words}", what=subject, files=unlooked.files, words=unlooked.words
+    )
 
 
 def circumstance_of(obstacle: Obstacle) -> Message:

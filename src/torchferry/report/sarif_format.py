@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.installed.describing import package_message
+from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
 from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
 from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
-from torchferry.report.shown import shown
 
 MAX_RESULTS = 25_000
 
@@ -64,7 +64,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "path": judged.program.path,
                     "name": judged.program.title,
                     "verdict": judged.verdict.value,
-                    "summary": shown(verdict_of(judged).render(lang)),
+                    "summary": visible(verdict_of(judged).render(lang)),
                     "chains": [
                         chain_of(item)
                         for item in (*judged.blockers, *judged.optional, *judged.alternatives, *judged.doubts)
@@ -79,17 +79,17 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                     "package": package.package,
                     "version": package.version,
                     "state": package.state.value,
-                    "reason": shown(package_message(package).render(lang)),
+                    "reason": visible(package_message(package).render(lang)),
                 }
                 for package in report.packages
             ],
-            "notLookedAt": [shown(unlooked_message(unlooked).render(lang)) for unlooked in report.unlooked],
+            "notLookedAt": [visible(unlooked_message(unlooked).render(lang)) for unlooked in report.unlooked],
         },
         "results": [_result(finding, index, seen, lang) for finding in taken],
     }
     if len(ordered) > len(taken) or report.failures:
         notifications = [
-            {"level": "error", "message": {"text": shown(f"{failure.path}: {_last_line(failure.what)}")}}
+            {"level": "error", "message": {"text": visible(f"{failure.path}: {_last_line(failure.what)}")}}
             for failure in report.failures
         ]
         if len(ordered) > len(taken):
@@ -113,7 +113,7 @@ def _rule(code: str, lang: str) -> dict[str, Any]:
 
 def _result(finding: Finding, index: dict[str, int], seen: dict[str, int], lang: str) -> dict[str, Any]:
     place = finding.location
-    message = shown(finding.message.render(lang))
+    message = visible(finding.message.render(lang))
     if place.cell:
         message = f"cell {place.cell}:{place.line}:{place.column} {message}"
     return {

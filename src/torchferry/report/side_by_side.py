@@ -36,25 +36,25 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 Opcode = tuple[str, int, int, int, int]
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """A piece of a line, and whether it differs from the other version."""
 
     text: str
     changed: bool
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """One row: line numbers (0 where there is no line) and the parts of each side; `folded` unchanged lines instead."""
 
     left: int
     right: int
-    before: tuple[Part, ...] = ()
-    after: tuple[Part, ...] = ()
+    before: tuple[LinePart, ...] = ()
+    after: tuple[LinePart, ...] = ()
     changed: bool = False
     folded: int = 0
 
 
-def rows(before: str, after: str) -> Iterator[Row]:
+def rows(before: str, after: str) -> Iterator[DiffRow]:
     """Yield the rows of a comparison, in order; long unchanged stretches are one row."""
     old, new = lines_of(before), lines_of(after)
     codes = _opcodes(old, new)
@@ -69,10 +69,10 @@ def rows(before: str, after: str) -> Iterator[Row]:
             head, tail = count, 0
         for offset in (*range(head), -1, *range(count - tail, count)):
             if offset >= 0:
-                part = (Part(old[i1 + offset], False),)
-                yield Row(i1 + offset + 1, j1 + offset + 1, part, part)
+                part = (LinePart(old[i1 + offset], False),)
+                yield DiffRow(i1 + offset + 1, j1 + offset + 1, part, part)
             elif count > head + tail:
-                yield Row(0, 0, folded=count - head - tail)
+                yield DiffRow(0, 0, folded=count - head - tail)
 
 
 def lines_of(text: str) -> list[str]:
@@ -117,18 +117,18 @@ def _in_place(old: list[str], new: list[str]) -> Iterator[Opcode]:
             start = index
 
 
-def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[Row]:
+def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[DiffRow]:
     mark = _words if len(old) + len(new) <= _BLOCK else _ends
-    for one, other in _paired(old, new):
-        if one is None and other is not None:
-            yield Row(0, right, (), (Part(other, True),), True)
+    for old_line, new_line in _paired(old, new):
+        if old_line is None and new_line is not None:
+            yield DiffRow(0, right, (), (LinePart(new_line, True),), True)
             right += 1
-        elif other is None and one is not None:
-            yield Row(left, 0, (Part(one, True),), (), True)
+        elif new_line is None and old_line is not None:
+            yield DiffRow(left, 0, (LinePart(old_line, True),), (), True)
             left += 1
-        elif one is not None and other is not None:
-            before, after = mark(one, other)
-            yield Row(left, right, before, after, True)
+        elif old_line is not None and new_line is not None:
+            before, after = mark(old_line, new_line)
+            yield DiffRow(left, right, before, after, True)
             left, right = left + 1, right + 1
 
 
@@ -168,50 +168,50 @@ def _paired(old: list[str], new: list[str]) -> list[tuple[str | None, str | None
     return pairs
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
+def _likeness(before: Counter[str], after: Counter[str]) -> float:
     """Return the share of words, from 0 to 1, that two lines have in common."""
-    whole = one.total() + other.total()
-    return 2 * (one & other).total() / whole if whole else 1.0
+    whole = before.total() + after.total()
+    return 2 * (before & after).total() / whole if whole else 1.0
 
 
-def _words(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _words(old_line: str, new_line: str) -> tuple[tuple[LinePart, ...], tuple[LinePart, ...]]:
     """Mark the words in which two lines differ."""
-    if len(one) + len(other) > _CHARACTERS_COMPARED:
-        return _ends(one, other)
-    old, new = _WORDS.findall(one), _WORDS.findall(other)
+    if len(old_line) + len(new_line) > _CHARACTERS_COMPARED:
+        return _ends(old_line, new_line)
+    old, new = _WORDS.findall(old_line), _WORDS.findall(new_line)
     if len(old) + len(new) > _WORDS_COMPARED:
-        return _ends(one, other)
+        return _ends(old_line, new_line)
     if _likeness(Counter(old), Counter(new)) < _ALIKE:
-        return (Part(one, True),), (Part(other, True),)
+        return (LinePart(old_line, True),), (LinePart(new_line, True),)
     before, after = [], []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if i2 > i1:
-            before.append(Part("".join(old[i1:i2]), tag != "equal"))
+            before.append(LinePart("".join(old[i1:i2]), tag != "equal"))
         if j2 > j1:
-            after.append(Part("".join(new[j1:j2]), tag != "equal"))
+            after.append(LinePart("".join(new[j1:j2]), tag != "equal"))
     return tuple(before), tuple(after)
 
 
-def _ends(one: str, other: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _ends(before: str, after: str) -> tuple[tuple[LinePart, ...], tuple[LinePart, ...]]:
     """Mark what stands between the common start and the common end of two long lines."""
-    shortest = min(len(one), len(other))
-    head = _common(one, other, shortest)
-    tail = _common(one[::-1], other[::-1], shortest - head)
+    shortest = min(len(before), len(after))
+    head = _common(before, after, shortest)
+    tail = _common(before[::-1], after[::-1], shortest - head)
 
-    def parts(line: str) -> tuple[Part, ...]:
+    def parts(line: str) -> tuple[LinePart, ...]:
         end = len(line) - tail
-        pieces = (Part(line[:head], False), Part(line[head:end], True), Part(line[end:], False))
+        pieces = (LinePart(line[:head], False), LinePart(line[head:end], True), LinePart(line[end:], False))
         return tuple(piece for piece in pieces if piece.text)
 
-    return parts(one), parts(other)
+    return parts(before), parts(after)
 
 
-def _common(one: str, other: str, most: int) -> int:
+def _common(before: str, after: str, most: int) -> int:
     """Return how many characters, at most `most`, two texts begin with in common."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
+        if before[:middle] == after[:middle]:
             low = middle
         else:
             high = middle - 1

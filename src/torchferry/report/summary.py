@@ -12,14 +12,14 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.migration.transaction import Write
-from torchferry.report.model import Report, Verdict
+from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
 
 _MOST = 40
 """Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
 
 
-class Written(NamedTuple):
+class MigrationOutput(NamedTuple):
     """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style.
 
     The device module is named where it is not the usual one.
@@ -36,13 +36,13 @@ def summary(
     fixed: list[Finding],
     writes: list[Write],
     target: Target,
-    written: Written,
+    written: MigrationOutput,
     lang: str,
     verbose: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of the summary; with `verbose` every finding, and how the grades came about that were changed."""
     yield _headline(report, fixed, writes, target, written).render(lang)
-    if report.verdict in (Verdict.BLOCKED, Verdict.INCOMPLETE):
+    if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
         yield report.verdict_message.render(lang)
     for remark in report.remarks:
         yield printable(remark.render(lang))
@@ -92,7 +92,9 @@ def _listed(findings: list[Finding], lang: str, verbose: bool) -> Iterator[str]:
         yield say("... and {count} more", count=len(findings) - _MOST).render(lang)
 
 
-def _headline(report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: Written) -> Message:
+def _headline(
+    report: Report, fixed: list[Finding], writes: list[Write], target: Target, written: MigrationOutput
+) -> Message:
     values = {
         "root": report.root,
         "target": target.title,
@@ -114,7 +116,7 @@ def _headline(report: Report, fixed: list[Finding], writes: list[Write], target:
     return say("{root}: {fixes} applied in {files} for {target}.", **values)
 
 
-def _files(count: int, written: Written) -> Message:
+def _files(count: int, written: MigrationOutput) -> Message:
     return (
         say("{count} would be written", count=count)
         if written.way == "nothing"
@@ -122,7 +124,9 @@ def _files(count: int, written: Written) -> Message:
     )
 
 
-def _table(fixed: list[Finding], writes: list[Write], target: Target, written: Written, lang: str) -> Iterator[str]:
+def _table(
+    fixed: list[Finding], writes: list[Write], target: Target, written: MigrationOutput, lang: str
+) -> Iterator[str]:
     """Yield what is known to hold now, and what is not."""
     plugin = target.backend.PLUGIN
     counts = Counter(finding.code[:3] for finding in fixed)
@@ -153,7 +157,7 @@ def _table(fixed: list[Finding], writes: list[Write], target: Target, written: W
 
 
 def _next(
-    report: Report, work: list[Finding], writes: list[Write], target: Target, written: Written, lang: str
+    report: Report, work: list[Finding], writes: list[Write], target: Target, written: MigrationOutput, lang: str
 ) -> Iterator[str]:
     """Yield the commands that come next."""
     place = printable(str(written.place))
@@ -163,8 +167,8 @@ def _next(
     if written.device_module:
         again += f" --device-module {written.device_module}"
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
-        what = say("apply the fixes that you have read")
-        yield _command(f"{again} --unsafe-fixes", what, lang)
+        purpose = say("apply the fixes that you have read")
+        yield _command(f"{again} --unsafe-fixes", purpose, lang)
     if written.way == "nothing" and writes:
         yield _command(again, say("apply the safe fixes"), lang)
     if written.way == "patch":
@@ -181,5 +185,5 @@ def _next(
         yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
 
 
-def _command(command: str, what: Message, lang: str) -> str:
-    return f"  {command:<60}  # {what.render(lang)}"
+def _command(command: str, purpose: Message, lang: str) -> str:
+    return f"  {command:<60}  # {purpose.render(lang)}"

@@ -72,9 +72,9 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)
-    if report.kept:
+    if report.mentions:
         yield ""
-        yield from kept_lines(report, lang)
+        yield from mention_lines(report, lang)
     yield from failure_lines(report, lang)
 
 
@@ -90,11 +90,11 @@ def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     for judged in shown:
         name, words = printable(judged.program.title), printable(verdict_of(judged).render(lang))
         yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
-        told = list(lines_of(judged))
-        for message in told[:_MOST_LINES]:
+        messages = list(lines_of(judged))
+        for message in messages[:_MOST_LINES]:
             yield f"      {printable(message.render(lang))}"
-        if len(told) > _MOST_LINES:
-            yield f"      {say('... and {count} more', count=len(told) - _MOST_LINES).render(lang)}"
+        if len(messages) > _MOST_LINES:
+            yield f"      {say('... and {count} more', count=len(messages) - _MOST_LINES).render(lang)}"
     if len(report.programs) > len(shown):
         yield f"  {say('... and {count} more', count=len(report.programs) - len(shown)).render(lang)}"
 
@@ -118,12 +118,12 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     if not report.packages:
         return
     yield ""
-    told = report.telling_packages
+    telling = report.telling_packages
     title = say(
-        "Packages of the environment: {count} reached, {told} to look at", count=len(report.packages), told=len(told)
+        "Packages of the environment: {count} reached, {told} to look at", count=len(report.packages), told=len(telling)
     )
     yield paint(title.render(lang), "path")
-    for package in told:
+    for package in telling:
         name = f"{package.package} {package.version}".rstrip()
         state = state_message(package.state).render(lang)
         yield printable(f"  {name}: {state}; {package_message(package).render(lang)}")
@@ -155,11 +155,11 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
         yield from (printable(line) for line in failure.what.rstrip().split("\n"))
 
 
-def kept_lines(report: Report, lang: str) -> Iterator[str]:
+def mention_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("Words of CUDA that stay as they are: {count}", count=len(report.kept)).render(lang)
-    for why, count in report.kept_by_reason.items():
-        yield f"{count:>10}  {say(why.value).render(lang)}"
+    yield say("Words of CUDA that stay as they are: {count}", count=len(report.mentions)).render(lang)
+    for kind, count in report.mentions_by_kind.items():
+        yield f"{count:>10}  {say(kind.value).render(lang)}"
 
 
 def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:

@@ -12,8 +12,8 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject
+from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
@@ -27,7 +27,7 @@ from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
 
 if TYPE_CHECKING:
-    from torchferry.rules.run.sightings import Sightings
+    from torchferry.rules.runtime.report import RuntimeReport
 
 
 class Analysis(NamedTuple):
@@ -37,24 +37,24 @@ class Analysis(NamedTuple):
         examined: Its files, in order of their paths.
         skipped: Findings about what was not looked into.
         entry_points: Files that are started as programs and use the device.
-        of_run: What there is to know about the run whose sightings were laid beside the findings.
+        run_remarks: What there is to know about the run whose report was merged with the findings.
         ignored: Files that a `.gitignore` hides in a tree that git does not know.
         project: Its Python files as modules, for further questions; None where nobody may ask.
         listing: What was examined and what was left out; None where nobody may ask.
         largest: Bytes of a file above which it was not looked into.
     """
 
-    examined: list[Examined]
+    examined: list[FileResult]
     skipped: list[Finding]
     entry_points: list[str]
-    of_run: tuple[Message, ...] = ()
+    run_remarks: tuple[Message, ...] = ()
     ignored: tuple[str, ...] = ()
     project: Project | None = None
     listing: Listing | None = None
     largest: int = 0
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[InternalFailure]:
         """Faults of torchferry's own."""
         return [item.failure for item in self.examined if item.failure is not None]
 
@@ -98,7 +98,7 @@ class Request(NamedTuple):
     entry_points: tuple[str, ...] = ()
     jobs: int = 1
     account: bool = False
-    seen: Sightings | None = None
+    seen: RuntimeReport | None = None
     redirected: bool = False
     afterwards: Afterwards | None = None
 
@@ -135,23 +135,27 @@ def analyse(
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     entries, examined = _plugin_imports(request, graph, examined)
     examined = _without_repeated_notes(examined)
-    of_run: tuple[Message, ...] = ()
+    run_remarks: tuple[Message, ...] = ()
     if request.seen is not None:
-        from torchferry.rules.run.beside import lay_beside  # imported late: most runs lay nothing beside
+        from torchferry.rules.runtime.merge import (
+            merge_runtime_report,  # imported late: few are given the report of a run
+        )
 
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
-        beside = lay_beside(every, request.selection, examined, request.seen)
-        examined, of_run = beside.examined, tuple(beside.remarks)
+        merged = merge_runtime_report(every, request.selection, examined, request.seen)
+        examined, run_remarks = merged.examined, tuple(merged.remarks)
     skipped = [
         LinkOutOfProject.at(skip.path, skip.reason)
         for skip in request.listing.skipped
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
     largest = request.options.max_file_size
-    return Analysis(examined, skipped, entries, of_run, request.listing.ignored, project, request.listing, largest)
+    return Analysis(examined, skipped, entries, run_remarks, request.listing.ignored, project, request.listing, largest)
 
 
-def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examined], rewrite: bool) -> list[Examined]:
+def _users_of_exports(
+    engine: Engine, graph: ImportGraph, examined: list[FileResult], rewrite: bool
+) -> list[FileResult]:
     """Examine files that speak of CUDA only through names which other modules of the project re-export."""
     again: set[str] = set()
     for item in examined:
@@ -170,7 +174,9 @@ def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examine
     ]
 
 
-def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examined]) -> tuple[list[str], list[Examined]]:
+def _plugin_imports(
+    request: Request, graph: ImportGraph, examined: list[FileResult]
+) -> tuple[list[str], list[FileResult]]:
     """Add the plugin's import, or the redirect's, where it is needed; return the programs that use the device, too."""
     rule: PluginImport | RedirectImport = RedirectImport() if request.redirected else PluginImport()
     using = {item.path for item in examined if item.uses_device}
@@ -184,7 +190,7 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
         return entries, examined
     everywhere = request.target.autoloads() is not True and not request.redirected
     needing = (using if everywhere else set()) | set(entries)
-    done: list[Examined] = []
+    done: list[FileResult] = []
     for item in examined:
         wanted = item.path in needing and item.failure is None and request.selection.wants(rule.CODE, item.path)
         anyhow = everywhere and item.path in entries
@@ -192,7 +198,7 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
     return entries, done
 
 
-def _without_repeated_notes(examined: list[Examined]) -> list[Examined]:
+def _without_repeated_notes(examined: list[FileResult]) -> list[FileResult]:
     """Leave out all but the first note that a framework is imported: each says the same of the whole project."""
     first: dict[Message, Finding] = {}
     for item in examined:
@@ -200,17 +206,20 @@ def _without_repeated_notes(examined: list[Examined]) -> list[Examined]:
             if notes_framework(finding):
                 first.setdefault(finding.message, finding)
 
-    def told(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    def first_of_each(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return tuple(
             finding
             for finding in findings
             if finding.message not in first or finding.location.path == first[finding.message].location.path
         )
 
-    return [item._replace(findings=told(item.findings), remaining=told(item.remaining)) for item in examined]
+    return [
+        item._replace(findings=first_of_each(item.findings), remaining=first_of_each(item.remaining))
+        for item in examined
+    ]
 
 
-def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> bool:
+def _is_program(item: FileResult, graph: ImportGraph, named: tuple[str, ...]) -> bool:
     if item.outline is None:
         return False
     if item.path in named or item.kind is Kind.NOTEBOOK:
@@ -220,7 +229,7 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
 
-def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Examined, anyhow: bool) -> Examined:
+def _with_import(request: Request, rule: PluginImport | RedirectImport, item: FileResult, anyhow: bool) -> FileResult:
     try:
         data = item.before if item.before is not None else read_regular(request.root / item.path)
         document = Document.read(item.path, item.kind, data)
@@ -231,7 +240,7 @@ def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Ex
         return item
     finding = rule.at(item.path, document.source, edit, request.target)
     finding = finding._replace(location=document.placed(finding.location))
-    findings = tuple(sorted((*item.findings, finding), key=lambda found: found.location.order))
+    findings = tuple(sorted((*item.findings, finding), key=lambda reported: reported.location.order))
     if not request.rewrite:
         return item._replace(findings=findings, remaining=findings)
     current = Document.read(item.path, item.kind, item.after) if item.after is not None else document

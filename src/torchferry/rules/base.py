@@ -11,8 +11,8 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
-from torchferry.rules.keeping import CUDA_ONLY_MODULES, names_target
-from torchferry.rules.kernel_guards import Reach
+from torchferry.rules.kernel_reach import KernelReach
+from torchferry.rules.target_words import names_target
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -23,6 +23,9 @@ from torchferry.source.python import PythonFile
 from torchferry.source.settings import Setting
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
+
+CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt", "torch_tensorrt", "nvidia"})
+"""Modules that drive a CUDA card by themselves: a branch that uses one runs nowhere else."""
 
 
 class Options(NamedTuple):
@@ -93,12 +96,12 @@ class PythonContext(Context):
     @cached_property
     def references(self) -> dict[str, list[Reference]]:
         """Imports and uses of torch names that mean CUDA, by their group in `cuda/api.toml`."""
-        found: dict[str, list[Reference]] = {}
+        by_group: dict[str, list[Reference]] = {}
         for reference in self.names.references("torch"):
             group = cuda.api_group(reference.name)
             if group:
-                found.setdefault(group, []).append(reference)
-        return found
+                by_group.setdefault(group, []).append(reference)
+        return by_group
 
     @cached_property
     def mentions_target(self) -> bool:
@@ -132,12 +135,12 @@ class PythonContext(Context):
     @cached_property
     def cuda_only_branches(self) -> dict[ast.AST, str]:
         """Statements of branches that use a module which drives CUDA cards by itself, with that module."""
-        found: dict[ast.AST, str] = {}
+        branches: dict[ast.AST, str] = {}
         for module in sorted(CUDA_ONLY_MODULES):
             for reference in self.names.references(module):
                 for statement in self._branch(reference.node):
-                    found.setdefault(statement, module)
-        return found
+                    branches.setdefault(statement, module)
+        return branches
 
     def _branch(self, node: ast.AST) -> list[ast.stmt]:
         """Return the innermost body around a node that belongs to a condition or a function; else nothing."""
@@ -152,9 +155,9 @@ class PythonContext(Context):
         return []
 
     @cached_property
-    def kernel_reach(self) -> Reach:
+    def kernel_reach(self) -> KernelReach:
         """Tells what code reaches a compiled extension."""
-        return Reach(self.file, self.names, self.project)
+        return KernelReach(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:
@@ -278,9 +281,9 @@ def calls_to(context: PythonContext, package: str = "torch") -> Iterator[tuple[s
 
 def told_once(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings of a file that do not say again what an earlier one says: they are one decision."""
-    told: set[tuple[Message, Grade, bool]] = set()
+    reported: set[tuple[Message, Grade, bool]] = set()
     for finding in findings:
-        said = finding.message, finding.grade, finding.blocker
-        if said not in told:
-            told.add(said)
+        key = finding.message, finding.grade, finding.blocker
+        if key not in reported:
+            reported.add(key)
             yield finding

@@ -28,11 +28,11 @@ def commands_of(context: Context) -> list[Command]:
     None of a YAML file that a service reads, such as those in `.github/workflows`: its machines are not the target.
     """
     if context.commands is None:
-        found: dict[tuple[int, int], Command] = {}
+        by_span: dict[tuple[int, int], Command] = {}
         for command in with_inner(context.text, _parts(context)):
             first = (*command.assignments, *command.words)[0]
-            found.setdefault((first.start, first.end), command)
-        context.commands = list(found.values())
+            by_span.setdefault((first.start, first.end), command)
+        context.commands = list(by_span.values())
     return context.commands
 
 

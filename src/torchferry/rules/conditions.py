@@ -149,30 +149,30 @@ def _behind(file: PythonFile, statement: ast.stmt) -> list[ast.AST]:
 def stored_uses(context: PythonContext, top: ast.AST) -> list[ast.expr]:
     """Return the uses of the names that a condition is kept under: variables, attributes, functions that return it."""
     parent = context.file.parents.get(top)
-    found: list[ast.expr] = []
+    uses: list[ast.expr] = []
     for target in _targets(context.file, top):
         if isinstance(target, ast.Name):
-            found += _uses_of_name(context, target)
+            uses += _uses_of_name(context, target)
         elif isinstance(target, ast.Attribute):
-            found += _uses_of_attribute(context, target)
+            uses += _uses_of_attribute(context, target)
     if isinstance(parent, ast.Return):
-        found += _calls(context, parent)
-    return found
+        uses += _calls(context, parent)
+    return uses
 
 
 def _targets(file: PythonFile, top: ast.AST) -> list[ast.expr]:
     """Return what a value is assigned to."""
-    found: list[ast.expr] = []
+    targets: list[ast.expr] = []
     parent = file.parents.get(top)
     if isinstance(parent, ast.Assign):
-        found += parent.targets
+        targets += parent.targets
     elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(statement := file.parents.get(parent), ast.Assign):
-        found += (item for target in statement.targets if (item := _item_of(target, parent, top)) is not None)
+        targets += (item for target in statement.targets if (item := _item_of(target, parent, top)) is not None)
     elif isinstance(parent, (ast.AnnAssign, ast.AugAssign)) and top is parent.value:
-        found.append(parent.target)
+        targets.append(parent.target)
     if file.named_expressions:
-        found += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
-    return found
+        targets += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
+    return targets
 
 
 def _item_of(target: ast.expr, values: ast.Tuple | ast.List, value: ast.AST) -> ast.expr | None:
@@ -193,10 +193,10 @@ def _uses_of_name(context: PythonContext, target: ast.Name) -> list[ast.expr]:
     scope = context.names.variable_scope(target.id, context.file.scope(target))
     if scope is None:
         return []
-    found: list[ast.expr] = [*context.names.uses(target.id, scope)]
+    uses: list[ast.expr] = [*context.names.uses(target.id, scope)]
     if isinstance(scope, ast.ClassDef):  # a class attribute is used as `self.name`
-        found += (use for use in _of_self(context, target.id) if context.file.enclosing_class(use) is scope)
-    return found
+        uses += (use for use in _of_self(context, target.id) if context.file.enclosing_class(use) is scope)
+    return uses
 
 
 def _uses_of_attribute(context: PythonContext, target: ast.Attribute) -> list[ast.expr]:
@@ -228,8 +228,8 @@ def _calls(context: PythonContext, statement: ast.Return) -> list[ast.expr]:
         uses: list[ast.expr] = [use for use in _of_self(context, function.name) if file.enclosing_class(use) is around]
     else:
         uses = [use for use in file.names.get(function.name, ()) if function in context.names.bindings(use)]
-    found: list[ast.expr] = []
+    calls: list[ast.expr] = []
     for use in uses:
         parent = file.parents.get(use)
-        found.append(parent if isinstance(parent, ast.Call) and parent.func is use else use)
-    return found
+        calls.append(parent if isinstance(parent, ast.Call) and parent.func is use else use)
+    return calls

@@ -13,18 +13,18 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
-from torchferry.rules.examined import Afterwards, Examined, Failure, Selection
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
+from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings
-from torchferry.rules.kept import kept_words, speaks_of_cuda
-from torchferry.rules.pipeline import Circumstances, settled
+from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
+from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
-from torchferry.rules.words import Words
+from torchferry.rules.words import RuleWords
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
@@ -71,16 +71,16 @@ class Engine:
         self.redirected = redirected
         self.afterwards = afterwards
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: dict[Kind, Words] = {}
+        self._words: dict[Kind, RuleWords] = {}
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
                 for kind in rule.KINDS:
-                    self._words.setdefault(kind, Words()).add(word, rule)
+                    self._words.setdefault(kind, RuleWords()).add(word, rule)
 
-    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
+    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> FileResult:
         """Examine a file.
 
         Args:
@@ -94,14 +94,14 @@ class Engine:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
 
-            return Examined(entry.path, entry.kind, failure=Failure(entry.path, traceback.format_exc()))
+            return FileResult(entry.path, entry.kind, failure=InternalFailure(entry.path, traceback.format_exc()))
 
-    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> Examined:
+    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
         try:
             data = read_regular(self.root / entry.path)
         except OSError as error:
             return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
-        examined = Examined(entry.path, entry.kind)
+        examined = FileResult(entry.path, entry.kind)
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
         rules = self.interested(entry.kind, None if whole else data, examined.outline)
@@ -128,12 +128,13 @@ class Engine:
         except NotJsonError as error:
             message = say("is not JSON: {error} (at offset {offset})", error=error, offset=error.offset)
             return self._problem(entry, InvalidNotebook.at(entry.path, message))
-        found = self.check(context, rules)
-        findings = _placed(document, found)
+        reported = self.check(context, rules)
+        findings = _placed(document, reported)
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
-            kept = (word._replace(location=document.placed(word.location)) for word in kept_words(context, found))
-            examined = examined._replace(kept=tuple(kept))
+            mentions = unreported_mentions(context, reported)
+            placed = (mention._replace(location=document.placed(mention.location)) for mention in mentions)
+            examined = examined._replace(mentions=tuple(placed))
         if self.afterwards is not None:
             examined = examined._replace(noted=self.afterwards.note(data, document, context))
         if isinstance(context, PythonContext):
@@ -147,11 +148,11 @@ class Engine:
             )
             if document.notebook is not None:
                 examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
-        return self._rewrite(entry, data, document, context, found, examined, rules) if rewrite else examined
+        return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
 
-    def _problem(self, entry: Entry, finding: Finding) -> Examined:
+    def _problem(self, entry: Entry, finding: Finding) -> FileResult:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
-        return Examined(entry.path, entry.kind, findings, remaining=findings)
+        return FileResult(entry.path, entry.kind, findings, remaining=findings)
 
     def interested(self, kind: Kind, data: bytes | None, imports: Outline | None = None) -> list[Rule]:
         """Return the rules that have a word in `data` or a module in `imports`, in order of their codes.
@@ -163,12 +164,12 @@ class Engine:
         if data is not None and kind is Kind.NOTEBOOK and (b"image/" in data or b"base64," in data):
             data = _PICTURE.sub(rb"\1", data)
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
-        found: dict[str, Rule] = {}
+        by_code: dict[str, Rule] = {}
         for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
-            found |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
+            by_code |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
         for top in self._tops(kind, data, imports):
-            found |= {rule.CODE: rule for rule in self._modules.get(top, ())}
-        return [found[code] for code in sorted(found)]
+            by_code |= {rule.CODE: rule for rule in self._modules.get(top, ())}
+        return [by_code[code] for code in sorted(by_code)]
 
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
@@ -192,11 +193,11 @@ class Engine:
         target = self.target.at(document.path)
         if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
             return Context(document.path, document.kind, document.source, target, self.options)
-        known = None if self.project is None else self.project.parsed(document.path, document.source)
-        if known is None:
+        parsed = None if self.project is None else self.project.parsed(document.path, document.source)
+        if parsed is None:
             file = PythonFile(document.path, document.source, tree)
-            known = file, Names(file, self.project)
-        file, names = known
+            parsed = file, Names(file, self.project)
+        file, names = parsed
         context = PythonContext(file, names, target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
@@ -211,17 +212,17 @@ class Engine:
             rules: The rules.
             redirected: Whether the redirect is in force; None for what the engine was made with.
         """
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for rule in rules:
             if not isinstance(context, PythonContext):
-                found += rule.check(context)
+                findings += rule.check(context)
                 continue
             if Kind.PYTHON in rule.KINDS:
-                found += rule.check_python(context)
+                findings += rule.check_python(context)
             if context.shell is not None and Kind.SHELL in rule.KINDS:
-                found += rule.check(context.shell)
+                findings += rule.check(context.shell)
         in_force = self.redirected if redirected is None else redirected
-        return settled(context, found, Circumstances(self.target, self.selection, self._binding, in_force))
+        return run_pipeline(context, findings, Circumstances(self.target, self.selection, self._binding, in_force))
 
     def _rewrite(
         self,
@@ -230,9 +231,9 @@ class Engine:
         document: Document,
         context: Context,
         remaining: tuple[Finding, ...],
-        examined: Examined,
+        examined: FileResult,
         rules: list[Rule],
-    ) -> Examined:
+    ) -> FileResult:
         """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
         for _ in range(_PASSES):
@@ -319,7 +320,7 @@ def all_edits(findings: Iterable[Finding], document: Document, target: Target) -
     return list(dict.fromkeys(edits))
 
 
-def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
+def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
     """Whether the part below `if __name__ == "__main__"` has, or leads to, one of some findings.
 
     What it calls is followed within the file. A name from elsewhere may lead anywhere, except those of torch and of the
@@ -334,7 +335,7 @@ def _main_uses_device(context: PythonContext, found: list[Finding]) -> bool:
     ]
     if not mains:
         return True
-    lines = {finding.location.line for finding in found if finding.code not in _QUESTIONS}
+    lines = {finding.location.line for finding in findings if finding.code not in _QUESTIONS}
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     todo: list[ast.stmt] = [*mains]
     seen: set[str] = set()

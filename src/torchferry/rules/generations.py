@@ -35,7 +35,7 @@ _DEPTH = 3
 """How many names are followed from one to the next."""
 
 
-class Reading(NamedTuple):
+class CapabilityRead(NamedTuple):
     """One use of a function that tells about the card.
 
     Attributes:
@@ -58,9 +58,9 @@ class Reading(NamedTuple):
         return self.value.attr if isinstance(self.value, ast.Attribute) else ""
 
 
-def readings(context: PythonContext) -> list[Reading]:
+def readings(context: PythonContext) -> list[CapabilityRead]:
     """Return what a file asks of the card, in source order."""
-    found: list[Reading] = []
+    reads: list[CapabilityRead] = []
     for reference in context.references.get("device", ()):
         call = context.file.parents.get(reference.node)
         if reference.is_import or not isinstance(call, ast.Call) or call.func is not reference.node:
@@ -69,13 +69,13 @@ def readings(context: PythonContext) -> list[Reading]:
             for held in _held(context, call):
                 field = context.file.parents.get(held)
                 if isinstance(field, ast.Attribute) and isinstance(field.ctx, ast.Load):
-                    found.append(_reading(context, reference, field, _ASKED.get(_OF_FIELDS.get(field.attr, ""))))
+                    reads.append(_reading(context, reference, field, _ASKED.get(_OF_FIELDS.get(field.attr, ""))))
         elif reference.name in _ASKED:
-            found.append(_reading(context, reference, call, _ASKED[reference.name]))
-    return found
+            reads.append(_reading(context, reference, call, _ASKED[reference.name]))
+    return reads
 
 
-def _reading(context: PythonContext, reference: Reference, value: ast.expr, asked: Message | None) -> Reading:
+def _reading(context: PythonContext, reference: Reference, value: ast.expr, asked: Message | None) -> CapabilityRead:
     comparison: ast.Compare | None = None
     calculation: ast.AST | None = None
     for held in _held(context, value):
@@ -83,9 +83,9 @@ def _reading(context: PythonContext, reference: Reference, value: ast.expr, aske
         calculation = calculation or _calculation(context, held)
     for part in _parts(context, value):
         comparison = comparison or _comparison(context, part)
-    for made in _made_of(context, value):
-        comparison = comparison or _comparison(context, made)
-    return Reading(reference, value, asked, comparison, calculation)
+    for derived in _made_of(context, value):
+        comparison = comparison or _comparison(context, derived)
+    return CapabilityRead(reference, value, asked, comparison, calculation)
 
 
 def _held(context: PythonContext, value: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
@@ -162,7 +162,7 @@ def _calculation(context: PythonContext, value: ast.expr) -> ast.AST | None:
 def _is_number(form: ast.expr, index: int, count: int) -> bool:
     """Whether `form % values` writes one of so many values as a number."""
     text = string_value(form)
-    conversions = [found for found in _CONVERSION.finditer(text or "") if found["kind"] != "%"]
-    if len(conversions) != count or any(found["key"] or "*" in found[0] for found in conversions):
+    conversions = [conversion for conversion in _CONVERSION.finditer(text or "") if conversion["kind"] != "%"]
+    if len(conversions) != count or any(conversion["key"] or "*" in conversion[0] for conversion in conversions):
         return False
     return conversions[index]["kind"] in _OF_NUMBERS

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.source.suppress import Suppressions
 
 _WORSE = {Grade.NOTE: 0, Grade.SAFE: 1, Grade.UNSAFE: 2, Grade.MANUAL: 3}
 
 
-def settle_groups(
+def resolve_groups(
     findings: list[Finding],
     comments: Suppressions,
     selection: Selection,
@@ -26,27 +26,27 @@ def settle_groups(
     A group with a member that cannot be changed, or that the user keeps from being changed, is not changed at
     all; nor is what needs it. A group of which a part stays on purpose stays whole, and asks for no decision.
     """
-    resting = dict(staying)
+    frozen = dict(staying)
     blocked: dict[str, Message] = {}
-    doubted: dict[str, Message] = {}
+    uncertain: dict[str, Message] = {}
     grades: dict[str, Grade] = {}
     wanted: list[Finding] = []
     for finding in findings:
         place = finding.location
-        kept = not selection.wants(finding.code, place.path) or bool(
+        silenced = not selection.wants(finding.code, place.path) or bool(
             comments.covering(finding.code, place.line, place.end_line)
         )
-        if not kept:
+        if not silenced:
             wanted.append(finding)
-        if finding.group and (kept or finding.grade is Grade.MANUAL):
-            blocked.setdefault(finding.group, _blocking(finding, kept))
+        if finding.group and (silenced or finding.grade is Grade.MANUAL):
+            blocked.setdefault(finding.group, _blocking(finding, silenced))
         if finding.group and finding.grade is Grade.UNSAFE:
-            doubted.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
+            uncertain.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
         if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
             grades[finding.group] = finding.grade
     _spread(findings, blocked)
-    _spread(findings, resting)
-    return [_settled(finding, blocked, resting, doubted, grades) for finding in wanted if finding.message is not LINK]
+    _spread(findings, frozen)
+    return [_resolved(finding, blocked, frozen, uncertain, grades) for finding in wanted if finding.message is not LINK]
 
 
 def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
@@ -69,32 +69,32 @@ def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
                 waiting.append(name)
 
 
-def _blocking(finding: Finding, kept: bool) -> Message:
+def _blocking(finding: Finding, silenced: bool) -> Message:
     line = finding.location.line
-    if kept:
+    if silenced:
         return say("line {line} changes with it and is to be kept", line=line)
     return say("line {line} changes with it and cannot", line=line)
 
 
-def _settled(
+def _resolved(
     finding: Finding,
     blocked: dict[str, Message],
-    resting: dict[str, Message],
-    doubted: dict[str, Message],
+    frozen: dict[str, Message],
+    uncertain: dict[str, Message],
     grades: dict[str, Grade],
 ) -> Finding:
     if not finding.edits:
         return finding
     groups = (finding.group, *finding.needs)
-    for reasons, worst in ((resting, Grade.NOTE), (blocked, Grade.MANUAL)):
+    for reasons, worst in ((frozen, Grade.NOTE), (blocked, Grade.MANUAL)):
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
             return finding.regraded(Stage.GROUP, worst, _because(finding, reason))
-    found = {*map(grades.get, groups)}
-    grade = max((finding.grade if of_group is None else of_group for of_group in found), key=_WORSE.__getitem__)
+    of_groups = {*map(grades.get, groups)}
+    grade = max((finding.grade if of_group is None else of_group for of_group in of_groups), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:
         return finding
-    reason = next((doubted[group] for group in groups if group in doubted), None)
+    reason = next((uncertain[group] for group in groups if group in uncertain), None)
     return finding.regraded(Stage.GROUP, grade, finding.message if reason is None else _because(finding, reason))
 
 

@@ -33,7 +33,7 @@ def is_guarded(context: PythonContext, node: ast.AST) -> bool:
 
 def guard_of(file: PythonFile, node: ast.AST) -> Guard:
     """Return what stands around a place: a `try` that goes on without it, a test, a function, or nothing."""
-    found = Guard.NONE
+    guard = Guard.NONE
     child: ast.AST = node
     parent = file.parents.get(child)
     while parent is not None:
@@ -45,11 +45,11 @@ def guard_of(file: PythonFile, node: ast.AST) -> Guard:
             if child in parent.body and (asks_availability(parent.test) or _is_for_types(parent.test)):
                 return Guard.COPES
             if not is_main(parent.test):
-                found = Guard.LATE
+                guard = Guard.LATE
         elif isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            found = Guard.LATE
+            guard = Guard.LATE
         child, parent = parent, file.parents.get(parent)
-    return found
+    return guard
 
 
 def copes(handler: ast.ExceptHandler) -> bool:

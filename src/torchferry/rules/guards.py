@@ -20,8 +20,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
-from torchferry.rules.keeping import kept
 from torchferry.source.names import assigned_value
 
 
@@ -37,22 +37,22 @@ class Bound(NamedTuple):
     staying: dict[str, Message]
 
 
-def bind(context: PythonContext, found: Sequence[Finding], binding: frozenset[str]) -> Bound:
+def bind(context: PythonContext, findings: Sequence[Finding], binding: frozenset[str]) -> Bound:
     """Put each condition and what it guards into one group.
 
     Args:
         context: The file.
-        found: What the rules found in it.
+        findings: What the rules found in it.
         binding: Codes of the rules whose places fail, or answer no, where there is no CUDA.
     """
-    return _Guards(context, found, binding).bound()
+    return _Guards(context, findings, binding).bound()
 
 
 class _Guards:
-    def __init__(self, context: PythonContext, found: Sequence[Finding], binding: frozenset[str]) -> None:
+    def __init__(self, context: PythonContext, findings: Sequence[Finding], binding: frozenset[str]) -> None:
         self.context = context
         self.file = context.file
-        self.found = found
+        self.findings = findings
         self.staying: dict[str, Message] = {}
         self._parents: dict[str, str] = {}  # group -> a group that it was united with
         self._united: dict[str, str] = {}  # the same, followed to the end
@@ -66,7 +66,7 @@ class _Guards:
         self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
-        for index, finding in enumerate(found):
+        for index, finding in enumerate(findings):
             node = self.file.node_at(*_span(context, finding))
             if node is not None:
                 bound = finding.code in binding or context.names.qualified(node) in cuda.questions()
@@ -93,7 +93,7 @@ class _Guards:
         self._unite_by_names()
         for name, of in self._needs.items():
             self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
-        findings = [self._grouped(index, finding) for index, finding in enumerate(self.found)]
+        findings = [self._grouped(index, finding) for index, finding in enumerate(self.findings)]
         self._leave_idle({index for index, _ in conditions}, findings)
         return Bound(_with_imports(findings), {self._group(name): why for name, why in self.staying.items()})
 
@@ -126,7 +126,7 @@ class _Guards:
         condition = condition_of(self.context, use, answer=True)
         if condition is None or depth > _DEPTH:
             return
-        why = kept(self.context, use)
+        why = exemption_for(self.context, use)
         if why is not None and not why.included:
             self.staying.setdefault(group, _goes_with(use, why.reason))
         top = condition.top
@@ -148,13 +148,13 @@ class _Guards:
 
     def _outermost(self, node: ast.AST) -> ast.AST | None:
         """Return the outermost conditional expression around a condition, if it holds anything of CUDA's."""
-        found = None
+        outermost = None
         current: ast.AST | None = node
         while current is not None and not isinstance(current, ast.stmt):
             if current in self._roots and isinstance(current, ast.IfExp):
-                found = current
+                outermost = current
             current = self.file.parents.get(current)
-        return found
+        return outermost
 
     def _mark(self, nodes: Sequence[ast.AST], group: str) -> None:
         if not nodes:
@@ -168,10 +168,10 @@ class _Guards:
                 else:
                     groups[node] = [*mark]
 
-    def _unite(self, one: str, other: str) -> None:
-        one, other = self._group(one), self._group(other)
-        if one != other:
-            self._parents[max(one, other)] = min(one, other)
+    def _unite(self, group: str, other_group: str) -> None:
+        group, other_group = self._group(group), self._group(other_group)
+        if group != other_group:
+            self._parents[max(group, other_group)] = min(group, other_group)
 
     def _group(self, name: str) -> str:
         while name in self._parents:
@@ -189,10 +189,10 @@ class _Guards:
                     reason = say("this branch runs on `{module}`, which drives CUDA cards only", module=branches[node])
                     self.staying.setdefault(group, _goes_with(node, reason))
         for index in sorted(self.binding):
-            finding, node = self.found[index], self.nodes[index]
+            finding, node = self.findings[index], self.nodes[index]
             if finding.edits or finding.grade is not Grade.NOTE:
                 continue
-            why = kept(self.context, node)
+            why = exemption_for(self.context, node)
             if why is not None:
                 for group in self._chain(node, why.owner):
                     self.staying.setdefault(group, _goes_with(node, why.reason))
@@ -230,7 +230,7 @@ class _Guards:
     def _asks_about_card(self, index: int) -> bool:
         """Whether a finding is a question about the CUDA card, or the device that such a question is about."""
         node: ast.AST | None = self.nodes[index]
-        if self._is_question(node) or (not self.found[index].edits and self.found[index].grade is Grade.NOTE):
+        if self._is_question(node) or (not self.findings[index].edits and self.findings[index].grade is Grade.NOTE):
             return True
         while node is not None and not isinstance(node, ast.stmt):
             name = self.context.names.qualified(node.func if isinstance(node, ast.Call) else node) or ""
@@ -272,10 +272,10 @@ class _Guards:
             for around in self._around(node):
                 if around in self._marked:
                     inside.setdefault(around, []).append(node)
-        resting = {self._group(name) for name in self.staying}
+        frozen = {self._group(name) for name in self.staying}
         for condition in {condition.top: condition for condition in conditions}.values():
             group = self._group(self._conditions[condition.top])
-            if group in resting or self._chooses_device(condition, inside):
+            if group in frozen or self._chooses_device(condition, inside):
                 continue
             scope = self.file.enclosing_function(condition.top) or self.file.tree
             other = first.setdefault((scope, ast.dump(condition.top)), group)
@@ -339,10 +339,10 @@ class _Guards:
         while current is not None and current not in self._reached:
             path.append(current)
             current = self.file.parents.get(current)
-        found = self._reached[current] if current is not None else ()
+        guards = self._reached[current] if current is not None else ()
         for step in reversed(path):
-            found = self._reached[step] = (*reversed(self._marked.get(step, ())), *found)
-        return found
+            guards = self._reached[step] = (*reversed(self._marked.get(step, ())), *guards)
+        return guards
 
     def _is_default(self, store: ast.expr) -> bool:
         """Whether an assignment only says that there is no value yet."""
@@ -428,7 +428,7 @@ def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) ->
     """Whether a place stays because the target is named beside it, so that it holds for the target too."""
     if finding.edits or finding.grade is not Grade.NOTE:
         return False
-    why = kept(context, node)
+    why = exemption_for(context, node)
     return why is not None and why.included
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Examined
+from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind
 from torchferry.source.tree import Entry
 
@@ -38,7 +38,7 @@ def examine_all(
     jobs: int,
     progress: Progress = None,
     meanwhile: Callable[[], None] | None = None,
-) -> list[Examined]:
+) -> list[FileResult]:
     """Return the examined files in the order of `entries`.
 
     Args:
@@ -55,7 +55,7 @@ def examine_all(
     shares, again = _shares(engine, entries)
     own, others = _queue(range(again)), _queue(range(again, len(shares)))
     children: list[_Child] = []
-    done: dict[int, list[Examined]] = {}
+    done: dict[int, list[FileResult]] = {}
     try:
         children.extend(
             _fork(engine, shares, rewrite, (others, own)) for _ in range(min(jobs, python // _WORTH + 1) - 1)
@@ -65,10 +65,10 @@ def examine_all(
         for number in _numbers(own, others):
             done[number] = [_examine(engine, entry, rewrite, progress) for entry in shares[number]]
         while children:
-            found = _collect(children.pop())
-            done |= found
+            results = _collect(children.pop())
+            done |= results
             if progress is not None:
-                progress(sum(map(len, found.values())))
+                progress(sum(map(len, results.values())))
     finally:
         os.close(own)
         os.close(others)
@@ -76,7 +76,7 @@ def examine_all(
             os.kill(child.pid, signal.SIGKILL)
             os.close(child.results)
             os.waitpid(child.pid, 0)
-    result: dict[str, Examined] = {}
+    result: dict[str, FileResult] = {}
     for number, share in enumerate(shares):
         # What a child took and did not hand back (it was killed, say) is examined here.
         items = done.get(number) or [_examine(engine, entry, rewrite, None) for entry in share]
@@ -110,7 +110,7 @@ def _queue(numbers: Iterable[int]) -> int:
     return reading
 
 
-def _examine(engine: Engine, entry: Entry, rewrite: bool, progress: Progress) -> Examined:
+def _examine(engine: Engine, entry: Entry, rewrite: bool, progress: Progress) -> FileResult:
     examined = engine.examine(entry, rewrite=rewrite)
     if progress is not None:
         progress(1)
@@ -150,7 +150,7 @@ def _fork(engine: Engine, shares: Sequence[Sequence[Entry]], rewrite: bool, queu
         os._exit(status)  # nothing of the parent's must run here: no handlers, no buffers
 
 
-def _collect(child: _Child) -> dict[int, list[Examined]]:
+def _collect(child: _Child) -> dict[int, list[FileResult]]:
     """Return what a child found; nothing when it did not come to its end."""
     with os.fdopen(child.results, "rb") as file:
         data = file.read()
@@ -159,5 +159,5 @@ def _collect(child: _Child) -> dict[int, list[Examined]]:
         return {}
     import pickle
 
-    found: dict[int, list[Examined]] = pickle.loads(data)  # noqa: S301 - written by our own child
-    return found
+    results: dict[int, list[FileResult]] = pickle.loads(data)  # noqa: S301 - written by our own child
+    return results

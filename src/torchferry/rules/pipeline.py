@@ -2,7 +2,7 @@
 
 The steps, in this order; each that changes a grade records it in the finding (`Finding.regradings`):
 
-1. With the redirect, what it does when the program runs is a note (`redirected.py`).
+1. With the redirect, what it does when the program runs is a note.
 2. In code for every device, what belongs to one machine is not written (`portable.py`), nor what torch has no word for,
    nor what would import the project's own module before Python can find it.
 3. Conditions and what they guard are put into groups (`guards.py`).
@@ -16,16 +16,35 @@ from typing import NamedTuple
 
 from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding
-from torchferry.core.messages import Message
+from torchferry.core.finding import LINK, Finding, Grade, Stage
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, PythonContext
-from torchferry.rules.examined import Selection
 from torchferry.rules.file.unused_suppression import UnusedSuppression
-from torchferry.rules.groups import settle_groups
+from torchferry.rules.file_result import Selection
+from torchferry.rules.groups import resolve_groups
 from torchferry.rules.guards import bind
+from torchferry.rules.imports.plugin_import import DEVICE_FAMILIES
 from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
-from torchferry.rules.redirected import covered
 from torchferry.source.suppress import Suppression, Suppressions, suppressions
+
+_REDIRECTED = (
+    "DEV",
+    "CFG101",
+    "CFG102",
+    "SHL101",
+    "AMP101",
+    "AMP102",
+    "AMP103",
+    "RNG103",
+    "DST101",
+    "DST102",
+    "DST103",
+    "LIB112",
+)
+"""Devices and collective backends wherever they are named: the program goes on speaking of CUDA, and is understood."""
+
+_NOT_REDIRECTED = ("DEV112",)
+"""Sparse tensors: what the card does not have, it does not have under the redirect either."""
 
 
 class Circumstances(NamedTuple):
@@ -44,9 +63,9 @@ class Circumstances(NamedTuple):
     redirected: bool
 
 
-def settled(context: Context, found: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
+def run_pipeline(context: Context, reported: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
     """Return the findings of a file in order of position: graded, grouped, and without those that are silenced."""
-    findings = list(found)
+    findings = list(reported)
     if circumstances.redirected:
         findings = [covered(finding) for finding in findings]
     if circumstances.target.module:
@@ -57,7 +76,7 @@ def settled(context: Context, found: Sequence[Finding], circumstances: Circumsta
         findings, staying = bind(context, findings, circumstances.binding)
     comments = Suppressions(suppressions(context.source))
     findings += _unused(context, findings, comments)
-    return tuple(sorted(settle_groups(findings, comments, circumstances.selection, staying), key=_order))
+    return tuple(sorted(resolve_groups(findings, comments, circumstances.selection, staying), key=_order))
 
 
 def _portable(context: Context, findings: list[Finding], target: Target) -> list[Finding]:
@@ -91,3 +110,22 @@ def _is_of_run(comment: Suppression) -> bool:
 
 def _order(finding: Finding) -> tuple[tuple[str, int, int, int, int, int], str]:
     return finding.location.order, finding.code
+
+
+def covered(finding: Finding) -> Finding:
+    """Return a finding as it is where the redirect is in force.
+
+    A name of torch that would be rewritten is redirected. One that the card lacks raises under the redirect as well, so
+    such a finding stays; so do other languages, environment variables, libraries, kernels and packages of them.
+    """
+    rewritten = bool(finding.edits) and finding.code[:3] in DEVICE_FAMILIES
+    if (
+        finding.message is LINK
+        or finding.grade is Grade.NOTE
+        or not (rewritten or finding.code.startswith(_REDIRECTED))
+    ):
+        return finding
+    if finding.code.startswith(_NOT_REDIRECTED):
+        return finding
+    message = say("{message} (the redirect does this when the program runs)", message=finding.message)
+    return finding.regraded(Stage.REDIRECT, Grade.NOTE, message)._replace(group="", needs=(), blocker=False)

@@ -139,6 +139,6 @@ def _of_torch(text: str) -> tuple[str | None, bool]:
         return f'{DEVICE_TYPE} + ":" + str({index})'
 
     text = _CALL.sub(written, text)
-    left = {match[1] for match in re.finditer(rf"{re.escape(NAMESPACE)}\.(\w+)", text)}
+    remaining = {match[1] for match in re.finditer(rf"{re.escape(NAMESPACE)}\.(\w+)", text)}
     own = {"current_accelerator", *KEPT, *RENAMED.values()}
-    return (text if left <= own else None), unsure
+    return (text if remaining <= own else None), unsure

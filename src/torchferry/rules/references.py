@@ -12,7 +12,7 @@ from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.names import Reference
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
@@ -43,16 +43,16 @@ class ReferenceRule(Rule):
             message = say("`{found}` stands where it cannot be rewritten; change it by hand", found=reference.name)
             yield self.finding(context, span, message, Grade.MANUAL)
             return
-        kept = reason_to_keep(context, reference.node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+        exemption = exemption_reason(context, reference.node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
             yield self.finding(context, span, message, Grade.NOTE)
             return
         row = row_here(context, reference.name)
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
             idle = row.status == "missing" and reference.name in cuda.idle()
-            message = resting(context, reference.name) if idle else missing(context, reference.name, row)
+            message = no_op_without_cuda(context, reference.name) if idle else missing(context, reference.name, row)
             yield self.finding(context, span, message, Grade.NOTE if idle else Grade.MANUAL)
             return
         refused = row.extra.get("lacks_arguments", ())
@@ -94,35 +94,35 @@ def import_group(node: ast.AST) -> str:
     return f"{type(node).__name__}:{node.lineno}:{node.col_offset}"  # type: ignore[attr-defined]
 
 
-def replaced(context: PythonContext, found: str, row: Row) -> Message:
+def replaced(context: PythonContext, name: str, row: Row) -> Message:
     """Say what a name becomes, and how sure that is."""
     target = context.target
     if row.status == "unknown":
         return say(
             "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
-            found=found,
+            found=name,
             target=target.title,
-            use=guess(context, found),
+            use=guess(context, name),
         )
-    if row.use == found:
-        return noted(say("`{found}` on {target}", found=found, target=target.title), row.remark)
-    return noted(say("`{found}` is `{use}` on {target}", found=found, use=row.use, target=target.title), row.remark)
+    if row.use == name:
+        return noted(say("`{found}` on {target}", found=name, target=target.title), row.remark)
+    return noted(say("`{found}` is `{use}` on {target}", found=name, use=row.use, target=target.title), row.remark)
 
 
-def missing(context: PythonContext, found: str, row: Row) -> Message:
+def missing(context: PythonContext, name: str, row: Row) -> Message:
     """Say that a name has no counterpart, and what to do."""
     advice: object = row.remark or say("remove the call or guard it")
     if row.status == "unknown":
         advice = say("whether there is a counterpart is UNKNOWN; try it on the card")
     return say(
         "`{found}` has no counterpart in {plugin}: {advice}",
-        found=found,
+        found=name,
         plugin=context.target.backend.PLUGIN,
         advice=advice,
     )
 
 
-def resting(context: PythonContext, name: str) -> Message:
+def no_op_without_cuda(context: PythonContext, name: str) -> Message:
     """Say that a name has no counterpart and that the call can stay."""
     return say(
         "`{found}` has no counterpart in {plugin}; the call can stay, since it does nothing without CUDA",
@@ -131,12 +131,12 @@ def resting(context: PythonContext, name: str) -> Message:
     )
 
 
-def guess(context: PythonContext, found: str) -> str:
+def guess(context: PythonContext, name: str) -> str:
     """Return the name that a CUDA name would have under the target's namespace; empty where it has none."""
     namespace = context.target.backend.NAMESPACE
-    if not namespace or not found.startswith(cuda.NAMESPACE):
+    if not namespace or not name.startswith(cuda.NAMESPACE):
         return ""
-    return namespace + found[len(cuda.NAMESPACE) :]
+    return namespace + name[len(cuda.NAMESPACE) :]
 
 
 def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[list[Edit], tuple[str, ...]] | None:

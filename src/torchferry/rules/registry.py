@@ -18,28 +18,28 @@ def rules() -> tuple[Rule, ...]:
     Raises:
         ValueError: two rules have the same code.
     """
-    found: dict[str, Rule] = {}
+    by_code: dict[str, Rule] = {}
     for module in _modules():
         for value in vars(importlib.import_module(module)).values():
             if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module:
                 code = value.__dict__.get("CODE")
                 if code is None:
                     continue
-                if code in found:
-                    raise ValueError(f"{value.__name__} and {type(found[code]).__name__} both have the code {code}")
-                found[code] = value()
-    return tuple(found[code] for code in sorted(found))
+                if code in by_code:
+                    raise ValueError(f"{value.__name__} and {type(by_code[code]).__name__} both have the code {code}")
+                by_code[code] = value()
+    return tuple(by_code[code] for code in sorted(by_code))
 
 
 def unknown_rule(code: str) -> UsageError:
     """Return the error for a code that no rule and no family has, with the nearest one."""
-    known = [rule.CODE for rule in rules()]
-    families = {name[:3] for name in known}
+    codes = [rule.CODE for rule in rules()]
+    families = {name[:3] for name in codes}
     wanted = code.upper()
     digits = wanted[:3] + wanted[3:].replace("O", "0").replace("I", "1")  # which are easily taken for each other
     import difflib  # imported late: most runs have no wrong name
 
-    close = difflib.get_close_matches(digits, sorted({*known, *families}), n=1)
+    close = difflib.get_close_matches(digits, sorted({*codes, *families}), n=1)
     advice = say("`torchferry rule` lists them")
     if close:
         advice = say("did you mean `{close}`? `torchferry rule` lists them", close=close[0])

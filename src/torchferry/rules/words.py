@@ -32,7 +32,7 @@ def _encoded(word: str) -> tuple[bytes, bytes]:
     return encoded, b"" if part is None else part.group()
 
 
-class _Sharing:
+class _WordGroup:
     """The words that share a part.
 
     Attributes:
@@ -72,12 +72,12 @@ class _Sharing:
         return b"\0".join(pieces)
 
 
-class Words:
+class RuleWords:
     """The words of rules for one kind of file."""
 
     def __init__(self) -> None:
         self._alone: dict[bytes, list[Rule]] = {}
-        self._sharing: dict[bytes, _Sharing] = {}
+        self._sharing: dict[bytes, _WordGroup] = {}
 
     def add(self, word: str, rule: Rule) -> None:
         """Let a rule have a word."""
@@ -85,7 +85,7 @@ class Words:
         if not part:
             self._alone.setdefault(encoded, []).append(rule)
         else:
-            self._sharing.setdefault(part, _Sharing(part)).add(encoded, rule)
+            self._sharing.setdefault(part, _WordGroup(part)).add(encoded, rule)
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules that have a word, as often as they have one."""
@@ -95,14 +95,14 @@ class Words:
 
     def rules_in(self, data: bytes) -> set[Rule]:
         """Return the rules that have a word in a text."""
-        found: set[Rule] = set()
+        rules_met: set[Rule] = set()
         for part, sharing in self._sharing.items():
             if part in data:
                 around = sharing.around(data)
                 for word, rules in sharing.words.items():
                     if word in around:
-                        found.update(rules)
+                        rules_met.update(rules)
         for word, rules in self._alone.items():
-            if not found.issuperset(rules) and word in data:
-                found.update(rules)
-        return found
+            if not rules_met.issuperset(rules) and word in data:
+                rules_met.update(rules)
+        return rules_met

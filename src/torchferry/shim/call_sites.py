@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from torchferry import __version__
-from torchferry.core.userlines import Place, UserLines
+from torchferry.core.userlines import UserLine, UserLines
 
 SCHEMA = "1.0"
 
@@ -32,7 +32,7 @@ class CallSites:
     """The lines that one process saw, with their counts."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[Place, str]] = Counter()
+        self._counts: Counter[tuple[UserLine, str]] = Counter()
         self._lines = UserLines()
         self._folder: Path | None = None
 
@@ -40,7 +40,7 @@ class CallSites:
         """Count a use of `name` for the user's line that is being executed."""
         self._count(self._lines.of(sys._getframe(2)), name)
 
-    def _count(self, place: Place, name: str) -> None:
+    def _count(self, place: UserLine, name: str) -> None:
         self._counts[place, name] += 1
         if self._counts[place, name] == 1 and self._folder is not None:
             with contextlib.suppress(OSError), (self._folder / f"seen-{os.getpid()}.jsonl").open("a") as file:

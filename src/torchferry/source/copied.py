@@ -20,7 +20,7 @@ from torchferry.source.project import Project, absolute_module
 from torchferry.source.tree import Listing
 
 
-class Place(NamedTuple):
+class PortableModule(NamedTuple):
     """Where a file finds the portable names.
 
     Attributes:
@@ -47,7 +47,7 @@ class Placement(NamedTuple):
             that have no module in common.
     """
 
-    of_file: Mapping[str, Place]
+    of_file: Mapping[str, PortableModule]
     copies: tuple[str, ...]
     unreachable: tuple[str, ...] = ()
 
@@ -74,22 +74,22 @@ def place_module(root: Path, listing: Listing, words: Iterable[bytes], name: str
         path for path, data in files.contents() if path not in copies and any(word in data.lower() for word in wanted)
     )
     roots = {path: files.roots(path) for path in needing}
-    of_file: dict[str, Place] = {}
-    left = set(needing)
-    while left:
+    of_file: dict[str, PortableModule] = {}
+    unserved = set(needing)
+    while unserved:
         best = min(
-            {found for path in left for found in roots[path].folders},
-            key=lambda found: (
-                not any(_below(copy, found) for copy in copies),
-                -sum(found in roots[path].folders for path in left),
-                found.count("/") + bool(found),
-                found,
+            {folder for path in unserved for folder in roots[path].folders},
+            key=lambda folder: (
+                not any(_below(copy, folder) for copy in copies),
+                -sum(folder in roots[path].folders for path in unserved),
+                folder.count("/") + bool(folder),
+                folder,
             ),
         )
-        covered = sorted(path for path in left if best in roots[path].folders)
+        covered = sorted(path for path in unserved if best in roots[path].folders)
         place, served = files.place(best, covered, copies, name)
         of_file |= dict.fromkeys(served, place)
-        left -= set(served)
+        unserved -= set(served)
     return Placement(of_file, copies, tuple(path for path in needing if roots[path].conflict))
 
 
@@ -141,10 +141,10 @@ class _Files:
         """Yield the modules of the project that a file imports, each with the file that it is."""
         for imported in of_file.imports:
             absolute = absolute_module(imported.module, of_file.path)
-            for found in (absolute, *(f"{absolute}.{name}" for name in imported.names if name != "*")):
-                target = self.project.module_path(found, of_file.path)
+            for module in (absolute, *(f"{absolute}.{name}" for name in imported.names if name != "*")):
+                target = self.project.module_path(module, of_file.path)
                 if target is not None:
-                    yield found, target
+                    yield module, target
 
     def package_root(self, path: str) -> str:
         """Return the folder from which a file's package is imported: that of the file itself where it is in none."""
@@ -184,26 +184,28 @@ class _Files:
         below = f"{package}/{top}/" if package else f"{top}/"
         return any(package in folders and target.startswith(below) for target, folders in self.imported_from.items())
 
-    def place(self, folder: str, covered: list[str], copies: tuple[str, ...], name: str) -> tuple[Place, list[str]]:
+    def place(
+        self, folder: str, covered: list[str], copies: tuple[str, ...], name: str
+    ) -> tuple[PortableModule, list[str]]:
         """Choose a place below a folder that is on the path of some files; return the files that it serves."""
         for copy in copies:
             if _below(copy, folder):
-                return Place(copy, _module(copy, folder)), covered
+                return PortableModule(copy, _module(copy, folder)), covered
         packages = {path: self._packages(path, folder) for path in covered}
         shared = set.intersection(*packages.values()) if covered else set()
         inside = {path.removeprefix(f"{folder}/" if folder else "").partition("/")[0] for path in covered}
         chosen = sorted(shared, key=lambda package: (package not in inside, package))
         below = "/".join(part for part in (folder, chosen[0] if chosen else "") if part)
         path = f"{below}/{name}" if below else name
-        return Place(path, _module(path, folder)), covered
+        return PortableModule(path, _module(path, folder)), covered
 
     def _packages(self, path: str, folder: str) -> set[str]:
         """Return the packages of a folder that a file is in, or imports."""
-        found = {top for imported, top in self.imports.get(path, ()) if imported == folder}
+        packages = {top for imported, top in self.imports.get(path, ()) if imported == folder}
         rest = path.removeprefix(f"{folder}/" if folder else "")
         if "/" in rest:
-            found.add(rest.partition("/")[0])
-        return {top for top in found if "/".join(filter(None, (folder, top, "__init__.py"))) in self.project.paths}
+            packages.add(rest.partition("/")[0])
+        return {top for top in packages if "/".join(filter(None, (folder, top, "__init__.py"))) in self.project.paths}
 
 
 def _below(copy: str, folder: str) -> bool:

@@ -137,18 +137,18 @@ class _Scanner:
         self.text = text
 
     def fields(self) -> list[_Field]:
-        found: list[_Field] = []
+        fields: list[_Field] = []
         at = 0
         while at < len(self.text):
             match = _PREFIX.match(self.text, at)
             if match is None:
                 raise ValueError("the strings joined to an f-string could not be told apart")
-            at = self._string(match.end(), match.group(), found)
+            at = self._string(match.end(), match.group(), fields)
             between = _BETWEEN.match(self.text, at)
             at = between.end() if between else at
-        return found
+        return fields
 
-    def _string(self, at: int, opening: str, found: list[_Field] | None) -> int:
+    def _string(self, at: int, opening: str, fields: list[_Field] | None) -> int:
         """Scan one string from behind its opening quote; return the offset behind its closing quote."""
         quote = opening.lstrip("rRbBuUfFtT")
         prefix = opening[: -len(quote)].lower()
@@ -169,8 +169,8 @@ class _Scanner:
                 at += 2
             elif formatted and char == "{":
                 field = self._field(at)
-                if found is not None:
-                    found.append(field)
+                if fields is not None:
+                    fields.append(field)
                 at = field.end
             else:
                 at += 1

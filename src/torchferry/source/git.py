@@ -52,11 +52,11 @@ def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None
 
 def _own_filters(root: Path) -> set[str]:
     """Return the filters of contents that the repository itself configures, not those of the user, such as git-lfs."""
-    found: set[str] = set()
+    filters: set[str] = set()
     for scope in ("--local", "--worktree"):
         shown = _run(root, "config", scope, "--includes", "--list", "--name-only", "-z") or ""
-        found |= {key.rpartition(".")[0] for key in shown.split("\0") if key.startswith("filter.")}
-    return found
+        filters |= {key.rpartition(".")[0] for key in shown.split("\0") if key.startswith("filter.")}
+    return filters
 
 
 def _run(root: Path, *arguments: str) -> str | None:

@@ -81,17 +81,17 @@ class Patterns(NamedTuple):
 
 def parse_gitignore(text: str, base: str) -> list[Patterns]:
     """Return the patterns of a `.gitignore` file that lies in the folder `base`, relative to the root, in order."""
-    found: list[Patterns] = []
+    groups: list[Patterns] = []
     for line in text.splitlines():
         stripped = re.sub(r"(?<!\\)[ \t]+$", "", line)
         if not stripped or stripped.startswith("#"):
             continue
         negated = stripped.startswith("!")
         body = stripped[negated:]
-        if not found or found[-1].negated != negated:
-            found.append(Patterns(base, negated, set(), (), set(), [], set(), set(), []))
-        found[-1] = _with(found[-1], body.rstrip("/"), folders_only=body.endswith("/"))
-    return found
+        if not groups or groups[-1].negated != negated:
+            groups.append(Patterns(base, negated, set(), (), set(), [], set(), set(), []))
+        groups[-1] = _with(groups[-1], body.rstrip("/"), folders_only=body.endswith("/"))
+    return groups
 
 
 def _with(patterns: Patterns, body: str, folders_only: bool) -> Patterns:

@@ -40,11 +40,11 @@ class ImportGraph:
 
     def reaching(self, paths: Iterable[str]) -> set[str]:
         """Return the given files and every file that imports one of them, directly or not."""
-        found = set(paths)
-        todo = list(found)
+        reaching = set(paths)
+        todo = list(reaching)
         while todo:
             for importer in self._importers.get(todo.pop(), ()):
-                if importer not in found:
-                    found.add(importer)
+                if importer not in reaching:
+                    reaching.add(importer)
                     todo.append(importer)
-        return found
+        return reaching

@@ -29,9 +29,9 @@ _DEEPEST = 4
 """Levels of command lines in command lines that are read."""
 
 
-def with_inner(text: str, found: Iterable[Command | Heredoc], depth: int = 0) -> Iterator[Command]:
-    """Yield the commands among `found` and those inside them; one in a substitution may come twice."""
-    for part in found:
+def with_inner(text: str, outer: Iterable[Command | Heredoc], depth: int = 0) -> Iterator[Command]:
+    """Yield the commands among `outer` and those inside them; one in a substitution may come twice."""
+    for part in outer:
         if isinstance(part, Command):
             yield part
             spans = list(_command_lines(part))

@@ -96,7 +96,7 @@ def first_use_when_imported(text: str, offsets: Iterable[int]) -> int | None:
 
 def _lines_run_later(statement: ast.stmt) -> set[int]:
     """Return the lines that bodies of functions have to themselves."""
-    found: set[int] = set()
+    lines: set[int] = set()
     for node in ast.walk(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             head = max(
@@ -108,8 +108,8 @@ def _lines_run_later(statement: ast.stmt) -> set[int]:
             first = max(node.body[0].lineno, head + 1)
             if node.body[0].lineno == node.lineno:  # `def f(): return x`
                 first = node.lineno if not (node.args.defaults or node.args.kw_defaults) else first
-            found.update(range(first, (node.end_lineno or first) + 1))
-    return found
+            lines.update(range(first, (node.end_lineno or first) + 1))
+    return lines
 
 
 def import_edit(
@@ -237,10 +237,10 @@ def _ends_with_import(text: str) -> bool | None:
 
 
 def _next_line(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    if found < 0:
-        found = text.find("\r", at)
-    return len(text) if found < 0 else found + 1
+    newline = text.find("\n", at)
+    if newline < 0:
+        newline = text.find("\r", at)
+    return len(text) if newline < 0 else newline + 1
 
 
 def _header_end(text: str) -> int | None:

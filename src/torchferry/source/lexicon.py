@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from torchferry.backends import registry
-from torchferry.backends.base import DATA
+from torchferry.backends.datafile import DATA
 from torchferry.core import toml
 from torchferry.core.lazy_regex import lazy_regex
 
@@ -41,14 +41,14 @@ class Lexicon(NamedTuple):
         role: `device` or `collective`.
         words: Words that, as part of an identifier, say that it holds such a value.
         identifiers: Whole identifiers that say so.
-        peers: Other values of the kind; one beside a literal says that the literal is one too.
+        known_values: Other values of the kind; one beside a literal says that the literal is one too.
         parameters: Position of the argument that takes such a value, by canonical name or `.method`.
     """
 
     role: str
     words: frozenset[str]
     identifiers: frozenset[str]
-    peers: frozenset[str]
+    known_values: frozenset[str]
     parameters: Mapping[str, int]
 
     def names(self, identifier: str) -> bool:
@@ -57,19 +57,21 @@ class Lexicon(NamedTuple):
             return True
         return any(word.lower() in self.words for word in _WORDS.findall(identifier))
 
-    def is_peer(self, text: str) -> bool:
+    def is_known_value(self, text: str) -> bool:
         """Whether a string is another value of the kind: `cpu` is one for devices, `gloo` for collectives."""
-        return text.partition(":")[0] in self.peers
+        return text.partition(":")[0] in self.known_values
 
 
 @lru_cache(maxsize=1)
 def _parameters() -> dict[str, dict[str, int]]:
     """Return the positions of the arguments that hold a value, by role and callable."""
     document = toml.load_own(DATA / "cuda" / "parameters.toml")
-    found: dict[str, dict[str, int]] = {}
+    positions: dict[str, dict[str, int]] = {}
     for group in document["group"]:
-        found.setdefault(group["role"], {}).update({entry["name"]: entry["position"] for entry in group["parameters"]})
-    return found
+        positions.setdefault(group["role"], {}).update(
+            {entry["name"]: entry["position"] for entry in group["parameters"]}
+        )
+    return positions
 
 
 @lru_cache(maxsize=8)

@@ -67,11 +67,11 @@ class Names:
 
     def bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the nodes that bind the variable which `name` uses, in no order; empty for a builtin."""
-        found = self._bindings.get(name)
-        if found is None:
+        bindings = self._bindings.get(name)
+        if bindings is None:
             scope = self.variable_scope(name.id, self.file.scope(name))
-            found = self._bindings[name] = [] if scope is None else self._scopes(name.id)[scope]
-        return found
+            bindings = self._bindings[name] = [] if scope is None else self._scopes(name.id)[scope]
+        return bindings
 
     def reaching_bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the bindings whose value `name` may have where it stands; all of them where that cannot be told.
@@ -79,26 +79,26 @@ class Names:
         In `t = first(); use(t); t = second()` it is the first one. An assignment that always runs before the use ends
         those before it; those behind the use come back only through a loop that does not run it again.
         """
-        found = self.bindings(name)
+        bindings = self.bindings(name)
         scope = self.file.scope(name)
-        if len(found) < 2 or any(self.file.scope(binding) is not scope for binding in found):
-            return found  # a use in an inner function, and what `global` binds, may run at any time
+        if len(bindings) < 2 or any(self.file.scope(binding) is not scope for binding in bindings):
+            return bindings  # a use in an inner function, and what `global` binds, may run at any time
         use = self.file.statement(name)
         blocks = self._blocks(use)
         ending = [
             statement
-            for statement in map(self.file.statement, found)
+            for statement in map(self.file.statement, bindings)
             if isinstance(statement, (ast.Assign, ast.AnnAssign))
             and (statement.value is not None and _place(statement) < _place(use))
             and self._block(statement) in blocks
         ]
         if not ending:
-            return found
+            return bindings
         latest = max(ending, key=_place)
         again = self._loops(use) - self._loops(latest)
         return [
             binding
-            for binding in found
+            for binding in bindings
             if _place(latest) <= _place(self.file.statement(binding)) < _place(use)
             or (self.file.statement(binding) is use and isinstance(self.file.parents[binding], ast.NamedExpr))
             or self._loops(self.file.statement(binding)) & again
@@ -112,23 +112,23 @@ class Names:
 
     def _blocks(self, statement: ast.stmt) -> set[tuple[ast.AST, str]]:
         """Return the blocks around a statement in its own function, class or module."""
-        found = set()
+        blocks = set()
         while True:
-            found.add(self._block(statement))
+            blocks.add(self._block(statement))
             parent = self.file.parents[statement]
             if isinstance(parent, (*DEFINITIONS, ast.Module)):
-                return found
+                return blocks
             statement = self.file.statement(parent)
 
     def _loops(self, statement: ast.stmt) -> set[ast.AST]:
         """Return the loops around a statement in its own function, class or module, itself included."""
-        found: set[ast.AST] = set()
+        loops: set[ast.AST] = set()
         node: ast.AST | None = statement
         while node is not None and (node is statement or not isinstance(node, DEFINITIONS)):
             if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-                found.add(node)
+                loops.add(node)
             node = self.file.parents.get(node)
-        return found
+        return loops
 
     def module_bindings(self, identifier: str) -> list[ast.AST]:
         """Return the nodes that bind `identifier` in the module's own scope."""
@@ -150,21 +150,21 @@ class Names:
 
     def uses(self, identifier: str, scope: ast.AST) -> list[ast.Name]:
         """Return the loads of the variable `identifier` that `scope` binds."""
-        found = self._uses.get((identifier, scope))
-        if found is None:
-            found = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
+        uses = self._uses.get((identifier, scope))
+        if uses is None:
+            uses = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
             if scope is not self.file.tree or len(self._scopes(identifier)) > 1:
-                found = [
-                    name for name in found if self.variable_scope(identifier, self.file.scope(name)) is scope
+                uses = [
+                    name for name in uses if self.variable_scope(identifier, self.file.scope(name)) is scope
                 ]  # else no other scope binds the name, so every use is of this one
-            self._uses[identifier, scope] = found
-        return found
+            self._uses[identifier, scope] = uses
+        return uses
 
     def _scopes(self, identifier: str) -> dict[ast.AST, list[ast.AST]]:
         """Return the nodes that bind `identifier`, by the scope that they bind it in."""
-        found = self._binding.get(identifier)
-        if found is not None:
-            return found
+        scopes = self._binding.get(identifier)
+        if scopes is not None:
+            return scopes
         file = self.file
         outer: dict[ast.AST, ast.AST] = {}  # scope with a global or nonlocal statement -> that statement
         binders: list[ast.AST] = [name for name in file.names.get(identifier, ()) if not isinstance(name.ctx, ast.Load)]
@@ -174,7 +174,7 @@ class Names:
                 outer[file.scope(node)] = node
             else:
                 binders.append(node)
-        found = self._binding[identifier] = {}
+        scopes = self._binding[identifier] = {}
         for node in binders:
             scope = file.scope(node)
             if isinstance(file.parents.get(node), ast.NamedExpr):
@@ -185,8 +185,8 @@ class Names:
                 scope = file.tree
             elif isinstance(declaration, ast.Nonlocal):
                 scope = file.scope(scope)
-            found.setdefault(scope, []).append(node)
-        return found
+            scopes.setdefault(scope, []).append(node)
+        return scopes
 
     # --- canonical names ---
 
@@ -254,10 +254,10 @@ class Names:
         Args:
             package: A top-level package, such as `torch`.
         """
-        found = self._references.get(package)
-        if found is None:
-            found = self._references[package] = self._find_references(package)
-        return found
+        references = self._references.get(package)
+        if references is None:
+            references = self._references[package] = self._find_references(package)
+        return references
 
     def imported_packages(self) -> Set[str]:
         """Return the top-level packages that the file imports from; `""` stands for the project's own."""
@@ -276,10 +276,10 @@ class Names:
         return self._imported
 
     def _find_references(self, package: str) -> list[Reference]:
-        found: list[Reference] = []
+        references: list[Reference] = []
         bound: list[ast.AST] = []  # bindings of names that stand for something of the package
         for alias, name, origin in self._imports_by_package().get(package, ()):
-            found.append(Reference(name, alias, "", origin))
+            references.append(Reference(name, alias, "", origin))
             bound.append(alias)
         seen: set[ast.AST] = set()
         while bound:
@@ -297,11 +297,11 @@ class Names:
                 while isinstance(parent := self.file.parents.get(top), ast.Attribute):
                     name = f"{name}.{parent.attr}"
                     top = parent
-                found.append(Reference(name, top, identifier, stands_for))
+                references.append(Reference(name, top, identifier, stands_for))
                 target = self._aliased(top)
                 if target is not None and self.binding_origin(target) is not None:
                     bound.append(target)
-        unique = {reference.node: reference for reference in found}
+        unique = {reference.node: reference for reference in references}
         return sorted(unique.values(), key=_position)
 
     def _aliased(self, value: ast.expr) -> ast.Name | None:

@@ -106,10 +106,10 @@ class Notebook:
         Raises:
             ValueError: an edit reaches over the end of a cell.
         """
-        found: list[Edit] = []
+        translated: list[Edit] = []
         for edit in edits:
-            found += self._edit(edit)
-        return found
+            translated += self._edit(edit)
+        return translated
 
     def _edit(self, edit: Edit) -> Iterator[Edit]:
         cell = self._cell(edit.start)

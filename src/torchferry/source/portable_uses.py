@@ -26,12 +26,12 @@ def names_used(text: str, module: str) -> set[str]:
     owners = {re.escape(stem)}
     owners |= {re.escape(alias) for alias in re.findall(rf"\b{re.escape(stem)}[ \t]+as[ \t]+(\w+)", text)}
     owner = f"(?:{'|'.join(sorted(owners))})"
-    found = set(re.findall(rf"(?<!\w){owner}[ \t]*\.[ \t]*(\w+)", text))
-    found |= set(re.findall(rf"\b(?:get|has)attr\([ \t]*(?:[\w.]+\.)?{owner}[ \t]*,[ \t]*\\?[\"'](\w+)", text))
+    used = set(re.findall(rf"(?<!\w){owner}[ \t]*\.[ \t]*(\w+)", text))
+    used |= set(re.findall(rf"\b(?:get|has)attr\([ \t]*(?:[\w.]+\.)?{owner}[ \t]*,[ \t]*\\?[\"'](\w+)", text))
     imports = rf"\bfrom[ \t]+[\w.]*(?<!\w){re.escape(stem)}[ \t]+import[ \t]*(?:\(([^)]*)\)|([\w*, \t]+))"
     for many, names in re.findall(imports, text):
         for part in _COMMENT.sub("", many or names).split(","):
             match = _NAME.search(part)
             if match is not None:
-                found.add(match.group())
-    return found
+                used.add(match.group())
+    return used

@@ -52,8 +52,8 @@ class Project:
 
     def parsed(self, path: str, source: SourceText) -> tuple[PythonFile, Names] | None:
         """Return a file that is at hand with this text; None where it is not, or has another."""
-        found = self._files.get(path)
-        return found if found is not None and found[0].source.text == source.text else None
+        held = self._files.get(path)
+        return held if held is not None and held[0].source.text == source.text else None
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file of the project, parsed, or None when it cannot be read."""
@@ -107,9 +107,9 @@ class Project:
         return source
 
     @staticmethod
-    def _forget(kept: OrderedDict[str, Any]) -> None:
-        while len(kept) > _PARSED:
-            kept.popitem(last=False)
+    def _forget(parsed: OrderedDict[str, Any]) -> None:
+        while len(parsed) > _PARSED:
+            parsed.popitem(last=False)
 
     # --- modules ---
 
@@ -131,9 +131,9 @@ class Project:
             return self._existing(parts)
         folders = folder.split("/") if folder else []
         for end in range(len(folders), -1, -1):
-            found = self._existing([*folders[:end], *parts])
-            if found is not None:
-                return found
+            path = self._existing([*folders[:end], *parts])
+            if path is not None:
+                return path
         return self._existing(["src", *parts])
 
     def _existing(self, parts: list[str]) -> str | None:
@@ -158,14 +158,14 @@ class Project:
         asked.add((path, member))
         passed_on = self._passed_on(path)
         for origin in passed_on.get(member, ()):
-            found = self._canonical(origin, path, depth + 1, asked)
-            if found.startswith("torch."):
-                return found
+            canonical = self._canonical(origin, path, depth + 1, asked)
+            if canonical.startswith("torch."):
+                return canonical
         for origin in passed_on.get("*", ()):  # from .devices import *
             inner = origin.removesuffix("*") + member
-            found = self._canonical(inner, path, depth + 1, asked)
-            if found != inner:
-                return found
+            canonical = self._canonical(inner, path, depth + 1, asked)
+            if canonical != inner:
+                return canonical
         return name
 
     def _passed_on(self, path: str) -> dict[str, list[str]]:
@@ -173,20 +173,20 @@ class Project:
 
         Judged by the module's text: parsing every module that another one imports from would cost more than all else.
         """
-        found = self._reexports.get(path)
-        if found is None:
+        origins = self._reexports.get(path)
+        if origins is None:
             source = self.text(path)
             text = source.text if source is not None else ""
-            found = {}
+            origins = {}
             for match in line_matches(_FROM_IMPORT, "import", text):
                 module = absolute_module(match["module"], path)
                 taken = match["many"] or match["names"] or ""
                 for original, bound in _BOUND_NAME.findall(_COMMENT.sub("", taken) if "#" in taken else taken):
-                    found.setdefault(bound or original, []).append(f"{module}.{original}")
+                    origins.setdefault(bound or original, []).append(f"{module}.{original}")
             for match in line_matches(_ALIAS, "torch.", text):
-                found.setdefault(match[1], []).append(match[2])
-            self._reexports[path] = found
-        return found
+                origins.setdefault(match[1], []).append(match[2])
+            self._reexports[path] = origins
+        return origins
 
     def definition(
         self, name: str, importer: str

@@ -251,19 +251,19 @@ class PythonFile:
         if not self._fstrings:
             return None
         path: list[ast.AST] = []
-        found = None
+        outermost = None
         current: ast.AST | None = node
         while current is not None and not isinstance(current, ast.stmt):
             if current in self._outermost:
-                found = self._outermost[current]
+                outermost = self._outermost[current]
                 break
             path.append(current)
             current = self.parents.get(current)
         for part in reversed(path):
-            if found is None and isinstance(part, ast.JoinedStr):
-                found = part
-            self._outermost[part] = found
-        return found
+            if outermost is None and isinstance(part, ast.JoinedStr):
+                outermost = part
+            self._outermost[part] = outermost
+        return outermost
 
     def node_at(self, start: int, end: int) -> ast.AST | None:
         """Return the innermost node that holds a span of offsets, or None where the file has none.
@@ -281,15 +281,15 @@ class PythonFile:
     def _child_at(self, node: ast.AST, start: int, end: int, place: tuple[int, int]) -> _Placed | None:
         """Return the child of a node that holds a span. Children do not overlap: at most one does."""
         exact = _EXACT_FSTRINGS or self.fstring_of(node) is None  # else `ast` tells their places only roughly
-        known = self._children.get(node)
-        if known is None:
+        placed = self._children.get(node)
+        if placed is None:
             place_of = _position if exact else self.span
             try:
-                found = sorted(((place_of(child), child) for child in _children(node)), key=itemgetter(0))
+                pairs = sorted(((place_of(child), child) for child in _children(node)), key=itemgetter(0))
             except ValueError:  # an f-string that could not be read
-                found = []
-            known = self._children[node] = ([place for place, _ in found], [child for _, child in found])
-        positions, children = known
+                pairs = []
+            placed = self._children[node] = ([place for place, _ in pairs], [child for _, child in pairs])
+        positions, children = placed
         index = bisect_right(positions, place if exact else (start, len(self.source.text))) - 1
         if index < 0:
             return None

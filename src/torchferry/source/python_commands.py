@@ -43,7 +43,7 @@ _DEEPEST = 4
 """Variables behind variables that are followed."""
 
 
-class Started(NamedTuple):
+class StartCall(NamedTuple):
     """A command line, or a list of words, that a program starts.
 
     Attributes:
@@ -63,9 +63,9 @@ class _Part(NamedTuple):
     is_text: bool
 
 
-def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]]:
+def started_commands(file: PythonFile, names: Names) -> tuple[str, list[StartCall]]:
     """Return the view of a file's command lines, and these with the calls that start them, in order of place."""
-    reader = _Reader(file, names)
+    reader = _CommandReader(file, names)
     shown: list[tuple[ast.Call, Command | tuple[int, int]]] = []
     for module, functions in STARTERS.items():
         for reference in names.references(module):
@@ -73,20 +73,20 @@ def started_commands(file: PythonFile, names: Names) -> tuple[str, list[Started]
             if reference.name in functions and isinstance(call, ast.Call) and call.func is reference.node:
                 shown += ((call, line) for line in reader.lines(call))
     view = "" if reader.view is None else reader.view.text()
-    found = []
+    started = []
     for call, line in shown:
         commands = [line] if isinstance(line, Command) else parts(view, *line)
-        found.append(Started(call, tuple(with_inner(view, commands))))
-    return view, found
+        started.append(StartCall(call, tuple(with_inner(view, commands))))
+    return view, started
 
 
-class _Reader:
+class _CommandReader:
     """Reads the command lines of one file into a view of it."""
 
     def __init__(self, file: PythonFile, names: Names) -> None:
         self.file = file
         self.names = names
-        self.view: _View | None = None
+        self.view: _MaskedText | None = None
         self._read: set[ast.AST] = set()
 
     def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
@@ -97,7 +97,7 @@ class _Reader:
         if argument is None:
             return
         if self.view is None:
-            self.view = _View(self.file.source.text)
+            self.view = _MaskedText(self.file.source.text)
         exec_words = last_name(call.func) == "create_subprocess_exec"
         for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
             if expression in self._read:
@@ -108,9 +108,9 @@ class _Reader:
                 if command is not None:
                     yield command
                 continue
-            found = self._parts(expression)
-            if any(part.is_text for part in found):
-                yield self._shown(found)
+            pieces = self._parts(expression)
+            if any(part.is_text for part in pieces):
+                yield self._shown(pieces)
 
     # --- what a command is made of ---
 
@@ -165,10 +165,10 @@ class _Reader:
         """Return the command whose words are the items of a list; None for an empty one."""
         words = []
         for item in expression.elts:
-            found = self._parts(item)
-            if not found:
+            pieces = self._parts(item)
+            if not pieces:
                 return None
-            start, end = self._shown(found)
+            start, end = self._shown(pieces)
             words.append(Word(self._view.part(start, end), start, end))
         return Command((), tuple(words)) if words else None
 
@@ -184,23 +184,23 @@ class _Reader:
         if end - start > _LONGEST:
             return []
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-            found = self._literals(start, self.file.source.text[start:end])
-            if found is not None and self._spell(found) == expression.value:
-                return found
+            pieces = self._literals(start, self.file.source.text[start:end])
+            if pieces is not None and self._spell(pieces) == expression.value:
+                return pieces
         elif isinstance(expression, ast.JoinedStr):
-            found = self._joined(expression, start, end)
-            if found is not None:
-                return found
+            pieces = self._joined(expression, start, end)
+            if pieces is not None:
+                return pieces
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
             return self._parts(expression.left)
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
             return [*self._parts(expression.left), *self._parts(expression.right)]
         return [_Part(start, end, False)]
 
-    def _spell(self, found: list[_Part]) -> str:
+    def _spell(self, pieces: list[_Part]) -> str:
         """Return what the texts of a literal say: a line that is continued by a backslash is one line to Python."""
         text = self.file.source.text
-        return re.sub(r"\\\r?\n", "", "".join(text[part.start : part.end] for part in found)).replace("\r\n", "\n")
+        return re.sub(r"\\\r?\n", "", "".join(text[part.start : part.end] for part in pieces)).replace("\r\n", "\n")
 
     def _joined(self, joined: ast.JoinedStr, start: int, end: int) -> list[_Part] | None:
         """Return the parts of an f-string; None where its fields could not be told apart."""
@@ -212,12 +212,12 @@ class _Reader:
         masked = list(text[start:end])
         for first, last in fields:
             masked[first - start : last - start] = "x" * (last - first)
-        found = self._literals(start, "".join(masked))
-        if found is None:
+        pieces = self._literals(start, "".join(masked))
+        if pieces is None:
             return None
         cut: list[_Part] = []
         waiting = sorted(fields)
-        for part in found:
+        for part in pieces:
             at = part.start
             while waiting and waiting[0][1] <= part.end:
                 first, last = waiting.pop(0)
@@ -228,7 +228,7 @@ class _Reader:
 
     def _literals(self, offset: int, raw: str) -> list[_Part] | None:
         """Return the texts between the quotes of literals that stand beside each other; None for one with escapes."""
-        found = []
+        pieces = []
         at = 0
         while at < len(raw):
             opening = _LITERAL.match(raw, at)
@@ -240,26 +240,26 @@ class _Reader:
             inner = raw[opening.end() : closing]
             if "\\" in inner.replace("\\\n", "").replace("\\\r\n", ""):
                 return None
-            found.append(_Part(offset + opening.end(), offset + closing, True))
+            pieces.append(_Part(offset + opening.end(), offset + closing, True))
             at = closing + len(opening["quote"])
             between = _BETWEEN.match(raw, at)
             at = between.end() if between is not None else at
-        return found
+        return pieces
 
     # --- the view ---
 
-    def _shown(self, found: list[_Part]) -> tuple[int, int]:
+    def _shown(self, pieces: list[_Part]) -> tuple[int, int]:
         """Show the parts of one text in the view; return where it begins and ends."""
         text = self.file.source.text
         put = self._view.put
-        for part in found:
+        for part in pieces:
             if part.is_text:
                 put(part.start, text[part.start : part.end])
                 for match in _PUT_IN.finditer(text, part.start, part.end):
                     self._put_in(*match.span())
             else:
                 self._put_in(part.start, part.end)
-        for left, right in pairwise(found):
+        for left, right in pairwise(pieces):
             if left.is_text and right.is_text:  # quotes and line ends between literals: nothing stands there
                 parted = text[left.end - 1 : left.end].isspace() or text[right.start : right.start + 1].isspace()
                 put(left.end, (" " if parted else "x") * (right.start - left.end))
@@ -267,18 +267,18 @@ class _Reader:
                 put(left.end, "x" * (right.start - left.end))
                 if not right.is_text and right.start > left.end:
                     self._put_in(left.end, right.end)
-        return found[0].start, found[-1].end
+        return pieces[0].start, pieces[-1].end
 
     def _put_in(self, start: int, end: int) -> None:
         self._view.put(start, ("$" + "x" * (end - start - 1))[: end - start])
 
     @property
-    def _view(self) -> _View:
+    def _view(self) -> _MaskedText:
         assert self.view is not None
         return self.view
 
 
-class _View:
+class _MaskedText:
     """A text of the length and the lines of a file in which only what was put there stands."""
 
     def __init__(self, text: str) -> None:

@@ -87,9 +87,9 @@ def in_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[Requ
             code = line.removesuffix("\\") if comment is None else line[: comment.start()]
             editable = _EDITABLE.match(code.lstrip())
             skipped = len(code) - len(code.lstrip()) + editable.end() if editable is not None else 0
-            found = requirement(text, at + skipped, at + len(code))
-            if found is not None:
-                yield found
+            listed = requirement(text, at + skipped, at + len(code))
+            if listed is not None:
+                yield listed
         continued = line.endswith("\\") and comment is None
         at = line_end + 1
 
@@ -119,9 +119,9 @@ def in_command(command: Command) -> Iterator[Requirement]:
             continue
         inner = word.text.strip("\"'")
         start = word.start + len(word.text) - len(word.text.lstrip("\"'"))
-        found = requirement(inner, 0, len(inner))
-        if found is not None:
-            yield found._replace(start=start + found.start, end=start + found.end, line_end=start + found.line_end)
+        listed = requirement(inner, 0, len(inner))
+        if listed is not None:
+            yield listed._replace(start=start + listed.start, end=start + listed.end, line_end=start + listed.line_end)
 
 
 def _installs(name: str) -> bool:

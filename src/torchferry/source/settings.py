@@ -33,11 +33,11 @@ def settings(kind: Kind, text: str) -> Iterator[Setting]:
 
 
 def _json(text: str) -> Iterator[Setting]:
-    found: list[JsonValue] = []
-    if not _read(text, found):
-        found.clear()
-        _read(_LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text)), found)
-    for value in found:
+    members: list[JsonValue] = []
+    if not _read(text, members):
+        members.clear()
+        _read(_LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text)), members)
+    for value in members:
         if value.is_string and text[value.start + 1 : value.end - 1] == value.value:
             path = tuple(part for part in value.path if isinstance(part, str))
             yield Setting(path, value.value, value.start + 1, value.end - 1)
@@ -54,5 +54,5 @@ def _read(text: str, into: list[JsonValue]) -> bool:
 
 def _blank(match: re.Match[str]) -> str:
     """Return spaces for a comment or a comma that only some readers of JSON allow, so that no offset changes."""
-    found = match.group()
-    return found if found.startswith('"') else " " * len(found)
+    literal = match.group()
+    return literal if literal.startswith('"') else " " * len(literal)

@@ -77,7 +77,7 @@ class Heredoc(NamedTuple):
     expands: bool
 
 
-class _Open:
+class _OpenCommand:
     """A command that is being read, and how what it stands in ends: `)`, a backquote, or the text's end."""
 
     __slots__ = ("array", "closing", "heredocs", "in_quotes", "start", "words")
@@ -115,7 +115,7 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Command
     The items of an array, `NAME=(...)`, are the words of a command whose assignment is `NAME=`.
     """
     end = len(text) if end is None else end
-    stack = [_Open("")]
+    stack = [_OpenCommand("")]
     heredocs: list[_Mark] = []
     misses = 0
     at = start
@@ -154,10 +154,10 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Command
             at = arithmetic.end()
         elif text.startswith("$(", at) and len(stack) < _DEEPEST:
             _begin_word(level, at)
-            stack.append(_Open(")"))
+            stack.append(_OpenCommand(")"))
             at += 2
         elif char == "(" and _begins_array(text, level, at) and len(stack) < _DEEPEST:
-            stack.append(_Open(")", Word(text[level.start : at], level.start, at)))
+            stack.append(_OpenCommand(")", Word(text[level.start : at], level.start, at)))
             at += 1
         elif char == "`":
             if level.closing == "`":
@@ -165,7 +165,7 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Command
                 stack.pop()
             else:
                 _begin_word(level, at)
-                stack.append(_Open("`"))
+                stack.append(_OpenCommand("`"))
             at += 1
         elif char == ")" and level.closing == ")":
             yield from _end_command(text, level, at)
@@ -201,7 +201,7 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Command
         yield from _end_command(text, level, min(at, end))
 
 
-def _in_quotes(text: str, at: int, end: int, stack: list[_Open]) -> int:
+def _in_quotes(text: str, at: int, end: int, stack: list[_OpenCommand]) -> int:
     """Read one step inside double quotes, where substitutions are commands and nothing else is."""
     level = stack[-1]
     char = text[at]
@@ -211,30 +211,30 @@ def _in_quotes(text: str, at: int, end: int, stack: list[_Open]) -> int:
     if char == "\\":
         return at + 2
     if text.startswith("$(", at) and len(stack) < _DEEPEST:
-        stack.append(_Open(")"))
+        stack.append(_OpenCommand(")"))
         return at + 2
     return at + 1
 
 
-def _begin_word(level: _Open, at: int) -> None:
+def _begin_word(level: _OpenCommand, at: int) -> None:
     if level.start < 0:
         level.start = at
 
 
-def _end_word(text: str, level: _Open, at: int) -> None:
+def _end_word(text: str, level: _OpenCommand, at: int) -> None:
     if level.start >= 0:
         level.words.append(Word(text[level.start : at], level.start, at))
         level.start = -1
 
 
-def _begins_array(text: str, level: _Open, at: int) -> bool:
+def _begins_array(text: str, level: _OpenCommand, at: int) -> bool:
     """Whether the parenthesis at `at` opens the items of `NAME=(...)`."""
     if level.start < 0 or text[at - 1] != "=" or at - level.start > 200:
         return False
     return _ASSIGNMENT.fullmatch(text, level.start, at) is not None
 
 
-def _end_command(text: str, level: _Open, at: int) -> Iterator[Command]:
+def _end_command(text: str, level: _OpenCommand, at: int) -> Iterator[Command]:
     _end_word(text, level, at)
     level.in_quotes = False
     if level.words:

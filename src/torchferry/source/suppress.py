@@ -59,7 +59,7 @@ def suppressions(source: SourceText) -> list[Suppression]:
     text = source.text
     if "torchferry:" not in text:
         return []
-    found = []
+    comments = []
     for match in _COMMENT.finditer(text):
         line, column = source.position(match.start())
         codes = frozenset(code.strip() for code in (match["codes"] or "").split(",") if code.strip())
@@ -67,5 +67,5 @@ def suppressions(source: SourceText) -> list[Suppression]:
             line = 0
         elif not text[match.start() - column + 1 : match.start()].strip():
             line += 1
-        found.append(Suppression(line, match.start(), match.end(), codes))
-    return found
+        comments.append(Suppression(line, match.start(), match.end(), codes))
+    return comments

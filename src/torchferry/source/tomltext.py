@@ -29,7 +29,7 @@ _HEADER = lazy_regex(r"\[{1,2}(?P<name>(?:\"[^\"\n]*\"|'[^'\n]*'|[^\[\]\"'\n#])+
 _PART = lazy_regex(r"\"([^\"\n]*)\"|'([^'\n]*)'|([^\s.\"']+)")
 
 
-class _Open:
+class _OpenTable:
     """A table, inline table or array that is being read."""
 
     __slots__ = ("is_array", "key", "prefix", "reads_value")
@@ -52,7 +52,7 @@ class _Open:
 
 def toml_settings(text: str) -> Iterator[Setting]:
     """Yield the strings of one line, in order of place; those in arrays and inline tables too."""
-    levels = [_Open((), False)]
+    levels = [_OpenTable((), False)]
     at = 0
     while (match := _TOKEN.match(text, at)) is not None:
         level = levels[-1]
@@ -79,7 +79,7 @@ def toml_settings(text: str) -> Iterator[Setting]:
             at = _mark(text, match.start(), levels)
 
 
-def _mark(text: str, at: int, levels: list[_Open]) -> int:
+def _mark(text: str, at: int, levels: list[_OpenTable]) -> int:
     """Read a bracket, a comma, an equals sign or a quote that is not closed; return where to go on."""
     level = levels[-1]
     char = text[at]
@@ -94,11 +94,11 @@ def _mark(text: str, at: int, levels: list[_Open]) -> int:
         header = _HEADER.match(text, at)
         if header is not None:
             name = tuple("".join(part) for part in _PART.findall(header["name"]))
-            levels[0] = _Open(name, False)
+            levels[0] = _OpenTable(name, False)
             levels[0].reads_value = True  # nothing but a comment may follow on this line
             return header.end()
     elif char in "[{" and level.reads_value:
-        levels.append(_Open(level.path, char == "["))
+        levels.append(_OpenTable(level.path, char == "["))
     elif char in "]}" and len(levels) > 1:
         levels.pop()
     return at + 1

@@ -135,7 +135,7 @@ class _Walk:
         else:
             self._enter(self.root, "", [])
         self.entries = sorted(set(self.entries))
-        left_out = (tuple(sorted(set(found))) for found in (self.hidden, self.unwanted, self.left_alone, self.others))
+        left_out = (tuple(sorted(set(names))) for names in (self.hidden, self.unwanted, self.left_alone, self.others))
         return Listing(self.entries, self.skipped, *left_out)
 
     def _enter(self, folder: str, prefix: str, patterns: list[Patterns]) -> None:

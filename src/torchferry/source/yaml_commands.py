@@ -36,11 +36,11 @@ def yaml_parts(kind: Kind, text: str) -> Iterator[Command | Heredoc]:
     for path, group in groupby(read, key=lambda setting: setting.path):
         if not path or path[-1] not in COMMAND_KEYS:
             continue
-        found = list(group)
-        if len(found) > 1 and not any(re.search(r"\s", setting.value) for setting in found):
-            yield Command((), tuple(Word(setting.value, setting.start, setting.end) for setting in found))
+        items = list(group)
+        if len(items) > 1 and not any(re.search(r"\s", setting.value) for setting in items):
+            yield Command((), tuple(Word(setting.value, setting.start, setting.end) for setting in items))
         else:
-            for setting in found:
+            for setting in items:
                 yield from parts(text, setting.start, setting.end)
     for match in _BLOCK.finditer(text):
         if match["key"] in COMMAND_KEYS:

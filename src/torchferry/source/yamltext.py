@@ -34,10 +34,10 @@ _FLOW_SKIP = lazy_regex(r"[\s:]+|\#[^\n]*|[&!][^\s,\[\]{}]*")
 
 def yaml_settings(text: str) -> Iterator[Setting]:
     """Yield the scalars of one line, in order of place."""
-    yield from _Reader(text).read()
+    yield from _YamlReader(text).read()
 
 
-class _Reader:
+class _YamlReader:
     """Reads one text; `_at` is the start of the line to come."""
 
     def __init__(self, text: str) -> None:
@@ -133,7 +133,7 @@ class _Reader:
         comment and, so that damaged files are read, at a line that has a key.
         """
         at = self._at
-        found = False
+        passed = False
         while at < len(self._text):
             end = self._line_end(at)
             line = self._text[at:end]
@@ -143,12 +143,12 @@ class _Reader:
                     break
                 if not texts and (line[indent] == "#" or _KEY.match(line, indent) is not None):
                     break
-                found = True
+                passed = True
                 self._at = end + 1
-            elif not texts and not found:
+            elif not texts and not passed:
                 break
             at = end + 1
-        return found
+        return passed
 
     def _flow(self, at: int, path: tuple[str, ...]) -> Generator[Setting, None, int]:
         """Yield the scalars of a flow collection; return the offset behind it."""

@@ -10,7 +10,7 @@ from torchferry.backends import registry as backends
 from torchferry.backends.target import Target
 from torchferry.rules.base import Options
 from torchferry.rules.engine import Engine
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import list_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.backends.smi import Card
+from torchferry.backends.smi import SmiCard
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Message, say, say_in
 from torchferry.doctor.check import check
@@ -25,8 +25,8 @@ def card_memory(context: CheckContext) -> Iterator[Result]:
         return
     asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in context.cards)
     openers = _openers(context) if asking else []
-    free: list[Card] = []
-    busy: list[Card] = []
+    free: list[SmiCard] = []
+    busy: list[SmiCard] = []
     for card in context.cards:
         if card.used is None or card.total is None:
             yield unknown(
@@ -46,7 +46,7 @@ def card_memory(context: CheckContext) -> Iterator[Result]:
         yield passed(say("more than half of the memory is free on: {cards}", cards=names))
 
 
-def _busy(context: CheckContext, card: Card, openers: list[Opener], free: list[Card]) -> Result:
+def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: list[SmiCard]) -> Result:
     holders = [holder for holder in context.smi.reading.holders if holder.card == card.index.partition(".")[0]]
     who = ", ".join(f"{holder.pid} {holder.name} ({holder.memory} MiB)" for holder in holders)
     inside = container_info(context.host).evidence
@@ -91,7 +91,7 @@ def _looking(context: CheckContext, openers: list[Opener]) -> list[str]:
     return shown or [f"sudo fuser -v {pattern}" for pattern in _nodes(context)] or ["ps -eo pid,user,etime,args"]
 
 
-def _another(context: CheckContext, free: list[Card]) -> tuple[str, ...]:
+def _another(context: CheckContext, free: list[SmiCard]) -> tuple[str, ...]:
     """Return the command that chooses a free card, where the tool's numbers are those of the variable."""
     variable = context.target.backend.VISIBLE_DEVICES
     if isinstance(variable, Unknown) or any(context.devices_per_card(card) != 1 for card in context.cards):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from torchferry.backends.smi import Card
+from torchferry.backends.smi import SmiCard
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
@@ -61,13 +61,13 @@ def card_memory_errors(context: CheckContext) -> Iterator[Result]:
         yield passed(say("no memory errors that could not be corrected"))
 
 
-def _command(context: CheckContext, card: Card) -> tuple[str, ...]:
+def _command(context: CheckContext, card: SmiCard) -> tuple[str, ...]:
     assert context.tool.memory_error is not None
     index = card.index.partition(".")[0]
     return tuple(word.replace("{index}", index) for word in context.tool.memory_error[0])
 
 
-def _count(context: CheckContext, card: Card) -> int | None:
+def _count(context: CheckContext, card: SmiCard) -> int | None:
     if card.uncorrected is not None or context.tool.memory_error is None:
         return card.uncorrected
     command = _command(context, card)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchferry.backends.cards import default_card
-from torchferry.backends.smi import Card
+from torchferry.backends.smi import SmiCard
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
@@ -147,7 +147,7 @@ def _devices_present(context: CheckContext) -> tuple[int, set[int]]:
     return len(numbers) * each, {number * each + part for number in numbers for part in range(each)}
 
 
-def _devices_of(context: CheckContext, card: Card) -> int:
+def _devices_of(context: CheckContext, card: SmiCard) -> int:
     """Return how many devices a line of the tool is: a card's number of them, where the line has the memory of all."""
     model, each = context.model(card.name), context.devices_per_card(card)
     if model is None or isinstance(each, Unknown) or isinstance(model.memory, Unknown) or card.total is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.backends.machine import Library
+from torchferry.backends.machine import RequiredLibrary
 from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
@@ -22,7 +22,7 @@ def library_found(context: CheckContext) -> Iterator[Result]:
         yield judged(context, library)
 
 
-def judged(context: CheckContext, library: Library) -> Result:
+def judged(context: CheckContext, library: RequiredLibrary) -> Result:
     """Return whether the loader finds and loads a library."""
     files = context.library_files[library.name]
     inside = container_info(context.host).evidence

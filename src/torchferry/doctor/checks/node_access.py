@@ -9,7 +9,7 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
-from torchferry.doctor.host import Entry, Host
+from torchferry.doctor.host import Host, HostFile
 from torchferry.doctor.result import Result, failed, passed, skipped
 
 _GROUP_MAY = 0o060
@@ -88,7 +88,7 @@ def node_access(context: CheckContext) -> Iterator[Result]:
         yield from _without_group(context, what, node, entry)
 
 
-def _without_group(context: CheckContext, what: Message, node: Node, entry: Entry) -> Iterator[Result]:
+def _without_group(context: CheckContext, what: Message, node: Node, entry: HostFile) -> Iterator[Result]:
     """The node's group is root's or has no name: make the group that the vendor names, where it is missing."""
     host, group = context.host, node.group
     join = f"sudo usermod -aG {group} {host.user.name}"

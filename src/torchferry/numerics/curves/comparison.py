@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from torchferry.backends.acceptance import Limit, Rule
+from torchferry.backends.acceptance import AcceptanceRule, Limit
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.curve import Curve, Habits, Pairing, curve_of, pair, shown, uncovered
@@ -157,7 +157,7 @@ class Terms:
         partial: Whether the target may cover less than the reference.
     """
 
-    rule: Rule | None = None
+    rule: AcceptanceRule | None = None
     spread: bool = False
     relative: bool = False
     rtol: float | None = None
@@ -307,9 +307,9 @@ def _compared(
     return Compared(choice, reference_curves, theirs, paired, start, measures, spread, verdict, missing)
 
 
-def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken: bool) -> CurveVerdict:
+def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: AcceptanceRule, broken: bool) -> CurveVerdict:
     limit = Limit("mean_relative", spread.allowed, inclusive=True)
-    own = Rule(SPREAD, say("the reference's own spread"), ((limit,),), rule.from_step)
+    own = AcceptanceRule(SPREAD, say("the reference's own spread"), ((limit,),), rule.from_step)
     errors = [error for error in spread.target if error is not None]
     worst = max(errors) if len(errors) == len(spread.target) else None
     checked = Checked(limit, worst)
@@ -319,11 +319,11 @@ def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: Rule, broken:
     return CurveVerdict(own, ((checked,),), spread.met and not broken, tuple(notes))
 
 
-def _needs_the_first(rule: Rule) -> bool:
+def _needs_the_first(rule: AcceptanceRule) -> bool:
     return any(limit.measure.startswith("first_") for need in rule.needs for limit in need)
 
 
-def _tolerance(rule: Rule, rtol: float | None) -> float:
+def _tolerance(rule: AcceptanceRule, rtol: float | None) -> float:
     if rtol is not None:
         return rtol
     limits = [

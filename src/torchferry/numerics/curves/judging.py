@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from torchferry.backends.acceptance import SIGNED, Limit, Rule
+from torchferry.backends.acceptance import SIGNED, AcceptanceRule, Limit
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.curve import Form, Key, Pairing, shown
 from torchferry.numerics.curves.measures import CurveMeasures, measure
@@ -115,20 +115,20 @@ class CurveVerdict:
         notes: What stands against it beyond the rule's own needs, and what to know of it.
     """
 
-    rule: Rule
+    rule: AcceptanceRule
     needs: tuple[tuple[Checked, ...], ...]
     met: bool
     notes: tuple[Message, ...] = ()
     by_sign: bool = False
 
 
-def own_rule(rtol: float) -> Rule:
+def own_rule(rtol: float) -> AcceptanceRule:
     """Return torchferry's own rule for one run on either side."""
     title = say("mean relative error")
-    return Rule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
+    return AcceptanceRule(OWN, title, ((Limit("mean_relative", rtol, inclusive=True),),))
 
 
-def judge(rule: Rule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict:
+def judge(rule: AcceptanceRule, measures: CurveMeasures, pairing: Pairing) -> CurveVerdict:
     """Judge measures by a rule; NaN or infinity where the reference is finite is never met."""
     needs = tuple(tuple(Checked(limit, getattr(measures, limit.measure)) for limit in need) for need in rule.needs)
     met = bool(measures.count) and all(any(checked.met for checked in need) for need in needs)
@@ -194,7 +194,7 @@ def rests_on_sign(needs: tuple[tuple[Checked, ...], ...], measures: CurveMeasure
     )
 
 
-def first_judged(rule: Rule, pairing: Pairing) -> int:
+def first_judged(rule: AcceptanceRule, pairing: Pairing) -> int:
     """Return the index of the first pair that the rule judges."""
     if rule.from_step <= 1:
         return 0

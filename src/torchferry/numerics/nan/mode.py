@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchferry.core.userlines import NOWHERE, Place, UserLines
+from torchferry.core.userlines import NOWHERE, UserLine, UserLines
 from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Attribution, Where
 from torchferry.numerics.framework.dispatch import (
     WholeMode,
@@ -173,8 +173,8 @@ class Inspector(WholeMode):
         self._selection = selection
         self._most = most
         self._lines = UserLines()
-        self._standing: Place | None = None
-        self._places: dict[int, Place] = {}
+        self._standing: UserLine | None = None
+        self._places: dict[int, UserLine] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -229,11 +229,11 @@ class Inspector(WholeMode):
         )
         self.made.append(OperatorCall(op.overload, *before))
 
-    def stand_at(self, place: Place) -> None:
+    def stand_at(self, place: UserLine) -> None:
         """Take a line for the user's, in place of the one that runs: what it called is being run again."""
         self._standing = place
 
-    def _here(self) -> Place:
+    def _here(self) -> UserLine:
         return self._standing or self._lines.of(sys._getframe(3))
 
     def _follow(self, where: Where) -> None:

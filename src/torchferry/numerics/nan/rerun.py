@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from torchferry.core.messages import Message, say
-from torchferry.core.userlines import Place, UserLines
+from torchferry.core.userlines import UserLine, UserLines
 from torchferry.numerics.framework.dispatch import of_modes, unwrap_themselves, without_dispatch_modes
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, operator
@@ -244,7 +244,7 @@ class TapedCall(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     out: Any
-    place: Place
+    place: UserLine
 
 
 class Tape(TorchDispatchMode):
@@ -317,7 +317,7 @@ class Tape(TorchDispatchMode):
         return out
 
 
-def again(calls: Sequence[TapedCall], leaves: dict[int, Tensor], at: Callable[[Place], None]) -> dict[int, Tensor]:
+def again(calls: Sequence[TapedCall], leaves: dict[int, Tensor], at: Callable[[UserLine], None]) -> dict[int, Tensor]:
     """Run calls again with gradients.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchferry.rehearsal.device_module import amp, devices, extras, graphs, markers, memory, random, streams, tensors
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
@@ -21,7 +21,7 @@ _FAMILIES = (amp, devices, extras, graphs, markers, memory, random, streams, ten
 
 def implementations(native: Native, profile: Profile) -> dict[str, object]:
     """Return everything that can be rehearsed, by its name relative to `torch.cuda`, such as `amp.autocast`."""
-    context = Context(native, profile)
+    context = DeviceContext(native, profile)
     names: dict[str, object] = {}
     for family in _FAMILIES:
         names.update(family.implementations(context))

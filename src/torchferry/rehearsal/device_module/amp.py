@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the functions and classes of mixed precision, by their name below `torch.cuda`."""
     device_type = context.name
 
@@ -73,7 +73,7 @@ def implementations(context: Context) -> dict[str, object]:
     }
 
 
-def has_bfloat16(context: Context, *, including_emulation: bool = True) -> bool:
+def has_bfloat16(context: DeviceContext, *, including_emulation: bool = True) -> bool:
     """Whether the card computes in bfloat16."""
     state = context.profile.dtypes.get("bfloat16", "")
     return state not in ("missing", "narrowed") and (including_emulation or state != "emulated")

@@ -16,7 +16,7 @@ DeviceLike = Union[torch.device, str, int, None]  # noqa: UP007 - evaluated at r
 """What the functions of a device module accept as a device."""
 
 
-class Context:
+class DeviceContext:
     """One simulated device type: its native side, the card that it imitates and its lazy initialisation.
 
     Plugins initialise a device on its first use, and calls that need no device yet, such as seeding, wait until

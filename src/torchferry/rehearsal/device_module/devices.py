@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torchferry.rehearsal import events
-from torchferry.rehearsal.device_module.context import Context, DeviceLike
+from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 
 
 class DeviceProperties:
@@ -41,7 +41,7 @@ def host_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the functions that deal with devices, by their name below `torch.cuda`."""
     native, profile = context.native, context.profile
     described: dict[int, DeviceProperties] = {}
@@ -136,7 +136,7 @@ def implementations(context: Context) -> dict[str, object]:
     return names
 
 
-def _lazy_call(context: Context) -> Callable[..., None]:
+def _lazy_call(context: DeviceContext) -> Callable[..., None]:
     def lazy_call(call: Callable[[], object], **kinds: bool) -> None:
         """Run `call` once the device is initialised."""
         context.when_initialized(call, seeds_all=kinds.get("seed_all", False))
@@ -144,7 +144,7 @@ def _lazy_call(context: Context) -> Callable[..., None]:
     return lazy_call
 
 
-def _selectors(context: Context, exchange_device: Callable[[int], int]) -> dict[str, object]:
+def _selectors(context: DeviceContext, exchange_device: Callable[[int], int]) -> dict[str, object]:
     class device:  # noqa: N801 - the name that torch.cuda has
         """Make a device current within a block; a negative number changes nothing."""
 

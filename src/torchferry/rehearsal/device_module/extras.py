@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the remaining functions, by their name below `torch.cuda`."""
     mode = 0
 

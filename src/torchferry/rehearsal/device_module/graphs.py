@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from torchferry.rehearsal import events
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the names of graph capture, by their name below `torch.cuda`."""
 
     def is_current_stream_capturing() -> bool:
@@ -26,7 +26,7 @@ def implementations(context: Context) -> dict[str, object]:
     return {**names, **{f"graphs.{name}": value for name, value in names.items()}}
 
 
-def _unavailable(name: str, context: Context) -> Callable[..., NoReturn]:
+def _unavailable(name: str, context: DeviceContext) -> Callable[..., NoReturn]:
     subject = f"{context.namespace}.{name}"
 
     def function(*args: object, **kwargs: object) -> NoReturn:
@@ -37,7 +37,7 @@ def _unavailable(name: str, context: Context) -> Callable[..., NoReturn]:
     return function
 
 
-def _unavailable_class(name: str, context: Context) -> type:
+def _unavailable_class(name: str, context: DeviceContext) -> type:
     fail = _unavailable(name, context)
     return type(
         name, (), {"__doc__": "Graph capture, which is not rehearsed.", "__init__": lambda self, *a, **k: fail()}

@@ -7,10 +7,10 @@ import itertools
 import torch
 
 from torchferry.core.ranges import Ranges
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the range markers, by their name below `torch.cuda`."""
     ranges = Ranges(torch.profiler.record_function)
     handles = itertools.count(1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchferry.rehearsal.device_module.context import Context, DeviceLike
+from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 from torchferry.rehearsal.device_module.devices import host_memory
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def _size(value: int) -> str:
     return f"{value} GiB"
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the functions that deal with memory, by their name below `torch.cuda`."""
     functions = {**_readings(context), **_settings(context), **_raw_memory(context)}
     return {**functions, **{f"memory.{name}": function for name, function in functions.items()}}
 
 
-def _readings(context: Context) -> dict[str, Callable[..., object]]:
+def _readings(context: DeviceContext) -> dict[str, Callable[..., object]]:
     native = context.native
 
     def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _readings(context: Context) -> dict[str, Callable[..., object]]:
     }
 
 
-def _settings(context: Context) -> dict[str, Callable[..., object]]:
+def _settings(context: DeviceContext) -> dict[str, Callable[..., object]]:
     native = context.native
     fractions: dict[int, float] = {}
 
@@ -277,7 +277,7 @@ def _settings(context: Context) -> dict[str, Callable[..., object]]:
     }
 
 
-def _raw_memory(context: Context) -> dict[str, Callable[..., object]]:
+def _raw_memory(context: DeviceContext) -> dict[str, Callable[..., object]]:
     held: dict[int, torch.Tensor] = {}
 
     def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: object = None) -> int:

@@ -7,13 +7,13 @@ from typing import overload
 
 import torch
 
-from torchferry.rehearsal.device_module.context import Context, DeviceLike
+from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 
 
 class DefaultGenerators(Sequence[torch.Generator]):
     """The generators of the devices, of which there are none until the device was first used."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: DeviceContext) -> None:
         self._context = context
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class DefaultGenerators(Sequence[torch.Generator]):
         return self._context.native.default_generator(index % len(self))
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the functions that deal with random numbers, by their name below `torch.cuda`."""
     native = context.native
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from torchferry.rehearsal.device_module.context import Context, DeviceLike
+from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 
 _EVENT_HANDLE = b"torchferry event".ljust(64, b"\0")
 """Nothing in it tells events apart: what an event waits for is over when it is recorded. A card's has this size."""
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the streams, events and the functions that choose among streams, by their name below `torch.cuda`."""
     stream_class = _stream_class(context)
     event_class = _event_class(context)
@@ -34,7 +34,7 @@ def implementations(context: Context) -> dict[str, object]:
     return names
 
 
-def _stream_class(context: Context) -> type[torch.Stream]:
+def _stream_class(context: DeviceContext) -> type[torch.Stream]:
     name = context.name
 
     class Stream(torch.Stream):
@@ -62,7 +62,7 @@ def _stream_class(context: Context) -> type[torch.Stream]:
     return Stream
 
 
-def _external_stream_class(context: Context, stream_class: type[torch.Stream]) -> type[torch.Stream]:
+def _external_stream_class(context: DeviceContext, stream_class: type[torch.Stream]) -> type[torch.Stream]:
     class ExternalStream(stream_class):  # type: ignore[misc, valid-type]
         """A stream made elsewhere; here, one of this device under the number that it gave."""
 
@@ -77,7 +77,7 @@ def _external_stream_class(context: Context, stream_class: type[torch.Stream]) -
     return ExternalStream
 
 
-def _event_class(context: Context) -> type[torch.Event]:
+def _event_class(context: DeviceContext) -> type[torch.Event]:
     class Event(torch.Event):
         """A point in the work of a stream.
 
@@ -162,12 +162,12 @@ def _event_class(context: Context) -> type[torch.Event]:
     return Event
 
 
-def _device_type(context: Context) -> int:
+def _device_type(context: DeviceContext) -> int:
     """Return torch's number of the device type, which identifies a stream together with its id and its device."""
     return int(torch.Stream(device=torch.device(context.name, context.native.current_device())).device_type)
 
 
-def _selectors(context: Context, stream_class: type[torch.Stream]) -> dict[str, object]:
+def _selectors(context: DeviceContext, stream_class: type[torch.Stream]) -> dict[str, object]:
     def wrapped(stream: torch.Stream) -> torch.Stream:
         return stream_class(
             stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type

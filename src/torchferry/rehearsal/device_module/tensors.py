@@ -8,7 +8,7 @@ import torch
 from torch._utils import classproperty
 from torch.storage import _LegacyStorage
 
-from torchferry.rehearsal.device_module.context import Context
+from torchferry.rehearsal.device_module.context import DeviceContext
 
 _DTYPES = {
     "BFloat16": torch.bfloat16,
@@ -26,7 +26,7 @@ _DTYPES = {
 }
 
 
-def implementations(context: Context) -> dict[str, object]:
+def implementations(context: DeviceContext) -> dict[str, object]:
     """Return the tensor and storage types, by their name below `torch.cuda`."""
     names: dict[str, object] = {}
     for word, dtype in _DTYPES.items():
@@ -36,7 +36,7 @@ def implementations(context: Context) -> dict[str, object]:
     return names
 
 
-def _tensor_type(context: Context, name: str, dtype: torch.dtype) -> type:
+def _tensor_type(context: DeviceContext, name: str, dtype: torch.dtype) -> type:
     class TensorType(type):
         def __instancecheck__(cls, instance: object) -> bool:
             return (
@@ -68,7 +68,7 @@ def _tensor_type(context: Context, name: str, dtype: torch.dtype) -> type:
     )
 
 
-def _storage_type(context: Context, name: str, dtype: torch.dtype) -> type:
+def _storage_type(context: DeviceContext, name: str, dtype: torch.dtype) -> type:
     # torch takes the device of a storage type from the last part of `__module__`, and the dtype from the class.
     dtype_of_class: Any = classproperty(lambda cls: dtype)  # type: ignore[no-untyped-call]
     metaclass: Any = type(_LegacyStorage)

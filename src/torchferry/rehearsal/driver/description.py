@@ -41,8 +41,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends._datafile import DataFile, data_file
 from torchferry.backends.base import Backend
+from torchferry.backends.datafile import DataFile, data_file
 
 _FILE = "driver/driver.toml"
 _KEYS = {

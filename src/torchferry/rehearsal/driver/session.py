@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from torchferry.backends.base import Backend, data_directory
+from torchferry.backends.base import Backend
+from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say

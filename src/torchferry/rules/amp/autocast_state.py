@@ -13,7 +13,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule, attribute_span
 from torchferry.source.names import Reference
 
@@ -41,7 +41,7 @@ class AutocastState(ReferenceRule):
         enough = 1 if function.startswith("set_") else 0
         if not isinstance(call, ast.Call) or call.func is not reference.node or len(call.args) > enough:
             return
-        if reason_to_keep(context, call) is not None or call.keywords:
+        if exemption_reason(context, call) is not None or call.keywords:
             return
         if context.target.backend.AUTOCAST is False:
             return  # AMP104

@@ -12,7 +12,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 _SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler"})
 
@@ -30,7 +30,7 @@ class ScalerWithoutDevice(Rule):
                 continue
             if call.args or any(keyword.arg in ("device", None) for keyword in call.keywords):
                 continue
-            if reason_to_keep(context, call) is not None:
+            if exemption_reason(context, call) is not None:
                 continue
             if context.target.backend.AUTOCAST is False:
                 continue  # AMP104

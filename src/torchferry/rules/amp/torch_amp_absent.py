@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule
 
 _OWN = {"autocast": "torch.cuda.amp.autocast", "GradScaler": "torch.cuda.amp.GradScaler"}
@@ -43,7 +43,7 @@ class TorchAmpAbsent(ReferenceRule):
             module, _, name = reference.name.rpartition(".")
             if f"{module}." not in _MODULES or (name not in _OWN and name not in _STATE):
                 continue
-            if reference.is_import or reason_to_keep(context, reference.node) is not None:
+            if reference.is_import or exemption_reason(context, reference.node) is not None:
                 continue
             use = context.target.api(_OWN[name]).use if name in _OWN else ""
             message = say("`{found}` does not serve {target}", found=reference.name, target=context.target.title)

@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -37,7 +37,7 @@ class AttentionImplementation(Rule):
         """Yield a finding for each name that the target does not take as it is."""
         for node in context.file.strings:
             name = _NAMES.get(node.value) if isinstance(node.value, str) else None
-            if name is None or not self._chooses(context, node) or reason_to_keep(context, node) is not None:
+            if name is None or not self._chooses(context, node) or exemption_reason(context, node) is not None:
                 continue
             row = context.target.row("frameworks", name)
             if row.status == "same":

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 
 class AttentionKernelForced(Rule):
@@ -24,7 +24,7 @@ class AttentionKernelForced(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
         for name, call in calls_to(context):
-            if name != "torch.nn.attention.sdpa_kernel" or reason_to_keep(context, call) is not None:
+            if name != "torch.nn.attention.sdpa_kernel" or exemption_reason(context, call) is not None:
                 continue
             text = context.file.text(call)
             if "MATH" in text or ("FLASH" not in text.upper() and "EFFICIENT" not in text.upper()):

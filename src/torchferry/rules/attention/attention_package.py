@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import reason_to_keep
 
 _PACKAGES = {
     "flash_attn": "flash-attn",
@@ -46,7 +46,7 @@ class AttentionPackage(Rule):
                 if not isinstance(reference.node, ast.alias):
                     continue
                 statement = context.file.parents[reference.node]
-                if reason_to_keep(context, statement) is not None:
+                if exemption_reason(context, statement) is not None:
                     continue
                 row = context.target.row("packages", package)
                 if row.status == "same":

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.keeping import reason_to_keep
 
 _SWITCHES = {
     "enable_xformers_memory_efficient_attention": "xformers",
@@ -45,7 +45,7 @@ class MemoryEfficientSwitch(Rule):
                 ]
                 if (call.args or call.keywords) and not turned_on:
                     continue
-                if reason_to_keep(context, call) is not None:
+                if exemption_reason(context, call) is not None:
                     continue
                 yield self._report(context, call, turned_on, package)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
@@ -31,7 +31,7 @@ class ModelCompiled(Rule):
         for reference in context.references.get("compile", ()):
             if reference.name != "torch.compile" or reference.is_import:
                 continue
-            if reason_to_keep(context, reference.node) is not None:
+            if exemption_reason(context, reference.node) is not None:
                 continue
             call = context.file.parents.get(reference.node)
             graphs = self._cuda_graphs(call) if isinstance(call, ast.Call) else None

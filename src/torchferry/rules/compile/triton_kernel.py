@@ -13,8 +13,8 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import reason_to_keep
 
 
 class TritonKernel(Rule):
@@ -34,7 +34,7 @@ class TritonKernel(Rule):
             if not isinstance(reference.node, ast.alias):
                 continue
             statement = context.file.parents[reference.node]
-            if reason_to_keep(context, statement) is not None:
+            if exemption_reason(context, statement) is not None:
                 continue
             span = context.file.span(statement)
             if isinstance(triton, str):

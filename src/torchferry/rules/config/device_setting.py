@@ -44,7 +44,7 @@ class DeviceSetting(Rule):
         for setting in settings_of_program(context):
             if not DEVICE_SPELLING.match(setting.value):
                 continue
-            known = lexicon("device").names(setting.key)
+            names_device = lexicon("device").names(setting.key)
             message = say(
                 "setting `{key}` is the device `{value}`; on {target} it is `{use}`",
                 key=setting.key or "-",
@@ -53,5 +53,5 @@ class DeviceSetting(Rule):
                 use=device + setting.value[len(cuda.DEVICE_TYPE) :],
             )
             edit = Edit(setting.start, setting.start + len(cuda.DEVICE_TYPE), device)
-            grade = Grade.SAFE if known else Grade.UNSAFE
+            grade = Grade.SAFE if names_device else Grade.UNSAFE
             yield self.finding(context, (setting.start, setting.end), message, grade, [edit])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.backends.cuda import Switch
+from torchferry.backends.cuda import CudaSetting
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
@@ -16,7 +16,7 @@ from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
 from torchferry.rules.config.declared import declared_settings
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command
@@ -26,11 +26,11 @@ _OFF = {"true": "false", "True": "False", "TRUE": "FALSE", "yes": "no", "Yes": "
 _PLAIN_YES = frozenset({"true", "True", "TRUE"})
 
 
-class _Place(NamedTuple):
+class _SettingPlace(NamedTuple):
     """A setting that asks for something, with the span of its value and the value as it is written."""
 
     name: str
-    switch: Switch
+    switch: CudaSetting
     start: int
     end: int
     written: str
@@ -48,7 +48,7 @@ class SwitchRule(Rule):
         keys = {key for switch in self._switches() for key in switch.keys}
         return tuple(sorted(keys | {key.replace("_", "-") for key in keys}))
 
-    def _switches(self) -> list[Switch]:
+    def _switches(self) -> list[CudaSetting]:
         return [switch for switch in cuda.switches() if switch.role == self.ROLE]
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -64,7 +64,7 @@ class SwitchRule(Rule):
                 if not self.is_meant(context, declared.name, declared.in_call, value):
                     continue
                 start, end = context.file.span(value)
-                if start in seen or reason_to_keep(context, value) is not None:
+                if start in seen or exemption_reason(context, value) is not None:
                     continue
                 seen.add(start)
                 text = string_value(value)
@@ -73,7 +73,7 @@ class SwitchRule(Rule):
                     if context.text[start:end] != text:
                         continue
                 yield from self._report(
-                    context, _Place(declared.name, switch, start, end, context.text[start:end], str(value.value))
+                    context, _SettingPlace(declared.name, switch, start, end, context.text[start:end], str(value.value))
                 )
 
     def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:
@@ -86,25 +86,25 @@ class SwitchRule(Rule):
         for place in places:
             yield from self._report(context, place)
 
-    def _settings(self, context: Context) -> Iterator[_Place]:
+    def _settings(self, context: Context) -> Iterator[_SettingPlace]:
         for setting in settings_of_program(context):
             key = setting.key.replace("-", "_")
             for switch in self._switches():
                 if key in switch.keys and _asks_text(switch, setting.value):
-                    yield _Place(setting.key, switch, setting.start, setting.end, setting.value, setting.value)
+                    yield _SettingPlace(setting.key, switch, setting.start, setting.end, setting.value, setting.value)
 
-    def _options(self, context: Context) -> Iterator[_Place]:
+    def _options(self, context: Context) -> Iterator[_SettingPlace]:
         for command in commands_of(context):
             if prints_text(command) or not any(word.text.startswith("-") or "=" in word.text for word in command.words):
                 continue
             for name, value, start, end in _options_of(command):
                 for switch in self._switches():
                     if name in switch.keys and (_asks_text(switch, value) or (switch.on and not value)):
-                        yield _Place(name, switch, start, end, value, value or "true")
+                        yield _SettingPlace(name, switch, start, end, value, value or "true")
 
     # --- what is said ---
 
-    def _report(self, context: Context, place: _Place) -> Iterable[Finding]:
+    def _report(self, context: Context, place: _SettingPlace) -> Iterable[Finding]:
         row = self.row(context.target, place.switch)
         if row.status == "same" and not row.note:
             return
@@ -123,7 +123,7 @@ class SwitchRule(Rule):
             grade = Grade.MANUAL
         yield self.finding(context, (place.start, place.end), noted(message, row.remark), grade, edits)
 
-    def row(self, target: Target, switch: Switch) -> Row:
+    def row(self, target: Target, switch: CudaSetting) -> Row:
         """Return what the target has in the place of what a setting asks for."""
         return target.api(switch.row) if switch.table == "api" else target.row(switch.table, switch.row)
 
@@ -137,11 +137,11 @@ def plain(name: str, value: str, target: Target) -> dict[str, object]:
     return {"name": name, "value": value, "target": target.title}
 
 
-def _asks(switch: Switch, value: object) -> bool:
+def _asks(switch: CudaSetting, value: object) -> bool:
     return (switch.on and value is True) or (isinstance(value, str) and value in switch.values)
 
 
-def _asks_text(switch: Switch, value: str) -> bool:
+def _asks_text(switch: CudaSetting, value: str) -> bool:
     return (switch.on and value.lower() in _ON) or value in switch.values
 
 

@@ -48,15 +48,15 @@ class BaseImage(Rule):
             if _is_known(name) or re.search(r"cuda|nvidia", match.group(), re.IGNORECASE):
                 yield self._report(context, (start, end), name, match.group())
 
-    def _report(self, context: Context, span: tuple[int, int], name: str, found: str) -> Finding:
+    def _report(self, context: Context, span: tuple[int, int], name: str, image: str) -> Finding:
         row = context.target.row("images", name)
         target = context.target.title
         if row.use:
-            message = say("`{found}` is an image for CUDA; for {target} start from `{use}`", found=found, target=target,
+            message = say("`{found}` is an image for CUDA; for {target} start from `{use}`", found=image, target=target,
                           use=row.use)  # fmt: skip
         else:
             message = say(
-                "`{found}` is an image for CUDA; start from the image of {target}", found=found, target=target
+                "`{found}` is an image for CUDA; start from the image of {target}", found=image, target=target
             )
         return self.finding(context, span, noted(message, row.remark if row.use else None), Grade.MANUAL)
 

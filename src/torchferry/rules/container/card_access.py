@@ -34,14 +34,14 @@ class CardAccess(Rule):
         places = {*self._commands(context)}
         if context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
             places |= {*self._settings(context)}
-        for start, end, found in sorted(places):
-            yield self.finding(context, (start, end), self._message(context, found), Grade.MANUAL)
+        for start, end, spelling in sorted(places):
+            yield self.finding(context, (start, end), self._message(context, spelling), Grade.MANUAL)
 
-    def _message(self, context: Context, found: str) -> Message:
+    def _message(self, context: Context, spelling: str) -> Message:
         backend = context.target.backend
         message = say(
             "`{found}` gives NVIDIA cards to the container; {target} has device nodes {nodes}",
-            found=found,
+            found=spelling,
             target=context.target.title,
             nodes=backend.DEVICE_NODES,
         )

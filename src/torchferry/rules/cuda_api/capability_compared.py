@@ -16,8 +16,8 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.generations import CAPABILITY, PROPERTIES, Reading, readings
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings
 
 
 class CapabilityCompared(Rule):
@@ -31,7 +31,7 @@ class CapabilityCompared(Rule):
         compared: set[tuple[ast.AST, str]] = set()
         raising: set[ast.AST] = set()
         for reading in readings(context):
-            if reason_to_keep(context, reading.reference.node) is not None:
+            if exemption_reason(context, reading.reference.node) is not None:
                 continue
             if reading.calculation is not None and _is_none(context, reading):
                 if reading.calculation in raising:
@@ -56,7 +56,7 @@ class CapabilityCompared(Rule):
                 yield self.finding(context, context.file.span(reading.comparison), message, Grade.MANUAL)
 
 
-def _is_none(context: PythonContext, reading: Reading) -> bool:
+def _is_none(context: PythonContext, reading: CapabilityRead) -> bool:
     """Whether the plugin answers None to what is read."""
     target = context.target
     if target.module or target.api(reading.reference.name).status not in REWRITTEN:

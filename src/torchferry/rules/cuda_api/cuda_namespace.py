@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
@@ -37,7 +37,7 @@ class CudaNamespace(Rule):
             if node.value != cuda.DEVICE_TYPE or not isinstance(call, ast.Call):
                 continue
             if last_name(call.func) in ("getattr", "hasattr") and call.args[1:2] == [node]:
-                if context.names.qualified(call.args[0]) == "torch" and reason_to_keep(context, node) is None:
+                if context.names.qualified(call.args[0]) == "torch" and exemption_reason(context, node) is None:
                     message = say(
                         "`{text}` asks torch for CUDA by name; on {target} ask for `{use}`",
                         text=context.file.text(call),
@@ -48,9 +48,9 @@ class CudaNamespace(Rule):
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)
-        kept = reason_to_keep(context, reference.node)
-        if kept is not None:
-            message = say("`torch.cuda` is left as it is: {reason}", reason=kept)
+        exemption = exemption_reason(context, reference.node)
+        if exemption is not None:
+            message = say("`torch.cuda` is left as it is: {reason}", reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         namespace = context.target.backend.NAMESPACE
         if context.target.module and reference.bound == "torch":

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 
 class CudaVersion(Rule):
@@ -30,9 +30,9 @@ class CudaVersion(Rule):
             node = reference.node
             parent = context.file.parents.get(node)
             span = context.file.span(node)
-            kept = reason_to_keep(context, node)
-            if kept is not None:
-                message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+            exemption = exemption_reason(context, node)
+            if exemption is not None:
+                message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif not reference.name.startswith("torch.version.cuda") or (
                 reference.name == "torch.version.cuda" and self._is_shown(parent)

@@ -65,12 +65,12 @@ def _copies(context: PythonContext) -> Iterator[str]:
                     yield module
 
 
-def _below_cuda(found: str, modules: Iterable[str]) -> str:
+def _below_cuda(qualified: str, modules: Iterable[str]) -> str:
     """Return what a portable name is called below `torch.cuda`, if it raises where there is nothing; else nothing."""
     for module in modules:
-        if found.startswith(f"{module}."):
-            name = found[len(module) + 1 :]
-            for known in (name, f"amp.{name}"):
-                if cuda.portable().get(known) == "raises":
-                    return known
+        if qualified.startswith(f"{module}."):
+            name = qualified[len(module) + 1 :]
+            for candidate in (name, f"amp.{name}"):
+                if cuda.portable().get(candidate) == "raises":
+                    return candidate
     return ""

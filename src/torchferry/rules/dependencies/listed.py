@@ -38,17 +38,17 @@ def requirements_of(context: Context) -> Iterator[Requirement]:
             if setting.key in ("dependencies", "pip"):
                 value = setting.value
                 at = value.find("::") + 2 if "::" in value else 0  # the channel in front of the name
-                found = requirement(value, at, len(value))
-                if found is not None:
-                    yield _moved(found, setting.start)
+                listed = requirement(value, at, len(value))
+                if listed is not None:
+                    yield _moved(listed, setting.start)
     else:
         for command in commands_of(context):
             if not prints_text(command):
                 yield from in_command(command)
 
 
-def _moved(found: Requirement, by: int) -> Requirement:
-    return found._replace(start=found.start + by, end=found.end + by, line_end=found.line_end + by)
+def _moved(listed: Requirement, by: int) -> Requirement:
+    return listed._replace(start=listed.start + by, end=listed.end + by, line_end=listed.line_end + by)
 
 
 def _in_pyproject(text: str) -> Iterator[Requirement]:
@@ -63,9 +63,9 @@ def _in_pyproject(text: str) -> Iterator[Requirement]:
                 yield Requirement(name, version, setting.start, setting.end, setting.end)
             keyed = path[table + 1]
         elif path[:1] == ("dependency-groups",) or "requires" in path or any(_LISTS.search(key) for key in path):
-            found = requirement(setting.value, 0, len(setting.value))
-            if found is not None:
-                yield _moved(found, setting.start)
+            listed = requirement(setting.value, 0, len(setting.value))
+            if listed is not None:
+                yield _moved(listed, setting.start)
 
 
 def _in_setup_cfg(text: str) -> Iterator[Requirement]:
@@ -92,9 +92,9 @@ def _in_setup(context: PythonContext) -> Iterator[Requirement]:
         start, end = context.file.span(node)
         inner = context.text[start:end]
         body = inner.lstrip("rRuUbB").strip("\"'")
-        found = requirement(body, 0, len(body)) if "\n" not in inner else None
-        if found is not None:
-            yield _moved(found, start + inner.index(body))
+        written = requirement(body, 0, len(body)) if "\n" not in inner else None
+        if written is not None:
+            yield _moved(written, start + inner.index(body))
 
 
 _HOLDING = frozenset({ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set, ast.IfExp})

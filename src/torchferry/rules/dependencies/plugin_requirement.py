@@ -27,7 +27,7 @@ class PluginRequirement(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield at most one finding, at torch."""
-        listed = {found.name: found for found in reversed(list(requirements_of(context)))}
+        listed = {requirement.name: requirement for requirement in reversed(list(requirements_of(context)))}
         torch = listed.get("torch") or listed.get("pytorch")
         plugin = normalised(context.target.backend.PLUGIN)
         if torch is None or plugin in listed:

@@ -31,7 +31,7 @@ class PortableRequirement(Rule):
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield at most one finding, at torch."""
         package = INSTALLED.partition(".")[0]
-        listed = {found.name: found for found in reversed(list(requirements_of(context)))}
+        listed = {requirement.name: requirement for requirement in reversed(list(requirements_of(context)))}
         torch = listed.get("torch") or listed.get("pytorch")
         if torch is None or package in listed:
             return

@@ -19,7 +19,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.expressions import device_expression, quoted_for
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule, missing, replaced
 from torchferry.source.names import Reference
 
@@ -43,7 +43,7 @@ class Accelerator(ReferenceRule):
         yield from super().check_python(context)
         for reference in context.references.get("accelerator", ()):
             row = context.target.api(reference.name)
-            if reference.is_import and row.status == "missing" and reason_to_keep(context, reference.node) is None:
+            if reference.is_import and row.status == "missing" and exemption_reason(context, reference.node) is None:
                 message = missing(context, reference.name, row)
                 yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
 
@@ -53,7 +53,7 @@ class Accelerator(ReferenceRule):
         if row.status == "same":
             return
         if row.status == "unknown":
-            if reason_to_keep(context, reference.node) is None:
+            if exemption_reason(context, reference.node) is None:
                 message = say(
                     "whether `{found}` works on {target} is UNKNOWN; try it on the card",
                     found=reference.name,
@@ -70,9 +70,9 @@ class Accelerator(ReferenceRule):
         """Write the device itself in place of the question which it is."""
         call = context.file.parents.get(reference.node)
         span = context.file.span(reference.node)
-        kept = reason_to_keep(context, reference.node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=kept)
+        exemption = exemption_reason(context, reference.node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         message = replaced(context, reference.name, context.target.api(reference.name))
         device, imports = device_expression(context)

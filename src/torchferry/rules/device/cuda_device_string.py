@@ -20,9 +20,9 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.refused_device import is_refused
-from torchferry.source.flow import Trace, Verdict
+from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import DEVICE_SPELLING
 
 
@@ -37,14 +37,14 @@ class CudaDeviceString(Rule):
         """Yield a finding for each device string whose use is known."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.verdict is Verdict.YES and not is_refused(context, node):  # LIB109
+            if trace.result is TraceResult.YES and not is_refused(context, node):  # LIB109
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        kept = reason_to_keep(context, node)
-        if kept is not None:
-            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=kept)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         written = written_device(context, node)
         message = say(
@@ -61,15 +61,15 @@ class CudaDeviceString(Rule):
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:
     """Return the string literals spelt as a CUDA device, f-strings by their literal part."""
-    found = []
+    strings = []
     for node in context.file.strings:
         value = node.value
         if isinstance(value, str) and value.startswith("cuda") and DEVICE_SPELLING.match(value):
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            found.append(node)
-    return found
+            strings.append(node)
+    return strings
 
 
 def _is_device_fstring(joined: ast.JoinedStr) -> bool:

@@ -22,7 +22,7 @@ from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.device.torchscript import is_scripted
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import attribute_span
 
 
@@ -49,9 +49,9 @@ class CudaMethod(Rule):
             message = say("`.cuda()` stands where it cannot be rewritten; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(call)), message, Grade.MANUAL)
         _, last = context.file.span(call)
-        kept = reason_to_keep(context, call)
-        if kept is not None:
-            message = say("`.cuda()` is left as it is: {reason}", reason=kept)
+        exemption = exemption_reason(context, call)
+        if exemption is not None:
+            message = say("`.cuda()` is left as it is: {reason}", reason=exemption)
             return self.finding(context, (start, last), message, Grade.NOTE)
         mover = context.target.backend.MOVER
         scripted = not call.args and not call.keywords and is_scripted(context, call)

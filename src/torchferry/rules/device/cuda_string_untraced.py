@@ -16,8 +16,8 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
-from torchferry.rules.keeping import reason_to_keep
-from torchferry.source.flow import Verdict
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.source.flow import TraceResult
 
 
 class CudaStringUntraced(Rule):
@@ -31,7 +31,7 @@ class CudaStringUntraced(Rule):
         """Yield a finding for each device string whose use is open."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.verdict is not Verdict.OPEN or reason_to_keep(context, node) is not None:
+            if trace.result is not TraceResult.UNKNOWN or exemption_reason(context, node) is not None:
                 continue
             written = written_device(context, node)
             message = say(

@@ -19,7 +19,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.device.expressions import device_type
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
 from torchferry.source.names import Reference
@@ -46,7 +46,7 @@ class CudaTensorType(ReferenceRule):
     def _default_type(self, context: PythonContext, node: ast.AST, name: str) -> Finding | None:
         """Return the finding for a type that becomes the default one, which a plugin's cannot."""
         dtype = _DTYPES.get(name.rpartition(".")[2].removesuffix("Tensor"))
-        if dtype is None or reason_to_keep(context, node) is not None or not _becomes_default(context, node):
+        if dtype is None or exemption_reason(context, node) is not None or not _becomes_default(context, node):
             return None
         if context.target.of_vendor(name).status == "missing":
             return None  # then the table says what to write
@@ -72,9 +72,9 @@ class CudaTensorType(ReferenceRule):
                 continue
             row = context.target.api(node.value)
             span = literal_span(context, node)
-            kept = reason_to_keep(context, node)
-            if kept is not None:
-                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
+            exemption = exemption_reason(context, node)
+            if exemption is not None:
+                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif row.status in REWRITTEN and row.use:
                 try:

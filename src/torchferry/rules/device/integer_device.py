@@ -19,7 +19,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of, calls_to
 from torchferry.rules.device.expressions import indexed_device, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 
@@ -42,7 +42,7 @@ class IntegerDevice(Rule):
             return
         for argument in self._arguments(context):
             literal = isinstance(argument, ast.Constant) and type(argument.value) is int and argument.value >= 0
-            if (literal or is_device_index(context, argument)) and reason_to_keep(context, argument) is None:
+            if (literal or is_device_index(context, argument)) and exemption_reason(context, argument) is None:
                 yield self._report(context, argument, literal)
 
     def _arguments(self, context: PythonContext) -> Iterator[ast.expr]:

@@ -14,7 +14,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -28,20 +28,20 @@ class MapLocationKey(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each dictionary, at its first such key."""
         for keyword in context.file.keywords.get("map_location", ()):
-            if not isinstance(keyword.value, ast.Dict) or reason_to_keep(context, keyword) is not None:
+            if not isinstance(keyword.value, ast.Dict) or exemption_reason(context, keyword) is not None:
                 continue
             device = context.target.backend.DEVICE_TYPE
             named = {string_value(key) or "" for key in keyword.value.keys}
             for key in keyword.value.keys:
-                found = string_value(key)
-                if key is None or found is None or not DEVICE_SPELLING.match(found):
+                spelling = string_value(key)
+                if key is None or spelling is None or not DEVICE_SPELLING.match(spelling):
                     continue
-                use = device + found[len(cuda.DEVICE_TYPE) :]
+                use = device + spelling[len(cuda.DEVICE_TYPE) :]
                 if use in named:
                     break
                 message = say(
                     "the key `{found}` names the device in the file; a checkpoint saved on {target} names `{use}`",
-                    found=found,
+                    found=spelling,
                     target=context.target.title,
                     use=use,
                 )

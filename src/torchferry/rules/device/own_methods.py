@@ -71,8 +71,8 @@ def _class_of(context: PythonContext, func: ast.expr) -> ast.ClassDef | None:
     qualified = context.names.qualified(func)
     if qualified is None or context.project is None:
         return None
-    found = context.project.definition(qualified, context.path)
-    return found[2] if found is not None and isinstance(found[2], ast.ClassDef) else None
+    located = context.project.definition(qualified, context.path)
+    return located[2] if located is not None and isinstance(located[2], ast.ClassDef) else None
 
 
 def _class_owns(context: PythonContext, definition: ast.ClassDef, member: str, depth: int) -> bool:

@@ -85,12 +85,12 @@ def _is_pointless(context: PythonContext, choice: ast.IfExp) -> bool:
     return _same_without(context, inner, otherwise)
 
 
-def _same_without(context: PythonContext, made: ast.expr, otherwise: str) -> bool:
+def _same_without(context: PythonContext, call: ast.expr, otherwise: str) -> bool:
     """Whether a call of a portable name is, without an accelerator, what is written on the other side."""
-    if not isinstance(made, ast.Call) or made.keywords:
+    if not isinstance(call, ast.Call) or call.keywords:
         return False
-    owner, _, name = context.file.text(made.func).rpartition(".")
+    owner, _, name = context.file.text(call.func).rpartition(".")
     if owner != context.target.module or name not in _SAME_WITHOUT:
         return False
-    plain = all(isinstance(node, _PLAIN) for argument in made.args for node in ast.walk(argument))
+    plain = all(isinstance(node, _PLAIN) for argument in call.args for node in ast.walk(argument))
     return plain and _SAME_WITHOUT[name].match(otherwise) is not None

@@ -47,9 +47,9 @@ def is_packed_sequence(context: PythonContext, receiver: ast.expr, depth: int = 
     ):
         return True
     annotations = (binding.annotation for binding in context.names.bindings(receiver) if isinstance(binding, ast.arg))
-    return any(found is not None and "PackedSequence" in ast.unparse(found) for found in annotations) or (
-        _is_tested(context, receiver)
-    )
+    return any(
+        annotation is not None and "PackedSequence" in ast.unparse(annotation) for annotation in annotations
+    ) or (_is_tested(context, receiver))
 
 
 def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:

@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SparseTensor(Rule):
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
                 continue
-            if _on_cpu(call) or reason_to_keep(context, call) is not None:
+            if _on_cpu(call) or exemption_reason(context, call) is not None:
                 continue
             span = context.file.span(call.func)
             if isinstance(registered, Unknown):
@@ -111,7 +111,7 @@ class SparseTensor(Rule):
         for operator, full_name, call in (*named, *products):
             if not isinstance(registered, Unknown) and operator in registered:
                 continue
-            if reason_to_keep(context, call) is not None:
+            if exemption_reason(context, call) is not None:
                 continue
             span = context.file.span(call.func if isinstance(call, ast.Call) else call)
             if isinstance(registered, Unknown):
@@ -157,7 +157,7 @@ def _products(context: PythonContext, making: list[tuple[ast.Call, str, str]]) -
 
 def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:
     """Yield the calls that make sparse tensors, with what they call and the layout, in order of place."""
-    found = []
+    calls = []
     torch_calls = {
         parent
         for reference in context.names.references("torch")
@@ -167,15 +167,15 @@ def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:
         for node in context.file.attributes.get(name, ()):
             call = context.file.parents.get(node)
             if isinstance(call, ast.Call) and call.func is node and (name.startswith("to_") or call in torch_calls):
-                found.append((call, name, layout))
+                calls.append((call, name, layout))
     for call in torch_calls:
         name = last_name(call.func)
         sparse = keyword_of(call, "sparse")
         if name in _GRADIENTS and sparse is not None and _is_true(sparse.value):
-            found.append((call, f"{name}(sparse=True)", "sparse"))
+            calls.append((call, f"{name}(sparse=True)", "sparse"))
         if context.names.qualified(call.func) == _OPTIMIZER:
-            found.append((call, "SparseAdam", "sparse"))
-    yield from sorted(found, key=lambda item: (item[0].lineno, item[0].col_offset))
+            calls.append((call, "SparseAdam", "sparse"))
+    yield from sorted(calls, key=lambda item: (item[0].lineno, item[0].col_offset))
 
 
 def _is_true(value: ast.expr) -> bool:

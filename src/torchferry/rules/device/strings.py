@@ -31,10 +31,10 @@ def word_edits(context: PythonContext, node: ast.Constant, word: str, replacemen
         ValueError: the source of the literal does not spell the word as often as its value does.
     """
     start, end = context.file.literal_span(node)
-    found = [match.start() for match in re.finditer(re.escape(word), context.text[start:end])]
-    if not isinstance(node.value, str) or len(found) != node.value.count(word):
+    offsets = [match.start() for match in re.finditer(re.escape(word), context.text[start:end])]
+    if not isinstance(node.value, str) or len(offsets) != node.value.count(word):
         raise ValueError(f"the literal spells `{word}` in another form")
-    return [Edit(start + at, start + at + len(word), replacement) for at in found]
+    return [Edit(start + at, start + at + len(word), replacement) for at in offsets]
 
 
 class WrittenDevice(NamedTuple):

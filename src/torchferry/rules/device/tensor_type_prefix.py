@@ -14,7 +14,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 _PREFIXES = ("torch.cuda", "torch.cuda.")
 _SAMPLE = "torch.cuda.FloatTensor"
@@ -31,7 +31,7 @@ class TensorTypePrefix(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that a type's name is asked for."""
         for node in context.file.strings:
-            if node.value not in _PREFIXES or not _asks(context, node) or reason_to_keep(context, node) is not None:
+            if node.value not in _PREFIXES or not _asks(context, node) or exemption_reason(context, node) is not None:
                 continue
             row = context.target.api(_SAMPLE)
             span = literal_span(context, node)

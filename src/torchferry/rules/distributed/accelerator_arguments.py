@@ -16,7 +16,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
 
 _ARGUMENTS: dict[str, dict[str, int | None]] = {
@@ -46,7 +46,7 @@ class AcceleratorArguments(Rule):
         for name, call in calls_to(context):
             last = name.rpartition(".")[2]
             for value in _values(call, _ARGUMENTS.get(last, {})):
-                if not _is_served(context, value) and reason_to_keep(context, call) is None:
+                if not _is_served(context, value) and exemption_reason(context, call) is None:
                     yield self._report(context, last, value)
 
     def _report(self, context: PythonContext, name: str, value: ast.expr) -> Finding:

@@ -41,8 +41,8 @@ class CollectiveDtype(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call of which both the operation and the dtype are evident."""
-        found = refusals(context.target.backend)
-        refused = {} if isinstance(found, Unknown) else {(each.operation, each.dtype): each for each in found}
+        listed = refusals(context.target.backend)
+        refused = {} if isinstance(listed, Unknown) else {(each.operation, each.dtype): each for each in listed}
         for name, call in calls_to(context):
             if name not in _OPERATIONS:
                 continue

@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
 _WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
@@ -34,7 +34,7 @@ class CompositeBackend(Rule):
         for node in context.file.strings:
             if not isinstance(node.value, str) or not COMPOSITE_SPELLING.match(node.value):
                 continue
-            if reason_to_keep(context, node) is not None:
+            if exemption_reason(context, node) is not None:
                 continue
             use = f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}"
             span = literal_span(context, node)

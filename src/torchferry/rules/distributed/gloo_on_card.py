@@ -18,7 +18,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import CARD, moved_to_card, place_of, values
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.lexicon import lexicon
 
@@ -59,7 +59,7 @@ class GlooOnCard(Rule):
             return
         used = next((call for name, call in calls if _uses_default_group(context, name, call)), None)
         for start, backends in starts:
-            if reason_to_keep(context, start) is not None or _is_chosen(context, start):
+            if exemption_reason(context, start) is not None or _is_chosen(context, start):
                 continue
             if all(written for _, written in backends):
                 if used is not None:
@@ -151,13 +151,13 @@ def _defaults(context: PythonContext, name: str) -> Iterator[ast.expr]:
 def _over_gloo(context: PythonContext, call: ast.Call) -> bool:
     """Whether the group that a collective is given is evidently one over gloo."""
     group = keyword_of(call, "group")
-    made = [] if group is None else values(context, group.value)
-    return bool(made) and all(
+    groups = [] if group is None else values(context, group.value)
+    return bool(groups) and all(
         isinstance(value, ast.Call)
         and context.names.qualified(value.func) == "torch.distributed.new_group"
         and keyword_of(value, "backend") is not None
         and _backends(context, value) == [(_GLOO, True)]
-        for value in made
+        for value in groups
     )
 
 

@@ -15,8 +15,8 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import call_edits, literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
-from torchferry.source.flow import Trace, Verdict
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
 
 
@@ -32,7 +32,7 @@ class NcclBackendString(Rule):
         for node in context.file.strings:
             if isinstance(node.value, str) and COLLECTIVE_SPELLING.match(node.value):
                 trace = context.collectives.trace(node)
-                if trace.verdict is not Verdict.NO:
+                if trace.result is not TraceResult.NO:
                     yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
@@ -43,9 +43,9 @@ class NcclBackendString(Rule):
         if module:
             collective = f"{module}.collective_backend()"
         written = collective if not node.value.isupper() else f"{collective}.upper()" if module else collective.upper()
-        kept = reason_to_keep(context, node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=kept)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         message = say(
             "collective backend `{found}` ({reason}), which {target} lacks; use `{use}`",
@@ -59,5 +59,5 @@ class NcclBackendString(Rule):
             edits = call_edits(context, node, written) if module else word_edits(context, node, node.value, written)
         except ValueError:
             return self.finding(context, span, message, Grade.MANUAL)
-        grade = Grade.SAFE if trace.verdict is Verdict.YES else Grade.UNSAFE
+        grade = Grade.SAFE if trace.result is TraceResult.YES else Grade.UNSAFE
         return self.finding(context, span, message, grade, edits, imports=portable_imports(context))

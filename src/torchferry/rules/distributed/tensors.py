@@ -138,8 +138,8 @@ def _place_of_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.
 
 
 def _same(answers: Iterable[_Answer]) -> _Answer:
-    found = set(answers)
-    return found.pop() if len(found) == 1 else ""
+    distinct = set(answers)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 def _modules_of_parameter(context: PythonContext, name: ast.Name) -> list[ast.expr]:
@@ -158,21 +158,21 @@ def _modules_of_parameter(context: PythonContext, name: ast.Name) -> list[ast.ex
 
 def _parts(context: PythonContext, sequence: ast.expr) -> list[ast.expr]:
     """Return the tensors of a list: those that it is written with, and those that are appended to it by its name."""
-    found: list[ast.expr] = []
+    parts: list[ast.expr] = []
     for value in values(context, sequence):
         if isinstance(value, (ast.List, ast.Tuple)):
-            found += value.elts
+            parts += value.elts
         elif isinstance(value, (ast.ListComp, ast.GeneratorExp)):
-            found.append(value.elt)
+            parts.append(value.elt)
     if not isinstance(sequence, ast.Name):
-        return found
+        return parts
     scope = context.names.variable_scope(sequence.id, context.file.scope(sequence))
     for use in context.names.uses(sequence.id, scope) if scope is not None else ():
         attribute = context.file.parents.get(use)
         call = context.file.parents.get(attribute) if isinstance(attribute, ast.Attribute) else None
         if isinstance(call, ast.Call) and last_name(call.func) == "append":
-            found += call.args[:1]
-    return found
+            parts += call.args[:1]
+    return parts
 
 
 def _place_of_device_value(context: PythonContext, value: ast.expr, ask: Callable[[ast.expr], _Answer]) -> _Answer:

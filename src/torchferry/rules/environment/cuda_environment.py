@@ -15,7 +15,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -39,20 +39,20 @@ class CudaEnvironment(Rule):
                     yield from self._keyword(context, keyword, name)
 
     def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
-        found = replacement(context.target, name)
-        if found is None:
+        instead = replacement(context.target, name)
+        if instead is None:
             return
         span = literal_span(context, node)
-        kept = reason_to_keep(context, node)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=name, reason=kept)
+        exemption = exemption_reason(context, node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption)
             yield self.finding(context, span, message, Grade.NOTE)
             return
         if context.target.module:
             yield self._portable(context, node, name)
             return
-        edits = word_edits(context, node, name, found.use) if found.use else []
-        yield self.finding(context, span, found.message, found.grade, edits)
+        edits = word_edits(context, node, name, instead.use) if instead.use else []
+        yield self.finding(context, span, instead.message, instead.grade, edits)
 
     def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
@@ -68,12 +68,12 @@ class CudaEnvironment(Rule):
         return asked_when_run(self, context, node, use, message)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
-        found = replacement(context.target, name)
+        instead = replacement(context.target, name)
         call = context.file.parents.get(keyword)
-        if found is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
+        if instead is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
             return
         start, _ = context.file.span(keyword)
         span = (start, start + len(name))
-        edits = [Edit(*span, found.use)] if found.use and not context.target.module else []
-        grade = Grade.MANUAL if found.use and not edits else found.grade
-        yield self.finding(context, span, found.message, grade, edits)
+        edits = [Edit(*span, instead.use)] if instead.use and not context.target.module else []
+        grade = Grade.MANUAL if instead.use and not edits else instead.grade
+        yield self.finding(context, span, instead.message, grade, edits)

@@ -43,7 +43,7 @@ _LONGEST = 24
 """So many characters before a name are looked at to see what it is."""
 
 
-class Place(NamedTuple):
+class VariablePlace(NamedTuple):
     """Where a variable stands, and the value that it is given there; None where it is given none."""
 
     start: int
@@ -60,7 +60,7 @@ class ShellEnvironment(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
-        places: dict[int, Place] = {}
+        places: dict[int, VariablePlace] = {}
         named: dict[str, bool] = {}  # a name of the target's -> whether the file has it
         for place in self._places(context):
             if place.start not in places or places[place.start].value is None:
@@ -68,36 +68,36 @@ class ShellEnvironment(Rule):
         for start in sorted(places):
             yield from self._report(context, places[start], named)
 
-    def _report(self, context: Context, place: Place, named: dict[str, bool]) -> Iterable[Finding]:
+    def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
-        found = replacement(context.target, name)
-        if found is None:
+        instead = replacement(context.target, name)
+        if instead is None:
             return
-        if found.use not in named:
-            named[found.use] = re.search(rf"(?<!\w){re.escape(found.use)}(?!\w)", context.text) is not None
+        if instead.use not in named:
+            named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         target = context.target.title
-        if not found.use or not name.endswith("_VISIBLE_DEVICES"):
-            edits = [Edit(start, end, found.use)] if found.use else []
-            yield self.finding(context, (start, end), found.message, found.grade, edits)
+        if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
+            edits = [Edit(start, end, instead.use)] if instead.use else []
+            yield self.finding(context, (start, end), instead.message, instead.grade, edits)
         elif value is not None and _NO_CARD.match(value):
             message = say(
                 "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is meant",
                 name=name,
                 target=target,
-                use=found.use,
+                use=instead.use,
             )
             yield self.finding(context, (start, end), message, Grade.MANUAL)
         elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
-            yield self.finding(context, (start, end), found.message, Grade.MANUAL)
-        elif named[found.use]:
-            reason = say("the file speaks of `{use}` itself", use=found.use)
+            yield self.finding(context, (start, end), instead.message, Grade.MANUAL)
+        elif named[instead.use]:
+            reason = say("the file speaks of `{use}` itself", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE)
         else:
-            yield self.finding(context, (start, end), found.message, found.grade, [Edit(start, end, found.use)])
+            yield self.finding(context, (start, end), instead.message, instead.grade, [Edit(start, end, instead.use)])
 
-    def _places(self, context: Context) -> Iterator[Place]:
+    def _places(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
         for command in commands_of(context):
             words = (*command.assignments, *command.words)
@@ -132,34 +132,34 @@ class ShellEnvironment(Rule):
             return True
         return match.end() >= word.end - 1 and (command.program in _DECLARES or previous in _PASSES)
 
-    def _yaml(self, context: Context) -> Iterator[Place]:
+    def _yaml(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
         for setting in settings(context.kind, text):
             environment = any(key in _ENVIRONMENTS for key in setting.path[:-1])
             match = _NAME.match(setting.value)
             if setting.key in ("environment", "env") and match is not None:  # - NAME=value
                 _, equals, value = setting.value[match.end() :].partition("=")
-                yield Place(setting.start, setting.start + match.end(), value if equals else None)
+                yield VariablePlace(setting.start, setting.start + match.end(), value if equals else None)
             elif environment and setting.key == "name" and match is not None:  # - {name: NAME, value: value}
-                yield Place(setting.start, setting.start + match.end())
+                yield VariablePlace(setting.start, setting.start + match.end())
             elif environment and _NAME.fullmatch(setting.key):
                 at = text.rfind(setting.key, 0, setting.start)
-                yield Place(at, at + len(setting.key), setting.value)
+                yield VariablePlace(at, at + len(setting.key), setting.value)
             yield from _used(text, setting.start, setting.end)
 
 
 _ENVIRONMENTS = frozenset({"environment", "env", "envs", "env_vars", "variables", "args"})
 
 
-def _place(text: str, match: re.Match[str]) -> Place:
+def _place(text: str, match: re.Match[str]) -> VariablePlace:
     """Return the place of a name with the value that is assigned to it."""
     assigned = _ASSIGNS.match(text, match.end())
     if assigned is None:
-        return Place(match.start(), match.end())
+        return VariablePlace(match.start(), match.end())
     value = _NEXT.split(assigned["value"].strip("\"'"), maxsplit=1)[0]  # NAME=0,OTHER=1
-    return Place(match.start(), match.end(), value.strip())
+    return VariablePlace(match.start(), match.end(), value.strip())
 
 
-def _used(text: str, start: int, end: int) -> Iterator[Place]:
+def _used(text: str, start: int, end: int) -> Iterator[VariablePlace]:
     for match in _USED.finditer(text, start, end):
-        yield Place(*match.span("name"))
+        yield VariablePlace(*match.span("name"))

@@ -18,7 +18,7 @@ VARIABLE = lazy_regex(
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
 
 
-class Replacement(NamedTuple):
+class VariableReplacement(NamedTuple):
     """What to do about one variable: `use` is empty where nothing is written in its place."""
 
     use: str
@@ -32,7 +32,7 @@ def known_variables() -> frozenset[str]:
     return frozenset().union(*(group.names for group in cuda.groups("env").values()))
 
 
-def replacement(target: Target, name: str) -> Replacement | None:
+def replacement(target: Target, name: str) -> VariableReplacement | None:
     """Return what to do about the variable `name`, or None for one that says nothing about CUDA."""
     if name in known_variables():
         row = target.row("env", name)
@@ -43,17 +43,17 @@ def replacement(target: Target, name: str) -> Replacement | None:
             target=target.title,
             collective=target.backend.COLLECTIVE.upper(),
         )
-        return Replacement("", Grade.MANUAL, message)
+        return VariableReplacement("", Grade.MANUAL, message)
     else:
         return None
     if row.status in REWRITTEN and row.use and row.use != name:
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
-        return Replacement(row.use, Grade.SAFE, message)
+        return VariableReplacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
         message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
-        return Replacement("", Grade.NOTE, message)
+        return VariableReplacement("", Grade.NOTE, message)
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
-        return Replacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
+        return VariableReplacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
     message = noted(say("what `{name}` is on {target} is UNKNOWN", name=name, target=target.title), row.remark)
-    return Replacement("", Grade.MANUAL, message)
+    return VariableReplacement("", Grade.MANUAL, message)

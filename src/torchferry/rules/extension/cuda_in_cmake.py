@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.rules.extension.uses import NativeRule, Uses
+from torchferry.rules.extension.uses import NativeRule, NativeUses
 from torchferry.source.kinds import Kind
 
 
@@ -20,11 +20,11 @@ class CudaInCmake(NativeRule):
     KINDS = (Kind.CMAKE,)
     ROLE = "build"
 
-    def under_switch(self, used: Uses, target: Target) -> Message:
+    def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say("asks for CUDA only under a switch: leave the switch off on {target}", target=target.title)
 
-    def needed(self, used: Uses, target: Target) -> Message:
+    def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
             "asks CMake for CUDA, which {target} does not have: configure without it, or port the sources and compile "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.rules.extension.uses import NativeRule, Uses
+from torchferry.rules.extension.uses import NativeRule, NativeUses
 from torchferry.source.kinds import Kind
 
 
@@ -20,7 +20,7 @@ class CudaInCpp(NativeRule):
     KINDS = (Kind.CPP,)
     ROLE = "device"
 
-    def under_switch(self, used: Uses, target: Target) -> Message:
+    def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say(
             "uses CUDA's own API ({parts}) only where a switch asks for it: leave the switch off on {target}",
@@ -28,7 +28,7 @@ class CudaInCpp(NativeRule):
             target=target.title,
         )
 
-    def needed(self, used: Uses, target: Target) -> Message:
+    def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
             "uses CUDA's own API ({parts}), which {target} does not have: port the calls to the vendor's own runtime, "

@@ -17,7 +17,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
 
 _KEY = lazy_regex(r"(?P<kind>Autograd|Autocast|Sparse|SparseCsr)?CUDA\Z")
@@ -41,12 +41,12 @@ class DispatchKey(Rule):
                 parent = context.file.parents.get(parent)
             if key is None or not isinstance(parent, ast.Call) or _TAKES_KEY.search(last_name(parent.func)) is None:
                 continue
-            if reason_to_keep(context, node) is None:
+            if exemption_reason(context, node) is None:
                 yield self._report(context, node, key)
         for name, attributes in context.file.attributes.items():
             key = _KEY.match(name)
             for attribute in attributes if key is not None else ():
-                if last_name(attribute.value) == "DispatchKey" and reason_to_keep(context, attribute) is None:
+                if last_name(attribute.value) == "DispatchKey" and exemption_reason(context, attribute) is None:
                     assert key is not None
                     yield self._report(context, attribute, key)
 

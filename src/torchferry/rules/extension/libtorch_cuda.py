@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.rules.extension.uses import NativeRule, Uses
+from torchferry.rules.extension.uses import NativeRule, NativeUses
 from torchferry.source.kinds import Kind
 
 
@@ -20,7 +20,7 @@ class LibtorchCuda(NativeRule):
     KINDS = (Kind.CPP,)
     ROLE = "torch"
 
-    def under_switch(self, used: Uses, target: Target) -> Message:
+    def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say(
             "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
@@ -28,7 +28,7 @@ class LibtorchCuda(NativeRule):
             target=target.title,
         )
 
-    def needed(self, used: Uses, target: Target) -> Message:
+    def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
             "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what "

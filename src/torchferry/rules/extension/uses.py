@@ -21,7 +21,7 @@ _MOST_LINES = 8
 """Lines that a message names."""
 
 
-class Uses(NamedTuple):
+class NativeUses(NamedTuple):
     """The uses of CUDA in one file.
 
     Attributes:
@@ -59,11 +59,11 @@ class NativeRule(Rule):
             message = self.under_switch(used, context.target) if used.optional else self.needed(used, context.target)
             yield self.finding(context, used.first, message, Grade.NOTE if used.optional else Grade.MANUAL)
 
-    def under_switch(self, used: Uses, target: Target) -> Message:
+    def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say what a file uses only where a switch asks for CUDA."""
         raise NotImplementedError
 
-    def needed(self, used: Uses, target: Target) -> Message:
+    def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what a file uses, and what to do."""
         raise NotImplementedError
 
@@ -73,25 +73,25 @@ def _words(role: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in cuda.native() if part.role == role for word in part.words))
 
 
-def _uses(context: Context, role: str) -> Uses | None:
+def _uses(context: Context, role: str) -> NativeUses | None:
     """Return what a file uses of the parts of CUDA that have a role, comments left out; None when nothing."""
     code = code_of(context.kind, context.text)
     parts, pattern = _pattern()
-    found = []
+    uses = []
     for start, end in _candidates(context, code, role):
         for match in pattern.finditer(code, start, end):
             part = parts[int((match.lastgroup or "_0")[1:])]
             if part.role == role:
-                found.append((match.span(), part.name))
-    if not found:
+                uses.append((match.span(), part.name))
+    if not uses:
         return None
     optional = OptionalParts(context.kind, code)
-    always = [span for span, _ in found if not optional.holds(span[0])]
-    counts = Counter(part for _, part in found)
-    lines = sorted({context.source.position(start)[0] for start, _ in (always or [span for span, _ in found])})
-    return Uses(
-        always[0] if always else found[0][0],
-        len(found),
+    always = [span for span, _ in uses if not optional.holds(span[0])]
+    counts = Counter(part for _, part in uses)
+    lines = sorted({context.source.position(start)[0] for start, _ in (always or [span for span, _ in uses])})
+    return NativeUses(
+        always[0] if always else uses[0][0],
+        len(uses),
         ", ".join(f"{part} {count}" for part, count in counts.most_common()),
         ", ".join(map(str, lines[:_MOST_LINES])) + (", ..." if len(lines) > _MOST_LINES else ""),
         not always,
@@ -114,7 +114,7 @@ def _candidates(context: Context, code: str, role: str) -> list[tuple[int, int]]
 
 
 @lru_cache(maxsize=1)
-def _pattern() -> tuple[tuple[cuda.Native, ...], re.Pattern[str]]:
+def _pattern() -> tuple[tuple[cuda.NativePart, ...], re.Pattern[str]]:
     parts = cuda.native()
     groups = (f"(?P<_{index}>{'|'.join(part.patterns)})" for index, part in enumerate(parts))
     return parts, re.compile("|".join(groups))

@@ -18,7 +18,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
@@ -61,9 +61,9 @@ class CudaImport(Rule):
             if context.text[slice(*name)] != alias.name:
                 yield self.finding(context, span, say("`{found}` is CUDA's", found=alias.name), Grade.MANUAL)
                 continue
-            kept = reason_to_keep(context, alias)
-            if kept is not None:
-                message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=kept)
+            exemption = exemption_reason(context, alias)
+            if exemption is not None:
+                message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=exemption)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif alias.asname is None:
                 message = say("`import {found}` binds `torch`; `import torch` does too", found=alias.name)
@@ -97,23 +97,23 @@ class CudaImport(Rule):
             return
         if not names:
             return
-        kept = reason_to_keep(context, statement)
-        if kept is not None:
-            message = say("`{found}` is left as it is: {reason}", found=module, reason=kept)
+        exemption = exemption_reason(context, statement)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=module, reason=exemption)
             yield self.finding(context, context.file.span(statement), message, Grade.NOTE)
             return
         moved: list[_Counterpart] = []
         for alias in names:
-            found = f"{module}.{alias.name}"
-            path = import_path(context, found)
-            row = context.target.api(found)
+            qualified = f"{module}.{alias.name}"
+            path = import_path(context, qualified)
+            row = context.target.api(qualified)
             if path is None:
-                message = missing(context, found, row)
+                message = missing(context, qualified, row)
                 span = context.file.span(alias)
                 yield self.finding(context, span, message, Grade.MANUAL, group=import_group(alias))
             else:
                 owner, _, name = path.rpartition(".")
-                sure = row.status in REWRITTEN or found == cuda.NAMESPACE
+                sure = row.status in REWRITTEN or qualified == cuda.NAMESPACE
                 moved.append(_Counterpart(alias, owner, name, sure))
         if moved:
             yield from self._moved(context, statement, moved)
@@ -132,7 +132,7 @@ class CudaImport(Rule):
         """Yield the finding that rewrites the statement for the names that have a counterpart."""
         span = context.file.span(statement)
         edits = _later(context, statement, moved) or _statement_edits(context, statement, moved)
-        uses = ", ".join(f"{found.module}.{found.name}".lstrip(".") for found in moved)
+        uses = ", ".join(f"{counterpart.module}.{counterpart.name}".lstrip(".") for counterpart in moved)
         message = say(
             "import from `{found}`; on {target} it is `{use}`",
             found=statement.module,
@@ -143,7 +143,7 @@ class CudaImport(Rule):
             message = say("{message}; it stands where it cannot be rewritten, change it by hand", message=message)
             yield self.finding(context, span, message, Grade.MANUAL, group=import_group(statement))
         else:
-            grade = Grade.SAFE if all(found.sure for found in moved) else Grade.UNSAFE
+            grade = Grade.SAFE if all(counterpart.sure for counterpart in moved) else Grade.UNSAFE
             yield self.finding(context, span, message, grade, edits, group=import_group(statement))
 
 
@@ -152,12 +152,12 @@ def alias_star(statement: ast.ImportFrom) -> bool:
     return any(alias.name == "*" for alias in statement.names)
 
 
-def import_path(context: PythonContext, found: str) -> str | None:
+def import_path(context: PythonContext, qualified: str) -> str | None:
     """Return the dotted path by which the counterpart of a CUDA name is imported, or None without one."""
     backend = context.target.backend
-    if found == cuda.NAMESPACE:
+    if qualified == cuda.NAMESPACE:
         return backend.IMPORT_NAMESPACE or None
-    row = row_here(context, found)
+    row = row_here(context, qualified)
     module = context.target.module
     if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
         return f"{backend.IMPORT_NAMESPACE}.{row.use.rpartition('.')[2]}"
@@ -165,10 +165,10 @@ def import_path(context: PythonContext, found: str) -> str | None:
         return None
     if row.extra.get("as_call"):  # only a call of it can be written otherwise
         return None
-    use = row.use if row.status in REWRITTEN else guess(context, found) if row.status == "unknown" else ""
+    use = row.use if row.status in REWRITTEN else guess(context, qualified) if row.status == "unknown" else ""
     if not use:
         return None
-    owner = found.rpartition(".")[0]
+    owner = qualified.rpartition(".")[0]
     module = context.target.api(owner).extra.get("module", "")
     if module and use.startswith(f"{context.target.api(owner).use}."):
         return str(module) + use[len(context.target.api(owner).use) :]
@@ -177,9 +177,9 @@ def import_path(context: PythonContext, found: str) -> str | None:
     return use
 
 
-def _module_path(context: PythonContext, found: str) -> str | None:
+def _module_path(context: PythonContext, qualified: str) -> str | None:
     """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
-    return context.target.api(found).extra.get("module") or import_path(context, found)
+    return context.target.api(qualified).extra.get("module") or import_path(context, qualified)
 
 
 def _later(context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> list[Edit] | None:
@@ -191,19 +191,21 @@ def _later(context: PythonContext, statement: ast.ImportFrom, moved: list[_Count
     if behind <= end or line != start or rest or "#" in context.text[start:end]:
         return None
     newline = context.source.newline
-    going = {found.alias for found in moved}
+    going = {counterpart.alias for counterpart in moved}
     staying = [_written(alias.name, alias.asname) for alias in statement.names if alias not in going]
     lines = ""
-    for module in dict.fromkeys(found.module for found in moved):
+    for module in dict.fromkeys(counterpart.module for counterpart in moved):
         names = [
-            _written(found.name, found.alias.asname or found.alias.name) for found in moved if found.module == module
+            _written(counterpart.name, counterpart.alias.asname or counterpart.alias.name)
+            for counterpart in moved
+            if counterpart.module == module
         ]
         lines += (
             f"from {module} import {', '.join(names)}{newline}" if module else f"import {', '.join(names)}{newline}"
         )
-    kept = f"from {statement.module} import {', '.join(staying)}" if staying else ""
-    last = end if kept else context.text.find("\n", end) + 1
-    return [Edit(start, last, kept), Edit(behind, behind, lines)]
+    remaining = f"from {statement.module} import {', '.join(staying)}" if staying else ""
+    last = end if remaining else context.text.find("\n", end) + 1
+    return [Edit(start, last, remaining), Edit(behind, behind, lines)]
 
 
 def _module_span(context: PythonContext, statement: ast.ImportFrom) -> tuple[int, int] | None:
@@ -219,18 +221,20 @@ def _statement_edits(context: PythonContext, statement: ast.ImportFrom, moved: l
     place = _module_span(context, statement)
     if place is None:
         return None
-    modules = list(dict.fromkeys(found.module for found in moved))
+    modules = list(dict.fromkeys(counterpart.module for counterpart in moved))
     if modules != [""] and len(modules) == 1 and len(moved) == len(statement.names):
-        return [Edit(*place, modules[0])] + [edit for found in moved for edit in _name_edits(context, found)]
+        return [Edit(*place, modules[0])] + [
+            edit for counterpart in moved for edit in _name_edits(context, counterpart)
+        ]
     return _split(context, statement, moved, modules)
 
 
-def _name_edits(context: PythonContext, found: _Counterpart) -> list[Edit]:
-    if found.name == found.alias.name:
+def _name_edits(context: PythonContext, counterpart: _Counterpart) -> list[Edit]:
+    if counterpart.name == counterpart.alias.name:
         return []
-    start, _ = context.file.span(found.alias)
-    keep = "" if found.alias.asname else f" as {found.alias.name}"
-    return [Edit(start, start + len(found.alias.name), found.name + keep)]
+    start, _ = context.file.span(counterpart.alias)
+    keep = "" if counterpart.alias.asname else f" as {counterpart.alias.name}"
+    return [Edit(start, start + len(counterpart.alias.name), counterpart.name + keep)]
 
 
 def _split(
@@ -243,14 +247,16 @@ def _split(
     indent = context.text[line:start]
     if "#" in text or indent.strip():
         return None
-    going = {found.alias for found in moved}
+    going = {counterpart.alias for counterpart in moved}
     staying = [alias for alias in statement.names if alias not in going]
     lines = []
     if staying:
         lines.append(f"from {statement.module} import {', '.join(_written(a.name, a.asname) for a in staying)}")
     for module in modules:
         names = [
-            _written(found.name, found.alias.asname or found.alias.name) for found in moved if found.module == module
+            _written(counterpart.name, counterpart.alias.asname or counterpart.alias.name)
+            for counterpart in moved
+            if counterpart.module == module
         ]
         lines.append(f"from {module} import {', '.join(names)}" if module else f"import {', '.join(names)}")
     return [Edit(start, end, f"{context.source.newline}{indent}".join(lines))]

@@ -13,7 +13,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import attribute_span
 
 
@@ -30,7 +30,7 @@ class AccelerateSettings(Rule):
             node = reference.node
             if not reference.name.endswith("DistributedType.MULTI_GPU") or not isinstance(node, ast.Attribute):
                 continue
-            if reason_to_keep(context, node) is not None:
+            if exemption_reason(context, node) is not None:
                 continue
             span = context.file.span(node)
             if row.status in REWRITTEN and row.use:

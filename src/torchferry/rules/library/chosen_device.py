@@ -17,7 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.pins import is_older, pinned
 
 _MOVES = frozenset({"to", "cuda"})
@@ -44,7 +44,7 @@ class ChosenDevice(Rule):
                     continue
                 if given is not None and not (isinstance(given, ast.Constant) and given.value in choice.values):
                     continue
-                if reason_to_keep(context, call) is not None or _is_moved(context, call):
+                if exemption_reason(context, call) is not None or _is_moved(context, call):
                     continue
                 yield self._report(context, choice, name, call, given)
 
@@ -83,14 +83,14 @@ def _calls(context: PythonContext, choice: DeviceChoice) -> Iterator[tuple[str, 
         if reference.name in choice.names and isinstance(call, ast.Call) and call.func is reference.node:
             yield reference.name, call
     for name in choice.names if references else ():
-        made, _, method = name.partition("().")
+        maker, _, method = name.partition("().")
         for node in context.file.attributes.get(method, ()) if method else ():
             call = context.file.parents.get(node)
-            if isinstance(call, ast.Call) and call.func is node and _is_made_by(context, node.value, made):
+            if isinstance(call, ast.Call) and call.func is node and _is_made_by(context, node.value, maker):
                 yield name, call
 
 
-def _is_made_by(context: PythonContext, value: ast.expr, made: str) -> bool:
+def _is_made_by(context: PythonContext, value: ast.expr, maker: str) -> bool:
     """Whether an object is made by a class: `YOLO("x.pt")`, or a variable that holds one."""
     from torchferry.source.names import assigned_value
 
@@ -98,7 +98,7 @@ def _is_made_by(context: PythonContext, value: ast.expr, made: str) -> bool:
     if isinstance(value, ast.Name):
         values = [assigned_value(context.file, binding) for binding in context.names.reaching_bindings(value)]
     return bool(values) and all(
-        isinstance(each, ast.Call) and context.names.qualified(each.func) == made for each in values
+        isinstance(each, ast.Call) and context.names.qualified(each.func) == maker for each in values
     )
 
 

@@ -19,8 +19,8 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import kept
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
@@ -68,8 +68,8 @@ class CudaPackage(Rule):
 
         A branch that runs on the package itself is one that the target does not have: the import in it is reported.
         """
-        found = kept(context, place)
-        return found is None or found.drives_cuda
+        exemption = exemption_for(context, place)
+        return exemption is None or exemption.drives_cuda
 
     def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:
         """Yield where a package is imported, or where one of the names that need CUDA is first used."""

@@ -16,7 +16,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.pins import is_older, pinned
 
 
@@ -33,7 +33,7 @@ class DefaultDeviceRule(Rule):
         """Yield a finding for each call without a device."""
         for entry in cuda.default_devices():
             for name, call in _calls(context, entry):
-                if _names_device(call, entry) or reason_to_keep(context, call) is not None:
+                if _names_device(call, entry) or exemption_reason(context, call) is not None:
                     continue
                 version = pinned(context.project.root, entry.package) if context.project is not None else ""
                 if entry.until and version and not is_older(version, entry.until):

@@ -16,7 +16,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.device.strings import word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
 
 _GPUS = ("gpus", "auto_select_gpus")
@@ -46,11 +46,11 @@ class LightningTrainer(Rule):
                     continue
                 if isinstance(call, ast.Attribute):
                     call = context.file.parents.get(call)
-                if isinstance(call, ast.Call) and reason_to_keep(context, call) is None:
+                if isinstance(call, ast.Call) and exemption_reason(context, call) is None:
                     yield from self._arguments(context, call)
         if any(context.names.references(package) for package in _PACKAGES):
             for node, name, value in _entries(context):
-                if reason_to_keep(context, node) is None:
+                if exemption_reason(context, node) is None:
                     yield from self._entry(context, node, name, value)
 
     def _arguments(self, context: PythonContext, call: ast.Call) -> Iterable[Finding]:
@@ -84,15 +84,15 @@ class LightningTrainer(Rule):
         if name in _GPUS:
             if isinstance(value, ast.Constant) and not value.value:
                 return
-            found = f"{name}={context.file.text(value)}" if value is not None else name
+            spelling = f"{name}={context.file.text(value)}" if value is not None else name
         elif text in _CUDA or text in _STRATEGIES:
-            found = f'{name}="{text}"'
+            spelling = f'{name}="{text}"'
         else:
             return
         row = context.target.row("frameworks", f"lightning.accelerator.{text if text in _CUDA else 'gpu'}")
         message = say(
             "`{found}` tells Lightning to use CUDA cards; on {target}: {note}",
-            found=found,
+            found=spelling,
             target=context.target.title,
             note=(say("use `{use}`", use=row.use) if row.use else row.remark)
             or say("whether Lightning serves it is UNKNOWN"),

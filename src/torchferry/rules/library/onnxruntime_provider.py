@@ -15,7 +15,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import string_value
 
@@ -32,7 +32,7 @@ class OnnxruntimeProvider(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
         for node in context.file.strings:
-            if node.value not in _PROVIDERS or is_text(context, node) or reason_to_keep(context, node) is not None:
+            if node.value not in _PROVIDERS or is_text(context, node) or exemption_reason(context, node) is not None:
                 continue
             row = context.target.row("frameworks", f"onnxruntime.provider.{node.value}")
             if row.status in REWRITTEN and row.use:

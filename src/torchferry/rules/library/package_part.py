@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchferry.backends.parts import Part, parts_by_top, row_of
+from torchferry.backends.parts import CudaPart, parts_by_top, row_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
-from torchferry.rules.keeping import kept
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
@@ -34,7 +34,7 @@ _QUESTIONS = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "type"
 class _Use(NamedTuple):
     """Where a part is needed: the name as it is written, the place, and what must hold for the place."""
 
-    part: Part
+    part: CudaPart
     name: str
     node: ast.AST
     when: str = ""
@@ -75,12 +75,12 @@ class PackagePart(Rule):
             for use in self._uses(context, top, by_top[top]):
                 row = row_of(use.part, context.target)
                 key = (use.part.name, use.node)
-                branch = kept(context, use.node)
+                branch = exemption_for(context, use.node)
                 if row.status != "same" and key not in seen and (branch is None or branch.drives_cuda):
                     seen.add(key)
                     yield self._report(context, use, row)
 
-    def _uses(self, context: PythonContext, top: str, parts: tuple[Part, ...]) -> Iterator[_Use]:
+    def _uses(self, context: PythonContext, top: str, parts: tuple[CudaPart, ...]) -> Iterator[_Use]:
         for reference in context.names.references(top):
             node = reference.node
             if isinstance(node, ast.alias):
@@ -96,7 +96,7 @@ class PackagePart(Rule):
                 if not part.imported:
                     yield from self._used(context, part, reference)
 
-    def _used(self, context: PythonContext, part: Part, reference: Reference) -> Iterator[_Use]:
+    def _used(self, context: PythonContext, part: CudaPart, reference: Reference) -> Iterator[_Use]:
         """Yield the use of a part that a reference is, if it is one."""
         node = reference.node
         call = context.file.parents.get(node)
@@ -123,7 +123,7 @@ class PackagePart(Rule):
         return self.finding(
             context,
             context.file.span(use.node),
-            told(context.target, use.name, use.part, row),
+            part_message(context.target, use.name, use.part, row),
             Grade.MANUAL if manual else Grade.NOTE,
             blocker=missing and guard is Guard.NONE and not use.when,
             lacks=lacking(use.part) if missing else "",
@@ -132,12 +132,12 @@ class PackagePart(Rule):
         )
 
 
-def lacking(part: Part) -> str:
+def lacking(part: CudaPart) -> str:
     """Return the package that a target is said to lack: the one whose compiled parts are needed."""
     return part.needs[0].partition(".")[0] if part.needs else part.package
 
 
-def told(target: Target, name: str, part: Part, row: Row) -> Message:
+def part_message(target: Target, name: str, part: CudaPart, row: Row) -> Message:
     """Say what is to be done about a part on a target."""
     if part.needs and part.needs[0].partition(".")[0] != part.package:
         name = f"{name} ({', '.join(part.needs)})"
@@ -155,12 +155,12 @@ def told(target: Target, name: str, part: Part, row: Row) -> Message:
     return noted(message, row.remark)
 
 
-def _named(part: Part, name: str) -> str | None:
+def _named(part: CudaPart, name: str) -> str | None:
     """Return the name of a part that a dotted name is or is below, or None."""
     return next((own for own in part.names if name == own or name.startswith(f"{own}.")), None)
 
 
-def _looked_up(part: Part, module: str, call: ast.AST | None, node: ast.AST) -> str | None:
+def _looked_up(part: CudaPart, module: str, call: ast.AST | None, node: ast.AST) -> str | None:
     """Return the name of a part that `getattr(module, ...)` may give, or None."""
     if not isinstance(call, ast.Call) or last_name(call.func) != "getattr" or len(call.args) < 2:
         return None

@@ -13,7 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 
 class RefusedDevice(Rule):
@@ -28,10 +28,10 @@ class RefusedDevice(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that names a device."""
         for name, argument in refused_arguments(context):
-            if reason_to_keep(context, argument) is not None:
+            if exemption_reason(context, argument) is not None:
                 continue
-            known = context.target.package_of_module(name)
-            row = known[1] if known is not None else context.target.row("packages", name.partition(".")[0])
+            package = context.target.package_of_module(name)
+            row = package[1] if package is not None else context.target.row("packages", name.partition(".")[0])
             message = noted(
                 say("`{found}` refuses the device of {target}", found=name, target=context.target.title), row.remark
             )

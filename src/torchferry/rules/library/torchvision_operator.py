@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.keeping import reason_to_keep
 
 _OPERATORS = {
     "nms": "nms",
@@ -60,7 +60,7 @@ class TorchvisionOperator(Rule):
             row = context.target.row("frameworks", f"torchvision.ops.{operator}")
             if operator in seen or row.status == "same" or (row.use and row.use in context.text):
                 continue
-            if reason_to_keep(context, node) is not None or is_guarded(context, node) or _on_cpu(context, node):
+            if exemption_reason(context, node) is not None or is_guarded(context, node) or _on_cpu(context, node):
                 continue
             seen.add(operator)
             message = say(

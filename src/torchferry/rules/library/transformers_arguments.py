@@ -15,7 +15,7 @@ from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.expressions import indexed_device
 from torchferry.rules.device.strings import word_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 
 OPTIMIZERS = "transformers.training_arguments.optim."
@@ -31,7 +31,7 @@ class TransformersArguments(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
         for name, call in calls_to(context, "transformers"):
-            if reason_to_keep(context, call) is not None:
+            if exemption_reason(context, call) is not None:
                 continue
             last = name.rpartition(".")[2]
             if last == "pipeline":

@@ -12,7 +12,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
 
 _METHODS = ("train", "val", "predict", "export", "track", "benchmark", "tune")
@@ -34,7 +34,11 @@ class UltralyticsDevice(Rule):
             for node in context.file.attributes.get(method, ()):
                 call = context.file.parents.get(node)
                 keyword = keyword_of(call, "device") if isinstance(call, ast.Call) and call.func is node else None
-                if keyword is None or not self._is_index(keyword.value) or reason_to_keep(context, keyword) is not None:
+                if (
+                    keyword is None
+                    or not self._is_index(keyword.value)
+                    or exemption_reason(context, keyword) is not None
+                ):
                     continue
                 message = say(
                     "ultralytics takes this for a CUDA index; on {target}: {note}",

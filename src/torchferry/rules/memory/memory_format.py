@@ -17,7 +17,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.strings import default_edits
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule
 from torchferry.source.names import Reference
 
@@ -50,7 +50,7 @@ class MemoryFormat(ReferenceRule):
                 yield finding._replace(edits=tuple(asking)) if asking else finding
             return
         refused = context.target.of_vendor(reference.name)
-        if _is_replaced(refused) and reason_to_keep(context, reference.node) is None:
+        if _is_replaced(refused) and exemption_reason(context, reference.node) is None:
             message = say(
                 "{target} refuses `{found}`: choose `{use}` where the device is one of its own",
                 target=context.target.title,

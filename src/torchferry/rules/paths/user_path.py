@@ -56,7 +56,7 @@ class UserPath(Rule):
         return self._within(context, PathMap(context.options.paths), 0, len(context.text))
 
     def _within(self, context: Context, mapping: PathMap, start: int, end: int) -> Iterable[Finding]:
-        for found in mapping.replacements(context.text, start, end):
-            message = say("path `{old}` is `{new}` by your table", old=found.old, new=found.new)
-            span = (found.start, found.end)
-            yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, found.new)])
+        for replacement in mapping.replacements(context.text, start, end):
+            message = say("path `{old}` is `{new}` by your table", old=replacement.old, new=replacement.new)
+            span = (replacement.start, replacement.end)
+            yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, replacement.new)])

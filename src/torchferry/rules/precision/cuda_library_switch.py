@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule, missing, replaced, rewrite
 from torchferry.source.names import Reference
 
@@ -36,7 +36,7 @@ class CudaLibrarySwitch(ReferenceRule):
         """Yield what the target's table says of one switch."""
         span = context.file.span(reference.node)
         row = context.target.api(reference.name)
-        if reason_to_keep(context, reference.node) is not None:
+        if exemption_reason(context, reference.node) is not None:
             return
         if row.status == "unknown":
             message = say(

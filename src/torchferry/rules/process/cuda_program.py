@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Finding
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.process.programs import find_programs
 from torchferry.rules.texts import is_text
 
@@ -27,7 +27,7 @@ class CudaProgram(Rule):
         for node in context.file.strings:
             if not isinstance(node.value, str) or not any(word in node.value for word in self.WORDS):
                 continue
-            if is_text(context, node) or reason_to_keep(context, node) is not None:
+            if is_text(context, node) or exemption_reason(context, node) is not None:
                 continue
             start, end = context.file.literal_span(node)
             for program in find_programs(context.target, context.text, start, end):

@@ -13,7 +13,7 @@ from torchferry.core.finding import Edit, Grade
 from torchferry.core.messages import Message, noted, say, say_in
 
 
-class Program(NamedTuple):
+class ProgramUse(NamedTuple):
     """A program found in a command line.
 
     Attributes:
@@ -39,7 +39,7 @@ def _pattern() -> re.Pattern[str]:
     )
 
 
-def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[Program]:
+def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[ProgramUse]:
     """Yield the programs of the CUDA toolkit named in `text[start:end]`."""
     for match in _pattern().finditer(text, start, end):
         name = match.group(1)
@@ -49,7 +49,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
             old, new = command
             message = noted(say("`{old}` is `{new}` on {target}", old=old, new=new, target=target.title), row.remark)
             edit = Edit(match.start(1), match.start(1) + len(old), new)
-            yield Program(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
+            yield ProgramUse(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
         elif row.use:
             message = say(
                 "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
@@ -57,7 +57,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
                 target=target.title,
                 use=row.use,
             )
-            yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
+            yield ProgramUse(match.start(1), match.end(1), message, Grade.MANUAL, ())
         else:
             message = noted(
                 say(
@@ -68,7 +68,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
                 ),
                 row.remark,
             )
-            yield Program(match.start(1), match.end(1), message, Grade.MANUAL, ())
+            yield ProgramUse(match.start(1), match.end(1), message, Grade.MANUAL, ())
 
 
 def _command(commands: dict[str, str], text: str, at: int, end: int) -> tuple[str, str] | None:

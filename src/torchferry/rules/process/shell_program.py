@@ -12,7 +12,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
-from torchferry.rules.process.programs import Program, find_programs
+from torchferry.rules.process.programs import ProgramUse, find_programs
 from torchferry.source.requirements import in_command
 from torchferry.source.shell import Command
 
@@ -43,7 +43,7 @@ class ShellProgram(Rule):
                     yield self.finding(context, span, program.message, program.grade, program.edits)
 
 
-def _programs(context: Context, command: Command) -> Iterator[Program]:
+def _programs(context: Context, command: Command) -> Iterator[ProgramUse]:
     """Yield the programs that a command starts or looks for; those inside its substitutions are not its own."""
     text = context.text
     words = iter(command.words)
@@ -59,7 +59,7 @@ def _programs(context: Context, command: Command) -> Iterator[Program]:
         yield _looked_for(context, program) if looks_for and program.edits else program
 
 
-def _looked_for(context: Context, program: Program) -> Program:
+def _looked_for(context: Context, program: ProgramUse) -> ProgramUse:
     """Return a program whose name alone is asked for: what takes its place is a name alone too."""
     name = context.text[program.start : program.end]
     row = context.target.row("tools", name)

@@ -32,11 +32,11 @@ class SortKey(Rule):
             return
         key = context.target.backend.PROFILER_SORT_KEY
         prefix = key.removesuffix("_time") if isinstance(key, str) else "device"
-        known = Grade.SAFE if isinstance(key, str) else Grade.UNSAFE
+        key_grade = Grade.SAFE if isinstance(key, str) else Grade.UNSAFE
         for node in context.file.strings:
             if isinstance(node.value, str) and _COLUMN.match(node.value):
                 parent = context.file.parents.get(node)
-                grade = known if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
+                grade = key_grade if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
                 edits = word_edits(context, node, "cuda", prefix)
                 yield self._report(context, literal_span(context, node), node.value, prefix, grade, edits)
         for name, nodes in context.file.attributes.items():
@@ -68,7 +68,7 @@ class SortKey(Rule):
         self,
         context: PythonContext,
         span: tuple[int, int],
-        found: str,
+        spelling: str,
         prefix: str,
         grade: Grade,
         edits: list[Edit],
@@ -76,14 +76,14 @@ class SortKey(Rule):
         if context.target.backend.PROFILER_SORT_KEY is None:
             message = say(
                 "profiler column `{found}`: the profiler of {target} prints no such table; read the trace it writes",
-                found=found,
+                found=spelling,
                 target=context.target.title,
             )
             return self.finding(context, span, message, Grade.MANUAL)
         message = say(
             "profiler column `{found}` is CUDA's; on {target} it is `{use}`",
-            found=found,
+            found=spelling,
             target=context.target.title,
-            use=found.replace("cuda", prefix),
+            use=spelling.replace("cuda", prefix),
         )
         return self.finding(context, span, message, grade, edits)

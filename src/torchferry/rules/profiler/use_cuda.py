@@ -14,7 +14,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 _OLD = "torch.autograd.profiler.profile"
 _NEW = "torch.profiler.profile"
@@ -34,7 +34,7 @@ class UseCuda(Rule):
             keyword = keyword_of(call, "use_cuda")
             if keyword is None or (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
                 continue
-            if reason_to_keep(context, call) is None:
+            if exemption_reason(context, call) is None:
                 yield self._old(context, keyword) if name == _OLD else self._new(context, call, keyword)
 
     def _old(self, context: PythonContext, keyword: ast.keyword) -> Finding:

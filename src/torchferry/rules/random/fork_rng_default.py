@@ -12,7 +12,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 
 
 class ForkRngDefault(Rule):
@@ -24,7 +24,7 @@ class ForkRngDefault(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
         for name, call in calls_to(context):
-            if name != "torch.random.fork_rng" or len(call.args) > 4 or reason_to_keep(context, call) is not None:
+            if name != "torch.random.fork_rng" or len(call.args) > 4 or exemption_reason(context, call) is not None:
                 continue
             if any(keyword.arg in ("device_type", None) for keyword in call.keywords):
                 continue

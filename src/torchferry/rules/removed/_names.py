@@ -24,11 +24,11 @@ _TITLES = {"numpy": "NumPy", "scipy": "SciPy", "pillow": "Pillow"}
 
 @lru_cache(maxsize=8)
 def _by_last(packages: tuple[str, ...]) -> dict[str, tuple[Removed, ...]]:
-    found: dict[str, tuple[Removed, ...]] = {}
+    by_last: dict[str, tuple[Removed, ...]] = {}
     for removed in removed_names().values():
         if removed.package in packages:
-            found[removed.last] = (*found.get(removed.last, ()), removed)
-    return found
+            by_last[removed.last] = (*by_last.get(removed.last, ()), removed)
+    return by_last
 
 
 class RemovedNamesRule(Rule):
@@ -81,9 +81,9 @@ class RemovedNamesRule(Rule):
         root = context.project.root if context.project is not None else None
         if root is None or removed.package in OF_TORCH:
             return True
-        kept = keeps_below(root, removed.package, removed.since)
+        pinned = keeps_below(root, removed.package, removed.since)
         oldest = oldest_beside(context.target, removed.package)
-        return not kept or (bool(oldest) and is_older(kept, oldest))  # what cannot be installed keeps nothing
+        return not pinned or (bool(oldest) and is_older(pinned, oldest))  # what cannot be installed keeps nothing
 
     # --- uses ---
 
@@ -110,7 +110,7 @@ class RemovedNamesRule(Rule):
     # --- imports ---
 
     def _import(self, context: PythonContext, statement: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
-        found: dict[ast.alias, Removed] = {}
+        removed_aliases: dict[ast.alias, Removed] = {}
         for alias in statement.names:
             name = alias.name
             if isinstance(statement, ast.ImportFrom):
@@ -121,12 +121,12 @@ class RemovedNamesRule(Rule):
             if removed is None and statement.__class__ is ast.ImportFrom:
                 removed = removed_names().get(str(getattr(statement, "module", "")))
             if removed is not None and removed.package in self.PACKAGES and self._is_current(context, removed):
-                found[alias] = removed
-        if not found or is_chosen(context, statement):
+                removed_aliases[alias] = removed
+        if not removed_aliases or is_chosen(context, statement):
             return
         span = context.file.span(statement)
-        written = _statement_without(context, statement, found)
-        grouped = list(dict.fromkeys(found.values()))
+        written = _statement_without(context, statement, removed_aliases)
+        grouped = list(dict.fromkeys(removed_aliases.values()))
         for removed in grouped[:1] if written is not None else grouped:
             if written is not None:
                 advice: Message | Bilingual | None = say("write `{use}`", use="; ".join(written))
@@ -174,12 +174,12 @@ def _statement_without(
     behind = context.text[end : context.text.find("\n", end) if "\n" in context.text[end:] else len(context.text)]
     if context.text[line:start].strip() or behind.split("#")[0].strip() or "#" in context.text[start:end]:
         return None
-    kept = [
+    remaining = [
         _AS_ITSELF.sub(r"\1", f"{alias.name} as {alias.asname or alias.name}")
         for alias in statement.names
         if alias not in removed
     ]
-    written = [f"from {statement.module} import {', '.join(kept)}"] if kept else []
+    written = [f"from {statement.module} import {', '.join(remaining)}"] if remaining else []
     by_module: dict[str, list[str]] = {}
     for alias, each in removed.items():
         for text in each.statements:

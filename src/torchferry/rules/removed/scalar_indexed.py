@@ -72,17 +72,17 @@ def _is_loss_call(context: PythonContext, value: ast.expr) -> bool:
         return not value.args and not value.keywords
     if isinstance(value.func, ast.Name):  # criterion = nn.CrossEntropyLoss()
         bound = [assigned_value(context.file, binding) for binding in context.names.bindings(value.func)]
-        made = [each for each in bound if isinstance(each, ast.Call)]
-        return bool(made) and len(made) == len(bound) and all(_is_loss_module(context, each) for each in made)
+        calls = [each for each in bound if isinstance(each, ast.Call)]
+        return bool(calls) and len(calls) == len(bound) and all(_is_loss_module(context, each) for each in calls)
     return False
 
 
-def _is_loss_module(context: PythonContext, made: ast.Call) -> bool:
+def _is_loss_module(context: PythonContext, call: ast.Call) -> bool:
     while (
-        isinstance(made.func, ast.Attribute)
-        and made.func.attr in ("cuda", "to")
-        and isinstance(made.func.value, ast.Call)
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("cuda", "to")
+        and isinstance(call.func.value, ast.Call)
     ):
-        made = made.func.value
-    name = context.names.qualified(made.func) or ""
-    return _LOSS_MODULE.match(name) is not None and not keyword_of(made, "reduction") and not keyword_of(made, "reduce")
+        call = call.func.value
+    name = context.names.qualified(call.func) or ""
+    return _LOSS_MODULE.match(name) is not None and not keyword_of(call, "reduction") and not keyword_of(call, "reduce")

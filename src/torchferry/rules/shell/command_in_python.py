@@ -20,7 +20,7 @@ from torchferry.rules.container.card_access import CardAccess
 from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
 from torchferry.rules.shell.device_option import DeviceOption
 from torchferry.rules.shell.embedded_python import EmbeddedPython
@@ -54,20 +54,20 @@ class CommandInPython(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""
-        view, found = started_commands(context.file, context.names)
-        if not found:
+        view, started_calls = started_commands(context.file, context.names)
+        if not started_calls:
             return
         text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         commands = [
             command
-            for started in found
-            if reason_to_keep(context, started.call) is None
+            for started in started_calls
+            if exemption_reason(context, started.call) is None
             for command in started.commands
         ]
         if not commands or not rules:
             return
-        shown = _View(context, view)
+        shown = _CommandView(context, view)
         shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
         for rule in rules:
             for finding in rule.check(shown):
@@ -78,7 +78,7 @@ class CommandInPython(Rule):
                 )
 
 
-class _View(Context):
+class _CommandView(Context):
     """The command lines of a Python file, with places as the file counts them."""
 
     def __init__(self, context: PythonContext, view: str) -> None:

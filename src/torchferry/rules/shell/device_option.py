@@ -16,7 +16,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
-from torchferry.rules.shell.places import COMPARED, OPTION, Place, places
+from torchferry.rules.shell.places import COMPARED, OPTION, ShellValue, places
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
 _DEVICE = lazy_regex(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
@@ -32,7 +32,7 @@ class DeviceOption(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each value, once."""
-        found: dict[int, tuple[Place, Edit]] = {}
+        by_start: dict[int, tuple[ShellValue, Edit]] = {}
         own = (context.target.backend.DEVICE_TYPE, context.target.backend.COLLECTIVE)
         branches: set[str] = set()  # variables that are compared with the target's device or library already
         for place in places(context):
@@ -40,10 +40,10 @@ class DeviceOption(Rule):
                 branches.add(place.name)
             edit = _edit(context, place)
             if edit is not None:
-                found.setdefault(edit.start, (place, edit))
-        given = {place.name for place, _ in found.values() if place.how not in (OPTION, COMPARED)}
-        for start in sorted(found):
-            place, edit = found[start]
+                by_start.setdefault(edit.start, (place, edit))
+        given = {place.name for place, _ in by_start.values() if place.how not in (OPTION, COMPARED)}
+        for start in sorted(by_start):
+            place, edit = by_start[start]
             if place.how is COMPARED and place.name in branches:
                 reason = say("there is a branch for {target} beside it already", target=context.target.title)
                 message = say("`{found}` is left as it is: {reason}", found=place.value, reason=reason)
@@ -51,7 +51,7 @@ class DeviceOption(Rule):
             else:
                 yield from self._report(context, place, edit, place.name in given)
 
-    def _report(self, context: Context, place: Place, edit: Edit, given: bool) -> Iterable[Finding]:
+    def _report(self, context: Context, place: ShellValue, edit: Edit, given: bool) -> Iterable[Finding]:
         backend = context.target.backend
         span = (place.start, place.start + len(place.value))
         at = edit.start - place.start
@@ -75,7 +75,7 @@ class DeviceOption(Rule):
         yield self.finding(context, span, message, grade, [edit])
 
 
-def _edit(context: Context, place: Place) -> Edit | None:
+def _edit(context: Context, place: ShellValue) -> Edit | None:
     """Return what to write at a place that names a CUDA device or NCCL; None for another one."""
     backend = context.target.backend
     is_device = place.role == "device" or lexicon("device").names(place.name)

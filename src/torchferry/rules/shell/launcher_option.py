@@ -40,10 +40,10 @@ class LauncherOption(Rule):
             row = target.row("frameworks", "accelerate.launch.multi_gpu")
             for word in command.words:
                 if word.text in ("--multi_gpu", "--multi-gpu") and "accelerate" in [w.value for w in command.words]:
-                    known = row.status != "unknown"
+                    is_known = row.status != "unknown"
                     message = noted(
                         say("`--multi_gpu` of accelerate on {target}", target=target.title)
-                        if known
+                        if is_known
                         else say("whether `--multi_gpu` of accelerate serves {target} is UNKNOWN", target=target.title),
                         row.remark,
                     )

@@ -34,7 +34,7 @@ class How(NamedTuple):
 OPTION, GIVEN, COMPARED = How("option"), How("given"), How("compared")
 
 
-class Place(NamedTuple):
+class ShellValue(NamedTuple):
     """A value beside the name that says what it is.
 
     Attributes:
@@ -52,7 +52,7 @@ class Place(NamedTuple):
     role: str = ""
 
 
-def places(context: Context) -> Iterator[Place]:
+def places(context: Context) -> Iterator[ShellValue]:
     """Yield the values of options and variables, and what variables are compared with."""
     text = context.text
     for command in commands_of(context):
@@ -68,10 +68,10 @@ def places(context: Context) -> Iterator[Place]:
     elif context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
         yield from _environment(context)
     for match in _EXPANSION.finditer(text):
-        yield Place(match["name"], match["value"], match.start("value"), COMPARED)
+        yield ShellValue(match["name"], match["value"], match.start("value"), COMPARED)
 
 
-def _in_command(context: Context, command: Command) -> Iterator[Place]:
+def _in_command(context: Context, command: Command) -> Iterator[ShellValue]:
     yield from _assignments(command)
     words = command.words
     if len(command.assignments) == 1 and command.assignments[0].text.endswith("=") and words:  # NAME=(a b)
@@ -91,10 +91,10 @@ def _in_command(context: Context, command: Command) -> Iterator[Place]:
         end = context.text.find("esac", words[2].end, words[2].end + _LONGEST_CASE)
         if match is not None and end > 0:
             for pattern in _PATTERN.finditer(context.text, words[2].start, end):
-                yield Place(match["name"], pattern["value"], pattern.start("value"), COMPARED)
+                yield ShellValue(match["name"], pattern["value"], pattern.start("value"), COMPARED)
 
 
-def _assignments(command: Command, *, all_words: bool = False) -> Iterator[Place]:
+def _assignments(command: Command, *, all_words: bool = False) -> Iterator[ShellValue]:
     declares = all_words or command.program in _DECLARES
     for word in (*command.assignments, *(command.words if declares else ())):
         match = _ASSIGNED.match(word.text)
@@ -105,17 +105,17 @@ def _assignments(command: Command, *, all_words: bool = False) -> Iterator[Place
         yield _of_word(command.words[0].text, command.words[1], GIVEN)
 
 
-def _listed(context: Context, name: str, words: tuple[Word, ...]) -> Iterator[Place]:
+def _listed(context: Context, name: str, words: tuple[Word, ...]) -> Iterator[ShellValue]:
     """Yield the items of a list; an item beside one that is a device is one, whatever the list is called."""
     values = [unquoted(word.text, word.start) for word in words]
     backend = context.target.backend
     lexicons = (lexicon("device", backend.DEVICE_TYPE), lexicon("collective", backend.COLLECTIVE))
-    role = next((known.role for known in lexicons if any(known.is_peer(value) for _, value in values)), "")
+    role = next((kind.role for kind in lexicons if any(kind.is_known_value(value) for _, value in values)), "")
     for start, value in values:
-        yield Place(name, value, start, GIVEN, role)
+        yield ShellValue(name, value, start, GIVEN, role)
 
 
-def _environment(context: Context) -> Iterator[Place]:
+def _environment(context: Context) -> Iterator[ShellValue]:
     """Yield the variables that a compose file or a job description sets."""
     for setting in settings(context.kind, context.text):
         if setting.key in ("environment", "env"):
@@ -126,13 +126,13 @@ def _environment(context: Context) -> Iterator[Place]:
             yield _place(setting.key, setting.value, setting.start, GIVEN)
 
 
-def _of_word(name: str, word: Word, how: How) -> Place:
+def _of_word(name: str, word: Word, how: How) -> ShellValue:
     start, value = unquoted(word.text, word.start)
     return _place(name, value, start, how)
 
 
-def _place(name: str, value: str, start: int, how: How) -> Place:
+def _place(name: str, value: str, start: int, how: How) -> ShellValue:
     default = _DEFAULT.match(value)
     if default is not None:
-        return Place(name, default.group(1), start + default.start(1), how)
-    return Place(name, value, start, how)
+        return ShellValue(name, default.group(1), start + default.start(1), how)
+    return ShellValue(name, value, start, how)

@@ -17,7 +17,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
-from torchferry.rules.keeping import reason_to_keep
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.kinds import Kind
@@ -80,7 +80,7 @@ class VideoCodec(Rule):
             value = str(node.value)
             if not any(word in value for word in self.WORDS) or is_text(context, node):
                 continue
-            if reason_to_keep(context, node) is not None:
+            if exemption_reason(context, node) is not None:
                 continue
             if value == "-hwaccel":
                 yield from self._of_list(context, node)

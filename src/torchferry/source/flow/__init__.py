@@ -5,16 +5,17 @@ side of, the name it is assigned to and that name's uses, the parameter it is a 
 returns it and that function's callers, and across files where a name is imported. Only what is decided is
 rewritten; what is not is reported.
 
-    verdict      what comes out, and the path of one trace
+    trace        what comes out, and the path of one trace
     values       whether an expression holds a device (or a collective backend)
     calls        arguments of calls
     storage      assignments, parameters, results
     containers   lists, dictionaries, items
     conditions   comparisons and alternatives
-    tracing      the class that puts them together
+    tracer       the class that follows a value, one context at a time
+    contexts     the same, with what judges each kind of node
 """
 
-from torchferry.source.flow.tracing import Flow
-from torchferry.source.flow.verdict import Trace, Verdict
+from torchferry.source.flow.contexts import Flow
+from torchferry.source.flow.trace import Trace, TraceResult
 
-__all__ = ["Flow", "Trace", "Verdict"]
+__all__ = ["Flow", "Trace", "TraceResult"]

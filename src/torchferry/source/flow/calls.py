@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
+from torchferry.source.flow.conditions import compared_with
+from torchferry.source.flow.containers import as_key, under_name
+from torchferry.source.flow.storage import as_parameter, assigned_to
 from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, last_name, string_value
-from torchferry.source.flow.verdict import Path, Trace, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, no, undecided, yes
+from torchferry.source.flow.tracer import Tracer
 from torchferry.source.names import assigned_value
-
-if TYPE_CHECKING:
-    from torchferry.source.flow.tracing import Flow
 
 _PASSING_CALLS = frozenset({"str", "tuple", "list", "set", "frozenset", "sorted", "dict", "cycle", "repr"})
 _MESSAGE_CALLS = frozenset(
@@ -56,7 +56,7 @@ _TEXT_KEYWORDS = frozenset({"help", "description", "desc", "msg", "message", "ti
 _NAME_KEYWORDS = frozenset({"dest", "name", "flags", "metavar"})
 
 
-def in_keyword(flow: Flow, node: ast.AST, keyword: ast.AST, path: Path) -> Trace:
+def in_keyword(flow: Tracer, node: ast.AST, keyword: ast.AST, path: Path) -> Trace:
     """Judge a keyword argument by its name, else by the parameter of that name."""
     assert isinstance(keyword, ast.keyword)
     call = flow.file.parents[keyword]
@@ -77,7 +77,7 @@ def in_keyword(flow: Flow, node: ast.AST, keyword: ast.AST, path: Path) -> Trace
     return _parameter(flow, call, name, path)
 
 
-def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
+def in_call(flow: Tracer, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     """Judge a positional argument by the function that takes it."""
     assert isinstance(call, ast.Call)
     if node not in call.args:
@@ -95,7 +95,7 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
         if parameters.get(f".{callee}") == position:
             return yes(say("argument of `.{name}()`", name=callee))
         if callee in STRING_METHODS:
-            return flow.held_against(call.func.value)
+            return compared_with(flow, call.func.value)
     if callee in ("getattr", "hasattr", "setattr", "delattr") and isinstance(call.func, ast.Name):
         return _attribute_call(flow, call, position, path)
     if callee in _OPTION_CALLS:
@@ -105,7 +105,7 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in LOOKUPS:
         return _lookup(flow, call, position, path)
     if callee == "parametrize" and position == 1:
-        return flow.under_name(call.args[0])
+        return under_name(flow, call.args[0])
     if callee == "param" or callee in _PASSING_CALLS or (callee in _FIELD_CALLS and position == 0):
         return flow.follow(call, path)
     if callee in _MESSAGE_CALLS and _writes_message(call):
@@ -119,13 +119,13 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     return _parameter(flow, call, position, path)
 
 
-def _functions(flow: Flow, call: ast.Call, position: int) -> list[tuple[str, int]]:
+def _functions(flow: Tracer, call: ast.Call, position: int) -> list[tuple[str, int]]:
     """Return the functions that a call may mean, with the position that an argument has there.
 
     Of `scope = autocast if wanted else nullcontext` both are meant by `scope("cuda")`, and `partial(autocast, "cuda")`
     hands its second argument on as the first.
     """
-    found: list[tuple[str, int]] = []
+    functions: list[tuple[str, int]] = []
     waiting = [(call.func, position)]
     seen: set[ast.AST] = set()
     while waiting and len(seen) < _MOST_FUNCTIONS:
@@ -137,7 +137,7 @@ def _functions(flow: Flow, call: ast.Call, position: int) -> list[tuple[str, int
         if name == "functools.partial" and func is call.func and place and call.args:
             waiting.append((call.args[0], place - 1))
         elif name is not None:
-            found.append((name, place))
+            functions.append((name, place))
         if isinstance(func, ast.IfExp):
             waiting += [(func.body, place), (func.orelse, place)]
         elif isinstance(func, ast.BoolOp):
@@ -151,7 +151,7 @@ def _functions(flow: Flow, call: ast.Call, position: int) -> list[tuple[str, int
                 if isinstance(store.ctx, ast.Store) and flow.file.enclosing_class(store) is own:
                     value = assigned_value(flow.file, store)
                     waiting += [(value, place)] if value is not None else []
-    return found
+    return functions
 
 
 def _writes_message(call: ast.Call) -> bool:
@@ -162,7 +162,7 @@ def _writes_message(call: ast.Call) -> bool:
     return any(word in owner for word in _MESSAGE_OWNERS)
 
 
-def _attribute_call(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
+def _attribute_call(flow: Tracer, call: ast.Call, position: int, path: Path) -> Trace:
     """`getattr(args, "device", "cuda")`: the default is what the named attribute would hold."""
     if position == 1:
         return no(say("the name of an attribute"))
@@ -174,17 +174,17 @@ def _attribute_call(flow: Flow, call: ast.Call, position: int, path: Path) -> Tr
     return undecided()
 
 
-def _lookup(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
+def _lookup(flow: Tracer, call: ast.Call, position: int, path: Path) -> Trace:
     """`os.environ.get("DEVICE", "cuda")`: the default is what the key would give."""
     if position == 0:
-        return flow.as_key(call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
+        return as_key(flow, call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
     key = string_value(call.args[0])
     if key is not None and flow.lexicon.names(key):
         return yes(say("value of `{name}`", name=key))
     return flow.follow(call, path)
 
 
-def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
+def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
     """A default or choice of a command-line option: what the option's name, its other values or its uses say."""
     flags = [flag for flag in map(string_value, call.args) if flag is not None]
     for keyword in call.keywords:
@@ -209,10 +209,10 @@ def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
         for attribute in flow.file.attributes.get(identifier, ())
         if isinstance(attribute.ctx, ast.Load)
     ]
-    return flow.any_of(uses, path, say("an option whose use could not be followed to the end"))
+    return flow.any_use(uses, path, say("an option whose use could not be followed to the end"))
 
 
-def _parameter(flow: Flow, call: ast.Call, which: int | str, path: Path) -> Trace:
+def _parameter(flow: Tracer, call: ast.Call, which: int | str, path: Path) -> Trace:
     """An argument that no name gives away: what the called function of the project does with it."""
     callee = ast.unparse(call.func)
     unseen = say("passed to `{name}`, which could not be looked into", name=callee)
@@ -233,10 +233,10 @@ def _parameter(flow: Flow, call: ast.Call, which: int | str, path: Path) -> Trac
     else:
         bound = isinstance(call.func, ast.Attribute) and _takes_self(inner, definition)
         parameter = _find_parameter(definition, which, 1 if bound else 0)
-    return undecided(unseen) if parameter is None else inner.parameter(parameter, path)
+    return undecided(unseen) if parameter is None else as_parameter(inner, parameter, path)
 
 
-def _record_field(flow: Flow, definition: ast.ClassDef, which: int | str, path: Path) -> Trace | None:
+def _record_field(flow: Tracer, definition: ast.ClassDef, which: int | str, path: Path) -> Trace | None:
     """The field that a constructor made by `dataclass` or `NamedTuple` fills."""
     fields = [
         statement.target
@@ -245,7 +245,7 @@ def _record_field(flow: Flow, definition: ast.ClassDef, which: int | str, path: 
     ]
     for index, field in enumerate(fields):
         if which in (index, field.id):
-            return flow.stored_in(field, path)
+            return assigned_to(flow, field, path)
     return None
 
 
@@ -260,7 +260,9 @@ def _find_parameter(
     return next((argument for argument in (*positional, *arguments.kwonlyargs) if argument.arg == which), None)
 
 
-def _callee(flow: Flow, func: ast.expr) -> tuple[Flow, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
+def _callee(
+    flow: Tracer, func: ast.expr
+) -> tuple[Tracer, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
     """Return the project's function or class that a call means, with a flow for its file."""
     if isinstance(func, ast.Name):
         for binding in flow.names.bindings(func):
@@ -273,29 +275,29 @@ def _callee(flow: Flow, func: ast.expr) -> tuple[Flow, ast.FunctionDef | ast.Asy
     qualified = flow.names.qualified(func)
     if qualified is None or flow.project is None:
         return None
-    found = flow.project.definition(qualified, flow.file.path)
-    if found is None:
+    located = flow.project.definition(qualified, flow.file.path)
+    if located is None:
         return None
-    file, names, definition = found
+    file, names, definition = located
     return flow.of(file, names), definition
 
 
-def _method(flow: Flow, func: ast.Attribute) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def _method(flow: Tracer, func: ast.Attribute) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """Return the method that a call means, when the file has just one of that name."""
     if flow.names.qualified(func) is not None:
         return None
-    found = [
+    methods = [
         function
         for function in flow.file.functions
         if function.name == func.attr and isinstance(flow.file.parents.get(function), ast.ClassDef)
     ]
     if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
         own = flow.file.enclosing_class(func)
-        found = [method for method in found if flow.file.parents[method] is own] or found
-    return found[0] if len(found) == 1 else None
+        methods = [method for method in methods if flow.file.parents[method] is own] or methods
+    return methods[0] if len(methods) == 1 else None
 
 
-def _takes_self(flow: Flow, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _takes_self(flow: Tracer, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function is a method whose first parameter is filled by the call itself."""
     if not isinstance(flow.file.parents.get(function), ast.ClassDef):
         return False

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.flow.verdict import Path, Trace, best, no, undecided, yes
-
-if TYPE_CHECKING:
-    from torchferry.source.flow.tracing import Flow
+from torchferry.source.flow.trace import Path, Trace, best, no, undecided, yes
+from torchferry.source.flow.tracer import Tracer
 
 _CHOICES = ("mode", "impl", "implementation", "method", "kernel", "algorithm", "strategy", "engine", "version")
 """Words of identifiers that hold a way of doing something; `cpu` beside `cuda` does not make them a device."""
 
 
-def in_comparison(flow: Flow, node: ast.AST, comparison: ast.AST, path: Path) -> Trace:
+def in_comparison(flow: Tracer, node: ast.AST, comparison: ast.AST, path: Path) -> Trace:
     """Judge one side of a comparison by the others."""
     assert isinstance(comparison, ast.Compare)
     sides = [comparison.left, *comparison.comparators]
-    return best([held_against(flow, side) for side in sides if side is not node])
+    return best([compared_with(flow, side) for side in sides if side is not node])
 
 
-def held_against(flow: Flow, other: ast.expr) -> Trace:
+def compared_with(flow: Tracer, other: ast.expr) -> Trace:
     """Judge a string that is held against an expression: it is of the kind when the expression is."""
     text = ast.unparse(other)
     if flow.values.holds(other):
@@ -36,12 +33,12 @@ def held_against(flow: Flow, other: ast.expr) -> Trace:
     return undecided(say("compared with `{expression}`", expression=text))
 
 
-def _met_peer(flow: Flow, other: ast.expr) -> bool:
+def _met_peer(flow: Tracer, other: ast.expr) -> bool:
     """Whether the file compares the same variable with another value of the kind, such as `cpu`."""
     return isinstance(other, (ast.Name, ast.Attribute)) and ast.dump(other) in flow.compared_with_peers
 
 
-def in_conditional(flow: Flow, node: ast.AST, conditional: ast.AST, path: Path) -> Trace:
+def in_conditional(flow: Tracer, node: ast.AST, conditional: ast.AST, path: Path) -> Trace:
     """Judge one outcome of `a if c else b` by the other, else by what is done with the whole."""
     assert isinstance(conditional, ast.IfExp)
     if node is conditional.test:
@@ -52,7 +49,7 @@ def in_conditional(flow: Flow, node: ast.AST, conditional: ast.AST, path: Path) 
     return flow.follow(conditional, path)
 
 
-def in_alternatives(flow: Flow, node: ast.AST, operation: ast.AST, path: Path) -> Trace:
+def in_alternatives(flow: Tracer, node: ast.AST, operation: ast.AST, path: Path) -> Trace:
     """Judge one operand of `a or b` by the others, else by what is done with the whole."""
     assert isinstance(operation, ast.BoolOp)
     for value in operation.values:
@@ -61,7 +58,7 @@ def in_alternatives(flow: Flow, node: ast.AST, operation: ast.AST, path: Path) -
     return flow.follow(operation, path)
 
 
-def in_operation(flow: Flow, node: ast.AST, operation: ast.AST, path: Path) -> Trace:
+def in_operation(flow: Tracer, node: ast.AST, operation: ast.AST, path: Path) -> Trace:
     """Judge a part of `"cuda:" + i` or `"cuda:%d" % i` by what is done with the whole."""
     assert isinstance(operation, ast.BinOp)
     if isinstance(operation.op, (ast.Add, ast.Mod)):
@@ -71,9 +68,9 @@ def in_operation(flow: Flow, node: ast.AST, operation: ast.AST, path: Path) -> T
     return undecided()
 
 
-def in_pattern(flow: Flow, node: ast.AST, pattern: ast.AST, path: Path) -> Trace:
+def in_pattern(flow: Tracer, node: ast.AST, pattern: ast.AST, path: Path) -> Trace:
     """Judge a `case` pattern by the subject of the `match`."""
     parent: ast.AST | None = pattern
     while parent is not None and not isinstance(parent, ast.Match):
         parent = flow.file.parents.get(parent)
-    return undecided() if parent is None else held_against(flow, parent.subject)
+    return undecided() if parent is None else compared_with(flow, parent.subject)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
+from torchferry.source.flow.storage import as_parameter, assigned_to, under_key
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.flow.verdict import Path, Trace, Verdict, no, undecided, yes
-
-if TYPE_CHECKING:
-    from torchferry.source.flow.tracing import Flow
+from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
+from torchferry.source.flow.tracer import Tracer
 
 
-def in_container(flow: Flow, node: ast.AST, container: ast.AST, path: Path) -> Trace:
+def in_container(flow: Tracer, node: ast.AST, container: ast.AST, path: Path) -> Trace:
     """Judge an item by the items beside it, else by what is done with the list."""
     assert isinstance(container, (ast.Tuple, ast.List, ast.Set))
     if flow.values.has_peer(container):
@@ -22,15 +20,15 @@ def in_container(flow: Flow, node: ast.AST, container: ast.AST, path: Path) -> T
     if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign):
         for target in parent.targets:
             if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == len(container.elts):
-                return flow.stored_in(target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
+                return assigned_to(flow, target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
     trace = flow.follow(container, path)
     stranger = flow.values.stranger(container)
-    if stranger and trace.verdict is not Verdict.YES:
+    if stranger and trace.result is not TraceResult.YES:
         return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
     return trace
 
 
-def in_dictionary(flow: Flow, node: ast.AST, dictionary: ast.AST, path: Path) -> Trace:
+def in_dictionary(flow: Tracer, node: ast.AST, dictionary: ast.AST, path: Path) -> Trace:
     """Judge a value by its key, and a key by the other keys."""
     assert isinstance(dictionary, ast.Dict)
     keys = flow.file.keys_of(dictionary)
@@ -45,7 +43,7 @@ def in_dictionary(flow: Flow, node: ast.AST, dictionary: ast.AST, path: Path) ->
     return under_key(flow, key, path)
 
 
-def under_name(flow: Flow, name: ast.expr) -> Trace:
+def under_name(flow: Tracer, name: ast.expr) -> Trace:
     """Judge a value stored under a name that is a string, such as a pytest parameter."""
     names = name.elts if isinstance(name, (ast.Tuple, ast.List)) else [name]
     for text in map(string_value, names):
@@ -54,19 +52,7 @@ def under_name(flow: Flow, name: ast.expr) -> Trace:
     return undecided()
 
 
-def under_key(flow: Flow, key: ast.expr, path: Path) -> Trace:
-    """Judge a value stored under a key: by the key's name, else by what the file does with that item."""
-    text = string_value(key)
-    if text is None:
-        return undecided()
-    if flow.lexicon.names(text):
-        return yes(say("value of `{name}`", name=text))
-    uses: list[ast.expr] = list(flow.file.item_reads(text))
-    uses += [use for use in flow.file.attributes.get(text, ()) if isinstance(use.ctx, ast.Load)]
-    return flow.any_of(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
-
-
-def as_key(flow: Flow, container: ast.expr) -> Trace:
+def as_key(flow: Tracer, container: ast.expr) -> Trace:
     """Judge a key: of the kind when the other keys are, or when the dictionary is asked with such a value."""
     parent = flow.file.parents.get(container)
     if isinstance(parent, ast.keyword) and parent.arg == "map_location":
@@ -82,7 +68,7 @@ def as_key(flow: Flow, container: ast.expr) -> Trace:
     return _asked(flow, container)
 
 
-def _asked(flow: Flow, container: ast.expr) -> Trace:
+def _asked(flow: Tracer, container: ast.expr) -> Trace:
     """Whether the file asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
     if isinstance(container, ast.Name):
         scope = flow.names.variable_scope(container.id, flow.file.scope(container))
@@ -94,7 +80,7 @@ def _asked(flow: Flow, container: ast.expr) -> Trace:
     return no(say("the key of a dictionary"))
 
 
-def in_item(flow: Flow, node: ast.AST, subscript: ast.AST, path: Path) -> Trace:
+def in_item(flow: Tracer, node: ast.AST, subscript: ast.AST, path: Path) -> Trace:
     """Judge the index of an item as a key, and the object of one by what is done with the item."""
     assert isinstance(subscript, ast.Subscript)
     if node is subscript.value:
@@ -104,7 +90,7 @@ def in_item(flow: Flow, node: ast.AST, subscript: ast.AST, path: Path) -> Trace:
     return as_key(flow, subscript.value)
 
 
-def _annotated(flow: Flow, annotation: ast.expr, path: Path) -> Trace:
+def _annotated(flow: Tracer, annotation: ast.expr, path: Path) -> Trace:
     """A value of a `Literal[...]` annotation: what the annotated name is."""
     if flow.values.has_peer(annotation):
         return yes(say("beside other values of its kind"))
@@ -112,15 +98,15 @@ def _annotated(flow: Flow, annotation: ast.expr, path: Path) -> Trace:
     while isinstance(parent, (ast.Subscript, ast.BinOp, ast.Tuple)):
         parent = flow.file.parents.get(parent)
     if isinstance(parent, ast.arg):
-        return flow.parameter(parent, path)
+        return as_parameter(flow, parent, path)
     if isinstance(parent, ast.AnnAssign):
-        return flow.stored_in(parent.target, path)
+        return assigned_to(flow, parent.target, path)
     return undecided()
 
 
-def in_loop(flow: Flow, node: ast.AST, loop: ast.AST, path: Path) -> Trace:
+def in_loop(flow: Tracer, node: ast.AST, loop: ast.AST, path: Path) -> Trace:
     """Judge what a loop runs over by the variable that takes the items."""
     assert isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
     if node is loop.iter and isinstance(loop.target, ast.Name):
-        return flow.stored_in(loop.target, path)
+        return assigned_to(flow, loop.target, path)
     return undecided()

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torchferry.core.messages import say
-from torchferry.source.flow.syntax import PASSING_METHODS, STRING_METHODS
-from torchferry.source.flow.verdict import Path, Trace, Verdict, best, no, undecided, yes
+from torchferry.source.flow.syntax import PASSING_METHODS, STRING_METHODS, string_value
+from torchferry.source.flow.trace import Path, Trace, TraceResult, best, no, undecided, yes
+from torchferry.source.flow.tracer import Tracer
 from torchferry.source.names import bound_name
 
-if TYPE_CHECKING:
-    from torchferry.source.flow.tracing import Flow
 
-
-def in_assignment(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trace:
+def in_assignment(flow: Tracer, node: ast.AST, statement: ast.AST, path: Path) -> Trace:
     """Judge an assigned value by what it is assigned to."""
     assert isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
     if isinstance(statement, ast.AnnAssign) and node is statement.annotation:
         return no(say("an annotation"))
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    traces = [stored_in(flow, target, path) for target in targets]
+    traces = [assigned_to(flow, target, path) for target in targets]
     if isinstance(statement, ast.NamedExpr):
         traces.append(flow.follow(statement, path))
     return best(traces)
 
 
-def stored_in(flow: Flow, target: ast.expr, path: Path) -> Trace:
+def assigned_to(flow: Tracer, target: ast.expr, path: Path) -> Trace:
     """Judge a value by the name, attribute or item that it is stored in, else by what uses that."""
     if isinstance(target, ast.Name):
         if flow.lexicon.names(target.id):
@@ -36,13 +33,13 @@ def stored_in(flow: Flow, target: ast.expr, path: Path) -> Trace:
         if flow.lexicon.names(target.attr):
             return yes(say("attribute `{name}`", name=target.attr))
         uses = [use for use in flow.file.attributes.get(target.attr, ()) if isinstance(use.ctx, ast.Load)]
-        return flow.any_of(uses, path, say("attribute `{name}`, whose use is elsewhere", name=target.attr))
+        return flow.any_use(uses, path, say("attribute `{name}`, whose use is elsewhere", name=target.attr))
     if isinstance(target, ast.Subscript):
-        return flow.under_key(target.slice, path)
+        return under_key(flow, target.slice, path)
     return undecided()
 
 
-def _variable(flow: Flow, target: ast.Name, path: Path) -> Trace:
+def _variable(flow: Tracer, target: ast.Name, path: Path) -> Trace:
     scope = flow.names.variable_scope(target.id, flow.file.scope(target))
     if scope is None:
         return undecided()
@@ -50,27 +47,39 @@ def _variable(flow: Flow, target: ast.Name, path: Path) -> Trace:
     if isinstance(scope, ast.ClassDef):  # a class attribute is used as `self.name` or `Class.name`
         uses += [use for use in flow.file.attributes.get(target.id, ()) if isinstance(use.ctx, ast.Load)]
     reason = say("variable `{name}`, whose use could not be followed to the end", name=target.id)
-    trace = flow.any_of(uses, path, reason)
-    if trace.verdict is Verdict.OPEN and scope is flow.file.tree and flow.project is not None:
+    trace = flow.any_use(uses, path, reason)
+    if trace.result is TraceResult.UNKNOWN and scope is flow.file.tree and flow.project is not None:
         for file, names, alias in flow.project.importers(flow.file.path, target.id):
             inner = flow.of(file, names)
-            found = inner.any_of(names.uses(bound_name(alias), file.scope(alias)), path, reason)
-            if found.verdict is Verdict.YES:
-                return found
+            elsewhere = inner.any_use(names.uses(bound_name(alias), file.scope(alias)), path, reason)
+            if elsewhere.result is TraceResult.YES:
+                return elsewhere
     return trace
 
 
-def parameter(flow: Flow, argument: ast.arg, path: Path) -> Trace:
+def under_key(flow: Tracer, key: ast.expr, path: Path) -> Trace:
+    """Judge a value stored under a key: by the key's name, else by what the file does with that item."""
+    text = string_value(key)
+    if text is None:
+        return undecided()
+    if flow.lexicon.names(text):
+        return yes(say("value of `{name}`", name=text))
+    uses: list[ast.expr] = list(flow.file.item_reads(text))
+    uses += [use for use in flow.file.attributes.get(text, ()) if isinstance(use.ctx, ast.Load)]
+    return flow.any_use(uses, path, say("value of `{name}`, whose use is elsewhere", name=text))
+
+
+def as_parameter(flow: Tracer, argument: ast.arg, path: Path) -> Trace:
     """Judge a parameter by its name, else by what the function does with it."""
     if flow.lexicon.names(argument.arg):
         return yes(say("parameter `{name}`", name=argument.arg))
     uses = flow.names.uses(argument.arg, flow.file.scope(argument))
-    return flow.any_of(
+    return flow.any_use(
         uses, path, say("parameter `{name}`, whose use could not be followed to the end", name=argument.arg)
     )
 
 
-def in_default(flow: Flow, node: ast.AST, arguments: ast.AST, path: Path) -> Trace:
+def in_default(flow: Tracer, node: ast.AST, arguments: ast.AST, path: Path) -> Trace:
     """Judge a default value by its parameter."""
     assert isinstance(arguments, ast.arguments)
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -80,11 +89,11 @@ def in_default(flow: Flow, node: ast.AST, arguments: ast.AST, path: Path) -> Tra
     pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     for argument, default in pairs:
         if default is node:
-            return parameter(flow, argument, path)
+            return as_parameter(flow, argument, path)
     return undecided()
 
 
-def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trace:
+def in_result(flow: Tracer, node: ast.AST, statement: ast.AST, path: Path) -> Trace:
     """Judge a returned value by the function's name, its other results, and its callers."""
     function = flow.file.enclosing_function(statement)
     if function is None:
@@ -100,12 +109,12 @@ def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trac
             uses.append(parent)
         elif isinstance(used, ast.Attribute):
             uses.append(used)  # a property
-    return flow.any_of(
+    return flow.any_use(
         uses, path, say("returned by `{name}`, whose use could not be followed to the end", name=function.name)
     )
 
 
-def in_attribute(flow: Flow, node: ast.AST, attribute: ast.AST, path: Path) -> Trace:
+def in_attribute(flow: Tracer, node: ast.AST, attribute: ast.AST, path: Path) -> Trace:
     """Judge the object of a method by the method's result: `"cuda:{}".format(i)`, `name.lower()`."""
     assert isinstance(attribute, ast.Attribute)
     call = flow.file.parents.get(attribute)

@@ -14,7 +14,7 @@ _SOUGHT = ("cuda", "nccl")
 """What the strings begin with that are followed."""
 
 
-class Values:
+class HeldValues:
     """Answers for the expressions of one file."""
 
     def __init__(self, file: PythonFile, names: Names, lexicon: Lexicon) -> None:
@@ -29,7 +29,7 @@ class Values:
         if depth > _DEPTH:
             return False
         if isinstance(node, ast.Constant):
-            return isinstance(node.value, str) and self.lexicon.is_peer(node.value)
+            return isinstance(node.value, str) and self.lexicon.is_known_value(node.value)
         if isinstance(node, ast.Name):
             return self.lexicon.names(node.id) or any(
                 self._assigned(binding, depth) for binding in self.names.bindings(node)
@@ -72,7 +72,7 @@ class Values:
     def has_peer(self, node: ast.AST) -> bool:
         """Whether an expression is, or holds as an item, another literal of the kind, such as `"cpu"`."""
         if isinstance(node, ast.Constant):
-            return isinstance(node.value, str) and self.lexicon.is_peer(node.value)
+            return isinstance(node.value, str) and self.lexicon.is_known_value(node.value)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             return self._any_peer(node, node.elts)
         if isinstance(node, ast.IfExp):
@@ -94,7 +94,7 @@ class Values:
         """
         if container not in self._peers:
             peers = sum(self.has_peer(item) for item in items)
-            others = [text for text in map(string_value, items) if text and not self.lexicon.is_peer(text)]
+            others = [text for text in map(string_value, items) if text and not self.lexicon.is_known_value(text)]
             sought = sum(text.startswith(_SOUGHT) for text in others)
             self._peers[container] = peers > 0 and len(others) - sought <= peers + sought
         return self._peers[container]
@@ -112,7 +112,7 @@ class Values:
                 (
                     text
                     for text in texts
-                    if text and not text.startswith((*_SOUGHT, "gpu")) and not self.lexicon.is_peer(text)
+                    if text and not text.startswith((*_SOUGHT, "gpu")) and not self.lexicon.is_known_value(text)
                 ),
                 "",
             )

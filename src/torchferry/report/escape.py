@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 
-def shown(text: str) -> str:
+def visible(text: str) -> str:
     """Return a text with control characters, bidirectional marks and undecodable bytes written as escapes."""
     if text.isascii() and text.isprintable():
         return text

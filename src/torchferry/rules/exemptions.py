@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
-from torchferry.rules.kernel_guards import chooses_kernel
-
-if TYPE_CHECKING:
-    from torchferry.backends.target import Target
-    from torchferry.rules.base import PythonContext
-
-CUDA_ONLY_MODULES = frozenset({"cuda", "cupy", "pycuda", "tensorrt", "torch2trt", "torch_tensorrt", "nvidia"})
-"""Modules that drive a CUDA card by themselves: a branch that uses one runs nowhere else."""
-
-_TAKEN_FOR_ASCII = "\u0130\u0131\u017f\u212a"
-"""The letters that a search without regard to case takes for `i`, `s` and `k`."""
+from torchferry.rules.base import PythonContext
+from torchferry.rules.target_words import target_words
+from torchferry.source.python import PythonFile
 
 
-class Kept(NamedTuple):
+class Exemption(NamedTuple):
     """Why a place stays.
 
     Attributes:
@@ -37,36 +27,36 @@ class Kept(NamedTuple):
     drives_cuda: bool = False
 
 
-def reason_to_keep(context: PythonContext, node: ast.AST) -> Message | None:
+def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
     """Return why a CUDA site is left as it is, or None when it is to be rewritten."""
-    found = kept(context, node)
-    return found.reason if found is not None else None
+    exemption = exemption_for(context, node)
+    return exemption.reason if exemption is not None else None
 
 
-def kept(context: PythonContext, node: ast.AST) -> Kept | None:
+def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     """Return why a CUDA site is left as it is and what else that concerns, or None when it is to be rewritten."""
     if context.patches_cuda:
-        return Kept(say("this file replaces functions of `torch.cuda` itself"))
+        return Exemption(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
-        return Kept(say("this is a build script, where it decides whether CUDA kernels are compiled"))
-    beside = say("there is a branch for {target} beside it already", target=context.target.title)
+        return Exemption(say("this is a build script, where it decides whether CUDA kernels are compiled"))
+    has_branch = say("there is a branch for {target} beside it already", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
-        return Kept(beside, branch)
+        return Exemption(has_branch, branch)
     container = _target_container(context, node)
     if container is not None:
-        return Kept(beside, container, _includes(context, container, node))
+        return Exemption(has_branch, container, _includes(context, container, node))
     only = _cuda_only_branch(context, node)
     if only is not None:
         module, owner = only
-        return Kept(
+        return Exemption(
             say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner, drives_cuda=True
         )
-    if chooses_kernel(context, node):
+    if _chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Kept(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
+        return Exemption(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
     return None
 
 
@@ -147,22 +137,6 @@ def _container(context: PythonContext, node: ast.AST) -> ast.AST | None:
     return None
 
 
-def names_target(target: Target, text: str) -> bool:
-    """Whether a text speaks of a target anywhere."""
-    if not any(letter in text for letter in _TAKEN_FOR_ASCII):  # then the lowered bytes hold all that is found below
-        lowered = text.encode("utf-8", "surrogatepass").lower()
-        if all(word.isascii() and word.lower().encode() not in lowered for word in target.words):
-            return False
-    return target_words(*target.words).search(text) is not None
-
-
-@lru_cache(maxsize=16)
-def target_words(*words: str) -> re.Pattern[str]:
-    """Return a pattern for identifiers and strings that mean a target: `npu`, `is_npu_available`, `"npu:0"`."""
-    alternatives = "|".join(sorted({re.escape(word) for word in words}))
-    return re.compile(rf"(?<![a-z])(?:{alternatives})(?![a-z])", re.IGNORECASE)
-
-
 def _cuda_only_branch(context: PythonContext, node: ast.AST) -> tuple[str, ast.AST] | None:
     """Return the CUDA-only module that a branch around `node` uses and what the branch is of, or None.
 
@@ -180,3 +154,45 @@ def _cuda_only_branch(context: PythonContext, node: ast.AST) -> tuple[str, ast.A
             return module, parent
         child, parent = parent, context.file.parents.get(parent)
     return None
+
+
+def _chooses_kernel(context: PythonContext, node: ast.AST) -> bool:
+    """Whether `node` is part of a test whose positive outcome runs a CUDA kernel: `if x.is_cuda: return _C.forward(x)`.
+
+    Rewritten for the target, such a test would choose a kernel that is not there; left as it is, it chooses the plain
+    fallback beside it.
+    """
+    file = context.file
+    reach = context.kernel_reach
+    negated = False
+    child: ast.AST = node
+    parent = file.parents.get(child)
+    while isinstance(parent, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Attribute, ast.Call)):
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            return False
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            negated = not negated
+        if isinstance(parent, ast.Compare) and any(isinstance(op, (ast.NotEq, ast.NotIn)) for op in parent.ops):
+            negated = not negated
+        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
+            if reach.any(parent.values[parent.values.index(child) + 1 :], 0):
+                return True
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.IfExp) and child is parent.test:
+        return reach.any([parent.orelse if negated else parent.body], 0)
+    if isinstance(parent, ast.If) and child is parent.test:
+        branch = parent.orelse if negated else parent.body
+        if negated and not branch and isinstance(parent.body[-1], (ast.Return, ast.Raise)):
+            branch = _behind(file, parent)
+        return reach.any(branch, 0)
+    return False
+
+
+def _behind(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements that follow one in the same body."""
+    parent = file.parents[statement]
+    for field in ("body", "orelse", "finalbody"):
+        body = getattr(parent, field, None)
+        if isinstance(body, list) and statement in body:
+            return body[body.index(statement) + 1 :]
+    return []

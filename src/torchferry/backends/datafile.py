@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from torchferry.backends.base import Backend, data_directory
 from torchferry.core import toml
 
+DATA = Path(__file__).with_name("data")
+"""The tables that belong to no vendor: `cuda`, the side that programs come from, and `common`."""
 
-def data_file(backend: type[Backend], name: str) -> Path | None:
+VENDORS = Path(__file__).parent.parent / "vendors"
+"""The vendors' folders, each called by the name of its target."""
+
+
+class DataOwner:
+    """What has a folder of data files: a `Backend`, from which they say more."""
+
+    NAME: ClassVar[str]
+    DATA_DIRECTORY: ClassVar[Path | None]
+
+
+def data_directory(backend: type[DataOwner]) -> Path:
+    """Return the folder with the tables of a backend, which need not exist."""
+    return backend.DATA_DIRECTORY or VENDORS / backend.NAME
+
+
+def data_file(backend: type[DataOwner], name: str) -> Path | None:
     """Return the file `name` of a backend, or the nearest one that it inherits; None where there is none."""
     for base in backend.__mro__:
-        if not (issubclass(base, Backend) and hasattr(base, "NAME")):
+        if not (issubclass(base, DataOwner) and hasattr(base, "NAME")):
             continue
         path = data_directory(base) / name
         if path.is_file():
@@ -34,11 +51,11 @@ class DataFile:
             raise self.wrong("[sources] maps a key to a text")
         self.sources: dict[str, str] = sources
 
-    def wrong(self, what: str) -> ValueError:
+    def wrong(self, problem: str) -> ValueError:
         """Build the error for this file."""
-        return ValueError(f"{self.path}: {what}")
+        return ValueError(f"{self.path}: {problem}")
 
-    def known(self, table: dict[str, Any], keys: frozenset[str], where: str) -> None:
+    def check_keys(self, table: dict[str, Any], keys: frozenset[str], where: str) -> None:
         """Check that `table` has no key but `keys`."""
         for key in table:
             if key not in keys:

@@ -14,7 +14,7 @@ from torchferry.core.messages import say
 from torchferry.device.one_file import untouched
 
 
-def write_beside(folder: Path, name: str, text: str, *, force: bool) -> bool:
+def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
     """Write `folder/name` in one step; False when it is there already, byte for byte.
 
     The folder is opened once and all goes by its handle, so that no link that appears meanwhile leads elsewhere.
@@ -95,13 +95,13 @@ def _present(handle: int, path: Path) -> bytes | None:
 
 
 def _refuse_own_work(path: Path, present: bytes) -> None:
-    found = untouched(present.decode("utf-8", "replace"))
-    if found is None:
+    is_untouched = untouched(present.decode("utf-8", "replace"))
+    if is_untouched is None:
         raise TorchferryError(
             say("{path} is there, and torchferry did not write it", path=path),
             say("choose another name with --name, or replace it with --force"),
         )
-    if not found:
+    if not is_untouched:
         raise TorchferryError(
             say("{path} was edited since torchferry wrote it", path=path),
             say("keep your changes elsewhere, or replace it with --force"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.rules.base import Context
-from torchferry.rules.kept import Kept
+from torchferry.rules.mentions import CudaMention
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
@@ -43,7 +43,7 @@ class Selection(NamedTuple):
         return bool(finding.edits) and (finding.grade is Grade.SAFE or (self.unsafe and finding.grade is Grade.UNSAFE))
 
 
-class Failure(NamedTuple):
+class InternalFailure(NamedTuple):
     """A fault of torchferry itself on one file; the file is left alone and the run goes on."""
 
     path: str
@@ -63,7 +63,7 @@ class Afterwards(NamedTuple):
     note: Callable[[bytes, Document, Context], object]
 
 
-class Examined(NamedTuple):
+class FileResult(NamedTuple):
     """One file after it was examined, and after it was rewritten if that was asked.
 
     Attributes:
@@ -81,7 +81,7 @@ class Examined(NamedTuple):
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
-        kept: Words of CUDA that no finding speaks of, where an account was asked for.
+        mentions: Words of CUDA that no finding speaks of, where an account was asked for.
         noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
     """
 
@@ -92,12 +92,12 @@ class Examined(NamedTuple):
     remaining: tuple[Finding, ...] = ()
     before: bytes | None = None
     after: bytes | None = None
-    failure: Failure | None = None
+    failure: InternalFailure | None = None
     parsed: bool = False
     outline: Outline | None = None
     uses_device: bool = False
     main_uses_device: bool = True
     is_script: bool = False
     exports: tuple[str, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    mentions: tuple[CudaMention, ...] = ()
     noted: object = None

@@ -14,10 +14,10 @@ from torchferry.backends import registry as backends
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.rules.analysis import Analysis, Request, analyse
-from torchferry.rules.examined import Selection
+from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run import sightings as reading
-from torchferry.rules.run.sightings import read_sightings
+from torchferry.rules.runtime import report as reading
+from torchferry.rules.runtime.report import read_runtime_report
 from torchferry.source.tree import list_files
 
 HASH = "0" * 64
@@ -68,7 +68,7 @@ def test_what_is_no_report_is_refused_with_the_reason(said: str, content: Any, t
     file = tmp_path / "seen.json"
     file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(TorchferryError) as error:
-        read_sightings(file, tmp_path)
+        read_runtime_report(file, tmp_path)
     assert said in " ".join(error.value.lines())
     assert "torchferry run --report" in error.value.lines()[1]
 
@@ -78,13 +78,13 @@ def test_a_report_that_is_too_large_is_not_parsed(tmp_path: Path, monkeypatch: p
     file.write_text(json.dumps(GOOD))
     monkeypatch.setattr(reading, "LARGEST", 50)
     with pytest.raises(TorchferryError, match="more than 50 bytes"):
-        read_sightings(file, tmp_path)
+        read_runtime_report(file, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["nowhere.json", "."])
 def test_a_report_that_cannot_be_read(name: str, tmp_path: Path) -> None:
     with pytest.raises(TorchferryError, match="cannot be read"):
-        read_sightings(tmp_path / name, tmp_path)
+        read_runtime_report(tmp_path / name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_paths_count_from_where_the_run_was_started(
     file = tmp_path / "seen.json"
     document = {"schema": "1.3", "root": str(tmp_path / started), "files": {path: HASH}, "sites": [site, site]}
     file.write_text(json.dumps(document))
-    found = read_sightings(file, tmp_path / project)
+    found = read_runtime_report(file, tmp_path / project)
     assert list(found.lines) == ([] if inside is None else [inside])
     assert [one.times for lines in found.lines.values() for one in lines] == ([] if inside is None else [2])
     assert found.elsewhere == (2 if inside is None else 0)
@@ -125,7 +125,9 @@ def looked_at(root: Path, files: dict[str, str], lines: list[tuple[str, int]], s
     file.write_text(json.dumps(document))
     choice = backends.choose("npu")
     target = Target(choice.backend, choice.version)
-    request = Request(root, list_files(root), target, rules(), selection=selection, seen=read_sightings(file, root))
+    request = Request(
+        root, list_files(root), target, rules(), selection=selection, seen=read_runtime_report(file, root)
+    )
     analysis = analyse(request)
     assert analysis.failures == []
     return analysis
@@ -153,8 +155,10 @@ def test_a_file_that_changed_is_named_and_left_out(
         (root / "a.py").write_text(here)
     analysis = looked_at(root, {"a.py": ran}, [("a.py", 3)], Selection())
     assert [finding.location.line for finding in analysis.findings if finding.code == "RUN101"] == [3] * found
-    assert [str(message) for message in analysis.of_run if remark in str(message)] == list(map(str, analysis.of_run))
-    assert len(analysis.of_run) == bool(remark)
+    assert [str(message) for message in analysis.run_remarks if remark in str(message)] == list(
+        map(str, analysis.run_remarks)
+    )
+    assert len(analysis.run_remarks) == bool(remark)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_files_that_are_not_examined_are_counted(tmp_path: Path) -> None:
     (root / "made.py").write_text(BLIND)
     analysis = looked_at(root, {"program": BLIND, "made.py": BLIND}, [("program", 3), ("made.py", 3)], Selection())
     assert analysis.findings == []
-    assert [str(message) for message in analysis.of_run] == [
+    assert [str(message) for message in analysis.run_remarks] == [
         "The run went through 2 files that are not examined, such as made.py; its lines are left out."
     ]
 
@@ -196,7 +200,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "outside.py", root / "a.py")
     analysis = looked_at(root, {"a.py": BLIND}, [("a.py", 3)], Selection())
     assert [f.code for f in analysis.findings] == ["FIL105"]
-    assert ["a.py ran and is not here" in str(message) for message in analysis.of_run] == [True]
+    assert ["a.py ran and is not here" in str(message) for message in analysis.run_remarks] == [True]
 
 
 def test_a_line_behind_the_end_is_refused(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.rules import keeping
-from torchferry.rules.keeping import names_target, target_words
+from torchferry.rules import target_words as module
+from torchferry.rules.target_words import names_target, target_words
 
 TARGET = Target(registry.load("musa"))
 TEXTS = [
@@ -35,4 +35,4 @@ def test_a_text_names_a_target_where_its_words_are_found(text: str) -> None:
 
 def test_every_letter_that_is_taken_for_an_ascii_one_is_known() -> None:
     letter = re.compile("[a-z]", re.IGNORECASE)
-    assert {chr(code) for code in range(0x80, 0x110000) if letter.match(chr(code))} == set(keeping._TAKEN_FOR_ASCII)
+    assert {chr(code) for code in range(0x80, 0x110000) if letter.match(chr(code))} == set(module._TAKEN_FOR_ASCII)

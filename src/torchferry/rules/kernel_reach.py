@@ -1,9 +1,7 @@
-"""Tests that choose a compiled CUDA kernel: `if x.is_cuda: return _C.forward(x)`, with a plain fallback beside it.
+"""Code that reaches a compiled extension, and so runs CUDA kernels.
 
-Rewritten for the target, such a test would choose a kernel that is not there; left as it is, it chooses the
-fallback. What counts as a kernel is code that reaches a compiled extension: a module of the project that has no
-Python file, one that its build script compiles, one that was loaded by `cpp_extension.load`, or a distribution
-that consists of kernels.
+That is a module of the project that has no Python file, one that its build script compiles, one that was loaded by
+`cpp_extension.load`, or a distribution that consists of kernels.
 """
 
 from __future__ import annotations
@@ -11,16 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from torchferry.backends import cuda
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
-
-if TYPE_CHECKING:
-    from torchferry.rules.base import PythonContext
 
 _DEPTH = 3
 """How many of the project's own functions are looked into on the way to a kernel."""
@@ -29,45 +23,7 @@ _COMPILED_NAME = lazy_regex(r"(?:^|_)(?:C|c|ext|cuda|kernels?|cpp)(?:$|_|\d)")
 _LOADERS = frozenset({"load", "load_inline", "load_ext", "get_plugin", "load_extension", "compile_extension"})
 
 
-def chooses_kernel(context: PythonContext, node: ast.AST) -> bool:
-    """Whether `node` is part of a test whose positive outcome runs a CUDA kernel."""
-    file = context.file
-    reach = context.kernel_reach
-    negated = False
-    child: ast.AST = node
-    parent = file.parents.get(child)
-    while isinstance(parent, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Attribute, ast.Call)):
-        if isinstance(parent, ast.Call) and child is not parent.func:
-            return False
-        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
-            negated = not negated
-        if isinstance(parent, ast.Compare) and any(isinstance(op, (ast.NotEq, ast.NotIn)) for op in parent.ops):
-            negated = not negated
-        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
-            if reach.any(parent.values[parent.values.index(child) + 1 :], 0):
-                return True
-        child, parent = parent, file.parents.get(parent)
-    if isinstance(parent, ast.IfExp) and child is parent.test:
-        return reach.any([parent.orelse if negated else parent.body], 0)
-    if isinstance(parent, ast.If) and child is parent.test:
-        branch = parent.orelse if negated else parent.body
-        if negated and not branch and isinstance(parent.body[-1], (ast.Return, ast.Raise)):
-            branch = _behind(file, parent)
-        return reach.any(branch, 0)
-    return False
-
-
-def _behind(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements that follow one in the same body."""
-    parent = file.parents[statement]
-    for field in ("body", "orelse", "finalbody"):
-        body = getattr(parent, field, None)
-        if isinstance(body, list) and statement in body:
-            return body[body.index(statement) + 1 :]
-    return []
-
-
-class Reach:
+class KernelReach:
     """Whether code of one file reaches a compiled extension; what was asked before is not looked at again."""
 
     def __init__(self, file: PythonFile, names: Names, project: Project | None) -> None:
@@ -75,26 +31,28 @@ class Reach:
         self.names = names
         self.project = project
         self._from: dict[tuple[ast.AST, int], bool] = {}
-        self._others: dict[str, Reach] = {}
+        self._others: dict[str, KernelReach] = {}
 
     def any(self, nodes: Sequence[ast.AST], depth: int) -> bool:
         """Whether one of some nodes reaches one: all of a block or of a condition from one of its parts on.
 
         Of a function that is left early at many places, each has all behind it for an answer, which is looked at once.
         """
-        found = False
+        reaches = False
         passed: list[tuple[ast.AST, int]] = []
         for node in nodes:
-            known = self._from.get((node, depth))
-            if known is None:
+            node_reaches = self._from.get((node, depth))
+            if node_reaches is None:
                 passed.append((node, depth))
-                known = any(self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call))
-                if not known:
+                node_reaches = any(
+                    self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call)
+                )
+                if not node_reaches:
                     continue
-            found = known
+            reaches = node_reaches
             break
-        self._from.update(dict.fromkeys(passed, found))
-        return found
+        self._from.update(dict.fromkeys(passed, reaches))
+        return reaches
 
     def _call(self, func: ast.expr, depth: int) -> bool:
         root = func
@@ -122,12 +80,12 @@ class Reach:
         if name is None or self.project is None or depth >= _DEPTH:
             return False
         while name.strip("."):
-            found = self.project.definition(name, self.file.path)
-            if found is not None:
-                file, names, definition = found
+            located = self.project.definition(name, self.file.path)
+            if located is not None:
+                file, names, definition = located
                 body = getattr(definition, "body", [])
                 if file.path not in self._others:
-                    self._others[file.path] = Reach(file, names, self.project)
+                    self._others[file.path] = KernelReach(file, names, self.project)
                 return self._others[file.path].any(body, depth + 1)
             name = name.rpartition(".")[0]
         return False

@@ -28,7 +28,7 @@ _WORD = lazy_regex("|".join(STEMS), re.IGNORECASE)
 _IDENTIFIER = lazy_regex(r"[\w]+")
 
 
-class Why(str, Enum):
+class MentionKind(str, Enum):
     """Why a word of CUDA stays as it is without a finding."""
 
     COMMENT = translatable("comments")
@@ -39,37 +39,37 @@ class Why(str, Enum):
     OTHER = translatable("other files")
 
 
-class Kept(NamedTuple):
+class CudaMention(NamedTuple):
     """One word of CUDA that no finding speaks of.
 
     Attributes:
         location: Where it is.
         word: The identifier or word that it is part of.
-        why: Why it stays.
+        kind: What it is part of, and so why it stays.
     """
 
     location: Location
     word: str
-    why: Why
+    kind: MentionKind
 
 
-def kept_words(context: Context, findings: Iterable[Finding]) -> Iterator[Kept]:
+def unreported_mentions(context: Context, findings: Iterable[Finding]) -> Iterator[CudaMention]:
     """Yield the words of CUDA in a file that none of the findings covers."""
     text = context.text
     covered = _Spans(_finding_spans(context, findings))
-    judge: _Judge | _NativeJudge | None = None
+    parts: _PythonParts | _NativeParts | None = None
     if isinstance(context, PythonContext):
-        judge = _Judge(context)
+        parts = _PythonParts(context)
     elif context.kind in NATIVE_KINDS:
-        judge = _NativeJudge(context)
+        parts = _NativeParts(context)
     last = -1
     for at, behind in _places(text):
         start, end = _word_around(text, at, behind)
         if start <= last or covered.holds(at):
             continue
         last = start
-        why = Why.OTHER if judge is None else judge.why(at)
-        yield Kept(context.location(start, end), text[start:end], why)
+        kind = MentionKind.OTHER if parts is None else parts.kind(at)
+        yield CudaMention(context.location(start, end), text[start:end], kind)
 
 
 def speaks_of_cuda(data: bytes) -> bool:
@@ -83,20 +83,20 @@ def _places(text: str) -> list[tuple[int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters change their length
         return [match.span() for match in _WORD.finditer(text)]
-    found = []
+    spans = []
     for stem in STEMS:
         at = lowered.find(stem)
         while at >= 0:
-            found.append((at, at + len(stem)))
+            spans.append((at, at + len(stem)))
             at = lowered.find(stem, at + 1)
-    return sorted(found)
+    return sorted(spans)
 
 
 def _word_around(text: str, start: int, end: int) -> tuple[int, int]:
     while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
-    found = _IDENTIFIER.match(text, start)
-    return start, max(end, found.end() if found else end)
+    identifier = _IDENTIFIER.match(text, start)
+    return start, max(end, identifier.end() if identifier else end)
 
 
 def _finding_spans(context: Context, findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
@@ -127,17 +127,17 @@ class _Spans:
         return index >= 0 and offset < self._ends[index]
 
 
-class _NativeJudge:
+class _NativeParts:
     """Tells comments of C, C++ and CMake from code."""
 
     def __init__(self, context: Context) -> None:
         self._comments = _Spans(comments(context.kind, context.text))
 
-    def why(self, offset: int) -> Why:
-        return Why.COMMENT if self._comments.holds(offset) else Why.NATIVE
+    def kind(self, offset: int) -> MentionKind:
+        return MentionKind.COMMENT if self._comments.holds(offset) else MentionKind.NATIVE
 
 
-class _Judge:
+class _PythonParts:
     """Says what part of a Python file an offset lies in."""
 
     def __init__(self, context: PythonContext) -> None:
@@ -148,18 +148,18 @@ class _Judge:
         self._documentation = _Spans(documentation)
         self._texts = _Spans(texts)
 
-    def why(self, offset: int) -> Why:
+    def kind(self, offset: int) -> MentionKind:
         if self._documentation.holds(offset):
-            return Why.DOCUMENTATION
+            return MentionKind.DOCUMENTATION
         if self._texts.holds(offset):
-            return Why.TEXT
+            return MentionKind.TEXT
         line, _ = self._source.position(offset)
         at = self._text.find("#", self._source.starts[line - 1], offset)
         while at >= 0:
             if not self._documentation.holds(at) and not self._texts.holds(at):
-                return Why.COMMENT
+                return MentionKind.COMMENT
             at = self._text.find("#", at + 1, offset)
-        return Why.NAME
+        return MentionKind.NAME
 
 
 def _string_spans(file: PythonFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

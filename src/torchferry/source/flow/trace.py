@@ -13,8 +13,8 @@ _LONGEST = 150
 """Steps of one trace before it gives up."""
 
 
-class Verdict(Enum):
-    """What a string was found to be."""
+class TraceResult(Enum):
+    """What a trace found a string to be."""
 
     YES = "yes"
     """It is used as a value of the kind asked for: a device, a collective backend."""
@@ -22,18 +22,18 @@ class Verdict(Enum):
     NO = "no"
     """It is something else, which the reason names."""
 
-    OPEN = "open"
+    UNKNOWN = "unknown"
     """Its use could not be followed to the end."""
 
 
 class Trace(NamedTuple):
-    """A verdict and the reason for it, for the user.
+    """A result and the reason for it, for the user.
 
     `certain` marks a NO that settles the matter whatever else is done with the value: it is one of a set of
     words that are no devices.
     """
 
-    verdict: Verdict
+    result: TraceResult
     reason: Message
     certain: bool = False
 
@@ -55,28 +55,28 @@ class Path:
 
 def yes(reason: Message) -> Trace:
     """Build a YES."""
-    return Trace(Verdict.YES, reason)
+    return Trace(TraceResult.YES, reason)
 
 
 def no(reason: Message, certain: bool = False) -> Trace:
     """Build a NO."""
-    return Trace(Verdict.NO, reason, certain)
+    return Trace(TraceResult.NO, reason, certain)
 
 
 def undecided(reason: Message | None = None) -> Trace:
-    """Build an OPEN, with the general reason unless a better one is given."""
-    return Trace(Verdict.OPEN, reason or say("its use could not be followed to the end"))
+    """Build an UNKNOWN, with the general reason unless a better one is given."""
+    return Trace(TraceResult.UNKNOWN, reason or say("its use could not be followed to the end"))
 
 
 def best(traces: list[Trace]) -> Trace:
-    """Return the most telling of several traces: YES, then a certain NO, then OPEN, then NO."""
+    """Return the most telling of several traces: YES, then a certain NO, then UNKNOWN, then NO."""
     for trace in traces:
-        if trace.verdict is Verdict.YES:
+        if trace.result is TraceResult.YES:
             return trace
     for trace in traces:
         if trace.certain:
             return trace
     for trace in traces:
-        if trace.verdict is Verdict.OPEN:
+        if trace.result is TraceResult.UNKNOWN:
             return trace
     return traces[0] if traces else undecided()

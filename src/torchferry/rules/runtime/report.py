@@ -27,7 +27,7 @@ _LONGEST_NAME = 200
 _MOST_TIMES = 10**15
 
 
-class Sighting(NamedTuple):
+class RuntimeUse(NamedTuple):
     """A name of torch that went through the redirect at a line, and how often; a bare `cuda` is a device."""
 
     line: int
@@ -35,23 +35,23 @@ class Sighting(NamedTuple):
     times: int
 
 
-class Sightings(NamedTuple):
+class RuntimeReport(NamedTuple):
     """What a run saw of the project.
 
     Attributes:
         source: The file that says so.
-        hashes: SHA-256 of each file below the project's folder that has sightings, as it ran.
+        hashes: SHA-256 of each file below the project's folder in which something was seen, as it ran.
         lines: What was seen in each of these files, by line and name.
-        elsewhere: How many sightings lie outside the project's folder.
+        elsewhere: How many uses lie outside the project's folder.
     """
 
     source: Path
     hashes: dict[str, str]
-    lines: dict[str, tuple[Sighting, ...]]
+    lines: dict[str, tuple[RuntimeUse, ...]]
     elsewhere: int = 0
 
 
-def read_sightings(file: Path, root: Path, only: tuple[str, ...] = ()) -> Sightings:
+def read_runtime_report(file: Path, root: Path, only: tuple[str, ...] = ()) -> RuntimeReport:
     """Return what a run saw below `root`.
 
     Where the folder that the run was started in contains `root`, or lies in it, paths are counted from there; else (the
@@ -80,11 +80,11 @@ def read_sightings(file: Path, root: Path, only: tuple[str, ...] = ()) -> Sighti
         elif not only or any(inside == path or inside.startswith(f"{path}/") for path in only):
             of_file = counts.setdefault(inside, {})
             of_file[line, name] = of_file.get((line, name), 0) + times
-    return Sightings(
+    return RuntimeReport(
         file,
         {inside: value for path, value in hashes.items() if (inside := below(path)) in counts},
         {
-            path: tuple(Sighting(line, name, times) for (line, name), times in sorted(of_file.items()))
+            path: tuple(RuntimeUse(line, name, times) for (line, name), times in sorted(of_file.items()))
             for path, of_file in sorted(counts.items())
         },
         elsewhere,

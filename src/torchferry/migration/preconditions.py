@@ -14,7 +14,7 @@ from torchferry.rules.analysis import Analysis
 from torchferry.rules.imports.plugin_import import device_findings
 
 
-def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None:
+def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
     """Refuse to migrate a tree that was migrated to another target.
 
     The journal tells; in a tree without one (a fresh clone) its programs do, when they import another target's plugin
@@ -25,7 +25,7 @@ def refuse_second_target(root: Path, target: Target, analysis: Analysis) -> None
     """
     for journal in reversed(known_journals(root)):
         name = journal.target.partition("@")[0]
-        if name != target.reached.partition("@")[0]:
+        if name != target.journal_key.partition("@")[0]:
             raise TorchferryError(
                 say("this tree was migrated to {other} on {date}", other=name, date=journal.created),
                 say(

@@ -1,1 +1,0 @@
-"""What a run saw, laid beside what the rules found."""

@@ -1,0 +1,1 @@
+"""What a run saw, merged with what the rules found."""
