@@ -37,7 +37,8 @@ from torchferry.source.reparse import reparsed
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
-_NAME = lazy_regex(rb"[A-Za-z_][A-Za-z0-9_]*")
+_BETWEEN_NAMES = bytes(byte if byte == ord("_") or chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
+"""Translates a text so that nothing but spaces stands between its names."""
 
 _PICTURE = lazy_regex(rb"""(["']image/[a-z+]+["']: *["']|base64,)[A-Za-z0-9+/=\\]+""")
 """A picture in a notebook: nine tenths of its bytes, and no word of it means anything."""
@@ -173,7 +174,7 @@ class Engine:
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
         if kind is Kind.NOTEBOOK:
-            names = set() if data is None else set(_NAME.findall(data.replace(b"\\n", b" ")))
+            names = set() if data is None else set(data.replace(b"\\n", b" ").translate(_BETWEEN_NAMES).split())
             return [top for top in self._modules if data is None or top.encode() in names]
         if kind is not Kind.PYTHON:
             return ()
