@@ -37,7 +37,7 @@ from torchferry.source.reparse import reparsed
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
-_BETWEEN_NAMES = bytes(byte if byte == ord("_") or chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
+_BETWEEN_NAMES = bytes(byte if byte == ord("_") or (chr(byte).isalnum() and byte < 128) else 32 for byte in range(256))
 """Translates a text so that nothing but spaces stands between its names."""
 
 _PICTURE = lazy_regex(rb"""(["']image/[a-z+]+["']: *["']|base64,)[A-Za-z0-9+/=\\]+""")

@@ -1,0 +1,1 @@
+"""What a run of the program saw, laid beside what the rules found."""
