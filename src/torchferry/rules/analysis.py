@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -129,6 +130,7 @@ def analyse(
         account=request.account,
         redirected=request.redirected,
         afterwards=request.afterwards,
+        finish=partial(_with_import_ready, request),
     )
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
@@ -172,7 +174,6 @@ def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examine
 
 def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examined]) -> tuple[list[str], list[Examined]]:
     """Add the plugin's import, or the redirect's, where it is needed; return the programs that use the device, too."""
-    rule: PluginImport | RedirectImport = RedirectImport() if request.redirected else PluginImport()
     using = {item.path for item in examined if item.uses_device}
     reaching = graph.reaching(using)
     entries = [
@@ -182,14 +183,46 @@ def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examine
     ]
     if request.target.module:  # its names load the plugin when they are first asked for
         return entries, examined
-    everywhere = request.target.autoloads() is not True and not request.redirected
+    everywhere = _is_imported_everywhere(request)
     needing = (using if everywhere else set()) | set(entries)
     done: list[Examined] = []
     for item in examined:
-        wanted = item.path in needing and item.failure is None and request.selection.wants(rule.CODE, item.path)
+        ready = item.importing
+        alone = item if ready is None else item._replace(importing=None)
+        if item.path not in needing or not _may_import(request, item):
+            done.append(alone)
+            continue
         anyhow = everywhere and item.path in entries
-        done.append(_with_import(request, rule, item, anyhow) if wanted else item)
+        if ready is None or (anyhow and ready.findings == item.findings):
+            ready = _with_import(request, alone, anyhow)
+        done.append(ready)
     return entries, done
+
+
+def _is_imported_everywhere(request: Request) -> bool:
+    """Whether each module that uses the device imports the plugin, rather than the programs alone."""
+    return request.target.autoloads() is not True and not request.redirected
+
+
+def _import_rule(request: Request) -> PluginImport | RedirectImport:
+    return RedirectImport() if request.redirected else PluginImport()
+
+
+def _may_import(request: Request, item: Examined) -> bool:
+    return item.failure is None and request.selection.wants(_import_rule(request).CODE, item.path)
+
+
+def _with_import_ready(request: Request, item: Examined) -> Examined:
+    """Add to a file what it is with the import, where it is likely to need it: while other files are examined."""
+    if item.outline is None or not item.parsed or request.target.module or not _may_import(request, item):
+        return item
+    is_likely = (
+        item.kind is Kind.NOTEBOOK
+        or item.outline.is_program
+        or item.is_script
+        or (item.uses_device and _is_imported_everywhere(request))
+    )
+    return item._replace(importing=_with_import(request, item, anyhow=False)) if is_likely else item
 
 
 def _without_repeated_notes(examined: list[Examined]) -> list[Examined]:
@@ -220,7 +253,9 @@ def _is_program(item: Examined, graph: ImportGraph, named: tuple[str, ...]) -> b
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
 
-def _with_import(request: Request, rule: PluginImport | RedirectImport, item: Examined, anyhow: bool) -> Examined:
+def _with_import(request: Request, item: Examined, anyhow: bool) -> Examined:
+    """Return a file with the import added; the file itself where it has it, or has no place for it."""
+    rule = _import_rule(request)
     try:
         data = item.before if item.before is not None else read_regular(request.root / item.path)
         document = Document.read(item.path, item.kind, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from torchferry.backends.target import Target
@@ -62,6 +62,7 @@ class Engine:
         account: bool = False,
         redirected: bool = False,
         afterwards: Afterwards | None = None,
+        finish: Callable[[Examined], Examined] | None = None,
     ) -> None:
         self.root = root
         self.target = target
@@ -71,6 +72,7 @@ class Engine:
         self.account = account
         self.redirected = redirected
         self.afterwards = afterwards
+        self._finish = finish
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
         self._words: dict[Kind, Words] = {}
         self._modules: dict[str, list[Rule]] = {}
@@ -90,7 +92,8 @@ class Engine:
             whole: Whether to show it to every rule, also to those whose words it does not hold.
         """
         try:
-            return self._examine(entry, rewrite, whole)
+            examined = self._examine(entry, rewrite, whole)
+            return examined if self._finish is None else self._finish(examined)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare

@@ -83,6 +83,7 @@ class Examined(NamedTuple):
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         kept: Words of CUDA that no finding speaks of, where an account was asked for.
         noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
+        importing: The same with the plugin's import, where it has a place for it; made ready for likely programs.
     """
 
     path: str
@@ -101,3 +102,4 @@ class Examined(NamedTuple):
     exports: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
     noted: object = None
+    importing: Examined | None = None
