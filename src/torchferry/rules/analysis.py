@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -162,7 +163,7 @@ def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examine
             again |= {
                 importer
                 for importer, names in graph.named.get(item.path, {}).items()
-                if names & exported or "*" in names
+                if names & exported or ("*" in names and _may_say_one(engine.project, importer, exported))
             }
     return [
         engine.examine(Entry(item.path, item.kind), rewrite=rewrite, whole=True)
@@ -170,6 +171,14 @@ def _users_of_exports(engine: Engine, graph: ImportGraph, examined: list[Examine
         else item
         for item in examined
     ]
+
+
+def _may_say_one(project: Project | None, path: str, names: set[str]) -> bool:
+    """Whether one of some names stands in the text of a Python file; of a notebook, whose text is JSON, it may."""
+    if project is None or path not in project.paths:
+        return True
+    source = project.text(path)
+    return source is not None and re.search(rf"\b(?:{'|'.join(sorted(names))})\b", source.text) is not None
 
 
 def _plugin_imports(request: Request, graph: ImportGraph, examined: list[Examined]) -> tuple[list[str], list[Examined]]:
