@@ -19,7 +19,7 @@ from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.base import Options
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run.seen.sightings import Sightings, read_sightings
+from torchferry.rules.run.sightings import Sightings, read_sightings
 from torchferry.source.tree import list_files
 
 FIXTURES = {rule.CODE: fixture_of(type(rule).__module__) for rule in rules()}

@@ -16,8 +16,8 @@ from torchferry.core.errors import TorchferryError
 from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.examined import Selection
 from torchferry.rules.registry import rules
-from torchferry.rules.run.seen import sightings as reading
-from torchferry.rules.run.seen.sightings import read_sightings
+from torchferry.rules.run import sightings as reading
+from torchferry.rules.run.sightings import read_sightings
 from torchferry.source.tree import list_files
 
 HASH = "0" * 64

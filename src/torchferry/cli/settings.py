@@ -134,7 +134,7 @@ def settle(choices: Choices, rewrite: bool) -> Setting:
         target, placement = portable_target(target, root, listing, choices.device_module)
     seen = None
     if choices.seen is not None:
-        from torchferry.rules.run.seen.sightings import read_sightings  # imported late: most runs lay nothing beside
+        from torchferry.rules.run.sightings import read_sightings  # imported late: most runs lay nothing beside
 
         seen = read_sightings(choices.seen, root, only)
     request = Request(

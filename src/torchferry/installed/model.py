@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
@@ -68,8 +68,7 @@ CHOOSING = (Need.IMPORT, Need.DEFAULT, Need.CALL, Need.QUESTION, Need.COLLECTIVE
 """What a package does that picks CUDA by itself."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One place.
 
     Attributes:
@@ -113,8 +112,7 @@ class State(str, Enum):
     """It could not be read."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """An import on the way from a program to a package: the file below its folder of packages, and the line."""
 
     path: str
@@ -124,8 +122,7 @@ class Step:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Inspected:
+class Inspected(NamedTuple):
     """What is known of one package.
 
     Attributes:
@@ -171,6 +168,6 @@ class Inspected:
         """Whether a place lies in a module that runs when the package is imported as the programs import it."""
         return module_of(evidence.path) in self.run
 
-    def count(self, *needs: Need) -> int:
+    def places(self, *needs: Need) -> int:
         """Return how many places of these kinds it has."""
         return sum(number for need, number in self.counts if need in needs)

@@ -29,7 +29,7 @@ from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
 
 if TYPE_CHECKING:
-    from torchferry.rules.run.seen.sightings import Sightings
+    from torchferry.rules.run.sightings import Sightings
 
 
 class Analysis(NamedTuple):
@@ -140,7 +140,7 @@ def analyse(
     examined = _without_repeated_notes(examined)
     of_run: tuple[Message, ...] = ()
     if request.seen is not None:
-        from torchferry.rules.run.seen.beside import lay_beside  # imported late: most runs lay nothing beside
+        from torchferry.rules.run.beside import lay_beside  # imported late: most runs lay nothing beside
 
         every = Engine(request.root, request.target, request.rules, options=request.options, project=project)
         beside = lay_beside(every, request.selection, examined, request.seen)

@@ -17,9 +17,9 @@ from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.engine import Engine
 from torchferry.rules.examined import Examined, Selection
 from torchferry.rules.run.only_seen_at_run_time import OnlySeenAtRunTime
-from torchferry.rules.run.seen.origins import Known, Origins, devices_asked
-from torchferry.rules.run.seen.sightings import Sighting, Sightings
-from torchferry.rules.run.seen.spans import Span, own_nodes, spans
+from torchferry.rules.run.origins import Known, Origins, devices_asked
+from torchferry.rules.run.sightings import Sighting, Sightings
+from torchferry.rules.run.spans import Span, own_nodes, spans
 from torchferry.source.kinds import Kind
 from torchferry.source.python import PythonFile
 from torchferry.source.suppress import Suppression, suppressions

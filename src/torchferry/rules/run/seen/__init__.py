@@ -1,1 +1,0 @@
-"""What a run of the program saw, laid beside what the rules found."""
