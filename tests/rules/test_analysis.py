@@ -14,11 +14,12 @@ from torchferry.rules import analysis
 from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.engine import Engine
 from torchferry.rules.examined import Examined
+from torchferry.rules.parallel import examine_all
 from torchferry.rules.registry import rules
 from torchferry.source.tree import Entry, list_files
 
 MAIN = 'if __name__ == "__main__":\n    run()\n'
-CELL = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+CELL: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
 FILES = {
     "model.py": "import torch\n\n\ndef run(x):\n    return x.cuda()\n",
     "train.py": f"import torch\nfrom model import run\n\nrun(torch.ones(1).cuda())\n{MAIN}",
@@ -61,18 +62,18 @@ def test_an_import_that_was_made_ready_is_the_one_that_is_made_later(
 def test_an_import_is_made_ready_where_the_file_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[str] = []
     made = analysis._with_import
-    examining = analysis.examine_all
 
-    def watched(*given: Any, **named: Any) -> list[Examined]:
-        found = examining(*given, **named)
-        monkeypatch.setattr(
-            analysis,
-            "_with_import",
-            lambda request, item, anyhow: (late.append(item.path), made(request, item, anyhow))[1],
-        )
+    def with_import(request: Request, item: Examined, anyhow: bool) -> Examined:
+        late.append(item.path)
+        return made(request, item, anyhow)
+
+    def examined(*given: Any, **named: Any) -> list[Examined]:
+        found = examine_all(*given, **named)
+        late.clear()
         return found
 
-    monkeypatch.setattr(analysis, "examine_all", watched)
+    monkeypatch.setattr(analysis, "_with_import", with_import)
+    monkeypatch.setattr(analysis, "examine_all", examined)
     _analysed(tmp_path, "npu")
     assert late == ["named.py", "start.py"]  # which speak of no device, and were not parsed
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from torchferry.source.names import Names
 from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
 
 
 def test_packages_that_import_everything_of_each_other_are_each_asked_once(
@@ -62,7 +64,12 @@ def test_a_file_is_parsed_for_a_definition_that_its_text_may_have(
     project = Project(tmp_path, ["m.py", "main.py"])
     parsed: list[str] = []
     file = Project.file
-    monkeypatch.setattr(Project, "file", lambda self, path: (parsed.append(path), file(self, path))[1])
+
+    def watched(self: Project, path: str) -> tuple[PythonFile, Names] | None:
+        parsed.append(path)
+        return file(self, path)
+
+    monkeypatch.setattr(Project, "file", watched)
     assert (project.definition(f"m.{name}", "main.py") is not None) == is_parsed
     assert parsed == ["m.py"] * is_parsed
 
