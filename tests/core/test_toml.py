@@ -135,6 +135,7 @@ def test_our_own_tables_read_the_same_both_ways() -> None:
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table, of a process that may keep what it read."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
     path = tmp_path / "a.toml"
     path.write_text('[[row]]\nname = "x"\n', encoding="utf-8")
     return path
@@ -177,8 +178,11 @@ def test_what_is_cut_off_is_not_taken(table: Path, cut: int) -> None:
     assert toml.load_own(table) == wanted
 
 
-def test_a_process_that_keeps_no_modules_keeps_no_tables(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+@pytest.mark.parametrize(("setting", "value"), [("dont_write_bytecode", True), ("pycache_prefix", "/elsewhere")])
+def test_a_process_that_keeps_no_modules_there_keeps_no_tables(
+    table: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: object
+) -> None:
+    monkeypatch.setattr(sys, setting, value)
     toml.load_own(table)
     assert not _kept(table)
 

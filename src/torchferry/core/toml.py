@@ -64,7 +64,7 @@ def load_own(path: Path) -> dict[str, Any]:
             found: dict[str, Any] = marshal.loads(data[len(table_of) :])  # noqa: S302 - ours, as the modules here are
             return found
     document = _parsed(path)
-    if not sys.dont_write_bytecode:
+    if not sys.dont_write_bytecode and sys.pycache_prefix is None:
         _keep(kept, table_of, document)
     return document
 
