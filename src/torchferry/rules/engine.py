@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -74,14 +75,14 @@ class Engine:
         self.afterwards = afterwards
         self._finish = finish
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: dict[Kind, Words] = {}
+        self._words: defaultdict[Kind, Words] = defaultdict(Words)
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
                 for kind in rule.KINDS:
-                    self._words.setdefault(kind, Words()).add(word, rule)
+                    self._words[kind].add(word, rule)
 
     def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> Examined:
         """Examine a file.
