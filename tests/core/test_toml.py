@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,7 +127,73 @@ def test_our_own_tables_read_the_same_both_ways() -> None:
     tables = sorted(SOURCE.rglob("*.toml"))
     assert len(tables) > 50
     for path in tables:
-        assert toml.load_own(path) == toml.loads(path.read_text(encoding="utf-8")), path
+        text = path.read_text(encoding="utf-8")
+        assert toml.load_own(path) == toml._parsed(path) == toml.loads(text), path
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table, of a process that may keep what it read."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    path = tmp_path / "a.toml"
+    path.write_text('[[row]]\nname = "x"\n', encoding="utf-8")
+    return path
+
+
+def _kept(table: Path) -> list[Path]:
+    return sorted((table.parent / "__pycache__").glob("*"))
+
+
+def test_what_was_read_of_a_table_is_kept(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = toml.load_own(table)
+    assert [path.name for path in _kept(table)] == [f"a.toml.{sys.implementation.cache_tag}"]
+    monkeypatch.setattr(toml, "_parsed", None)  # nobody parses it again
+    assert toml.load_own(table) == first == {"row": [{"name": "x"}]}
+    assert toml.load_own(table) is not toml.load_own(table)
+
+
+def test_a_table_that_changed_is_read_again(table: Path) -> None:
+    toml.load_own(table)
+    table.write_text('[[row]]\nname = "longer"\n', encoding="utf-8")
+    assert toml.load_own(table) == {"row": [{"name": "longer"}]}
+    status = table.stat()
+    table.write_text('[[row]]\nname = "LONGER"\n', encoding="utf-8")
+    os.utime(table, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert toml.load_own(table) == {"row": [{"name": "LONGER"}]}
+
+
+def test_what_another_version_kept_is_not_taken(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toml.load_own(table)
+    monkeypatch.setattr(toml, "_parsed", lambda path: {"read": "again"})
+    monkeypatch.setattr(toml, "__version__", "0.0.0")
+    assert toml.load_own(table) == {"read": "again"}
+
+
+@pytest.mark.parametrize("cut", [0, 5, -1])
+def test_what_is_cut_off_is_not_taken(table: Path, cut: int) -> None:
+    wanted = toml.load_own(table)
+    (kept,) = _kept(table)
+    kept.write_bytes(kept.read_bytes()[:cut])
+    assert toml.load_own(table) == wanted
+
+
+@pytest.mark.parametrize(("setting", "value"), [("dont_write_bytecode", True), ("pycache_prefix", "/elsewhere")])
+def test_a_process_that_keeps_no_modules_there_keeps_no_tables(
+    table: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: object
+) -> None:
+    monkeypatch.setattr(sys, setting, value)
+    toml.load_own(table)
+    assert not _kept(table)
+
+
+def test_where_nothing_can_be_kept_a_table_is_read_all_the_same(table: Path) -> None:
+    (table.parent / "__pycache__").write_text("in the way")
+    assert toml.load_own(table) == {"row": [{"name": "x"}]}
+    table.write_text("day = 1979-05-27\n", encoding="utf-8")
+    (table.parent / "__pycache__").unlink()
+    assert toml.load_own(table) == toml.load_own(table) == toml.loads("day = 1979-05-27\n")
+    assert not _kept(table)
 
 
 @pytest.mark.parametrize(

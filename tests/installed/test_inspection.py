@@ -304,9 +304,9 @@ def test_a_kept_file_that_others_may_write_is_not_read(tmp_path: Path) -> None:
     document = json.loads(kept.read_text())
     document["counts"] = {"compiled": 3}
     kept.write_text(json.dumps(document))
-    assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].count(PlaceNeed.COMPILED) == 3
+    assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].places(PlaceNeed.COMPILED) == 3
     kept.chmod(0o666)
-    assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].count(PlaceNeed.COMPILED) == 0
+    assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].places(PlaceNeed.COMPILED) == 0
 
 
 # --- cutting ---

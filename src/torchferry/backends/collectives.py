@@ -20,9 +20,9 @@ Without the file it is UNKNOWN what is refused. What the file does not refuse is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
@@ -72,8 +72,7 @@ DTYPES = {
 _KEYS = frozenset({"operations", "dtypes", "text", "source"})
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """One operation with one dtype.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -118,7 +117,7 @@ def command(
         judged = verdicts(setting, choices, project, packages)
     shown_remarks = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
     report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
-    report = replace(report, packages=packages, unlooked=judged.unlooked, partial=judged.partial)
+    report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial)
     if output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):

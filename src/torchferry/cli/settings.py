@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,10 +68,10 @@ def settings_lines(config: Config, choices: Choices) -> Iterator[str]:
     source = say("no settings file") if config.source is None else say("settings of {path}", path=config.source)
     yield f"# {source.render(choices.lang)}"
     tables = []
-    for item in fields(Config):
-        if item.name == "source":
+    for name, value in applied._asdict().items():
+        if name == "source":
             continue
-        key, value = item.name.replace("_", "-"), getattr(applied, item.name)
+        key = name.replace("_", "-")
         if isinstance(value, dict):
             tables.append((key, value))
         else:
@@ -91,8 +90,7 @@ def _as_toml(value: object) -> str:
 
 def _with_choices(config: Config, choices: Choices) -> Config:
     """Return the settings with those of the command line, which win, or are added to them."""
-    return replace(
-        config,
+    return config._replace(
         target=choices.target or config.target,
         select=choices.select or config.select,
         ignore=(*choices.ignore, *config.ignore),

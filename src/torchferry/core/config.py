@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
@@ -13,8 +12,7 @@ from torchferry.core.messages import say
 from torchferry.core.pathmap import PathMap
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """Settings of one project.
 
     Attributes:
@@ -40,8 +38,8 @@ class Config:
     rewrite_documents: bool = False
     entry_points: tuple[str, ...] = ()
     max_file_size: int = 5_000_000
-    paths: dict[str, str] = field(default_factory=dict)
-    per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    paths: dict[str, str] = {}  # noqa: RUF012 - a NamedTuple default, never mutated
+    per_file_ignores: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - the same
 
 
 _SLASHES = ("/", "\\")
@@ -62,7 +60,7 @@ _KINDS = {
     "paths": dict,
     "per-file-ignores": dict,
 }
-assert len(_KINDS) == len(fields(Config)) - 1
+assert len(_KINDS) == len(Config._fields) - 1
 
 
 def find(folder: Path) -> Path | None:

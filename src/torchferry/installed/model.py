@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
@@ -75,8 +75,7 @@ CHOOSING = (
 """What a package does that picks CUDA by itself."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One place.
 
     Attributes:
@@ -120,8 +119,7 @@ class State(str, Enum):
     """It could not be read."""
 
 
-@dataclass(frozen=True)
-class ImportStep:
+class ImportStep(NamedTuple):
     """An import on the way from a program to a package: the file below its folder of packages, and the line."""
 
     path: str
@@ -131,8 +129,7 @@ class ImportStep:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Inspected:
+class Inspected(NamedTuple):
     """What is known of one package.
 
     Attributes:
@@ -178,6 +175,6 @@ class Inspected:
         """Whether a place lies in a module that runs when the package is imported as the programs import it."""
         return module_of(evidence.path) in self.run
 
-    def count(self, *needs: PlaceNeed) -> int:
+    def places(self, *needs: PlaceNeed) -> int:
         """Return how many places of these kinds it has."""
         return sum(number for need, number in self.counts if need in needs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
@@ -142,7 +141,7 @@ class _Places:
                 named = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if self.names.qualified(named) in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"):
                     kernel = self.evidence(PlaceNeed.TRITON, function, function.name)
-                    yield replace(kernel, optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
+                    yield kernel._replace(optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)
                     break
         for reference in self.names.references("torch"):
             call = self.file.parents.get(reference.node)

@@ -16,9 +16,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.lazy_regex import lazy_regex
@@ -58,8 +57,7 @@ LARGEST_MANIFEST = 1 << 26
 _LARGEST_NUMBER = 1 << 62
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One file of a migration.
 
     Attributes:
@@ -81,8 +79,7 @@ class Change:
     mtime_ns: int
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(NamedTuple):
     """A migration as the journal has it.
 
     Attributes:
@@ -140,7 +137,7 @@ class Journal:
 
     def with_state(self, folder: Directory, state: str, signing: Signer) -> Journal:
         """Write a new state to the disk and return the journal with it."""
-        changed = replace(self, state=state)
+        changed = self._replace(state=state)
         write_manifest(folder, changed.manifest(signing))
         return changed
 
@@ -153,7 +150,7 @@ class Journal:
             "torchferry": self.torchferry,
             "created": self.created,
             "id": self.id,
-            "changes": [asdict(change) for change in self.changes],
+            "changes": [change._asdict() for change in self.changes],
             **({"folders": list(self.folders)} if self.folders else {}),
         }
         return json.dumps({**document, "signatures": signing.signatures(document)}, indent=1).encode()
@@ -189,7 +186,7 @@ def end(folder: Directory, journal: Journal) -> Journal:
     """Give a journal the state `done`, by the manifest that was written ahead."""
     folder.replace(_NEW_MANIFEST, folder, _MANIFEST)
     folder.sync()
-    return replace(journal, state=DONE)
+    return journal._replace(state=DONE)
 
 
 def write_first_manifests(folder: Directory, journal: Journal, data: bytes, signing: Signer, durable: Durable) -> None:
@@ -205,7 +202,7 @@ def write_first_manifests(folder: Directory, journal: Journal, data: bytes, sign
         durable: Makes both durable.
     """
     folder.create(_MANIFEST, data, durable=durable)
-    folder.create(_NEW_MANIFEST, replace(journal, state=DONE).manifest(signing), durable=durable)
+    folder.create(_NEW_MANIFEST, journal._replace(state=DONE).manifest(signing), durable=durable)
 
 
 def write_manifest(folder: Directory, data: bytes) -> None:
@@ -381,7 +378,7 @@ def _read(place: Directory, number: str, signing: Signer, tracked: bool) -> Jour
                 ),
             ) from None
     if tracked:
-        return replace(journal, problem=say("git tracks it, so it came with the repository"))
+        return journal._replace(problem=say("git tracks it, so it came with the repository"))
     return journal
 
 
@@ -423,15 +420,16 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
     return Journal(folder.path, state, target, version, created, changes, identity, problem, tuple(folders))
 
 
-_TYPES = {field.name: field.type for field in fields(Change)}
+_NUMBERS = frozenset({"offset", "size", "mode", "mtime_ns"})
+"""The attributes of a change that are numbers; the others are texts."""
 
 
 def _change(number: str, entry: Any) -> Change:
     change = Change(**entry)
-    for name, kind in _TYPES.items():
-        value = getattr(change, name)
-        fits = type(value) is (int if kind == "int" else str) or (kind == "str | None" and value is None)
-        if not fits or (kind == "int" and not 0 <= value <= _LARGEST_NUMBER and name != "mtime_ns"):
+    for name, value in change._asdict().items():
+        is_number = name in _NUMBERS
+        fits = type(value) is (int if is_number else str) or (name == "before" and value is None)
+        if not fits or (is_number and not 0 <= value <= _LARGEST_NUMBER and name != "mtime_ns"):
             raise ValueError(f"`{name}` is {value!r:.40}")
     if abs(change.mtime_ns) > _LARGEST_NUMBER or not _DIGEST.match(change.after):
         raise ValueError("a time or a digest is none")

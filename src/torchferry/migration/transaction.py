@@ -13,7 +13,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
@@ -118,8 +117,7 @@ def _listed(paths: list[str]) -> Message:
     return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """A tree that is held for writing.
 
     Attributes:
@@ -171,7 +169,7 @@ def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
             with own_folder(control, "journal") as place:
                 tree = Tree(root, top, place, signer(root, top, create=True))
                 try:
-                    yield replace(tree, recovered=tuple(recover(tree, trust)))
+                    yield tree._replace(recovered=tuple(recover(tree, trust)))
                 finally:
                     remove_control_folder(top, control)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from torchferry import __version__
 from torchferry.backends.target import Target
@@ -58,8 +58,7 @@ class ProjectVerdict(str, Enum):
     """Nothing that was examined blocks, but a file was not examined, or there was none, so that nobody knows."""
 
 
-@dataclass(frozen=True)
-class FileDiff:
+class FileDiff(NamedTuple):
     """How one file changes.
 
     Attributes:
@@ -73,8 +72,7 @@ class FileDiff:
     after: str
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """The result of a scan or a migration.
 
     Attributes:

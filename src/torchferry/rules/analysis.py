@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -129,6 +131,7 @@ def analyse(
         account=request.account,
         redirected=request.redirected,
         afterwards=request.afterwards,
+        finish=partial(_with_import_ready, request),
     )
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
@@ -164,7 +167,7 @@ def _users_of_exports(
             again |= {
                 importer
                 for importer, names in graph.named.get(item.path, {}).items()
-                if names & exported or "*" in names
+                if names & exported or ("*" in names and _may_say_one(engine.project, importer, exported))
             }
     return [
         engine.examine(Entry(item.path, item.kind), rewrite=rewrite, whole=True)
@@ -174,11 +177,18 @@ def _users_of_exports(
     ]
 
 
+def _may_say_one(project: Project | None, path: str, names: set[str]) -> bool:
+    """Whether one of some names stands in the text of a Python file; of a notebook, whose text is JSON, it may."""
+    if project is None or path not in project.paths:
+        return True
+    source = project.text(path)
+    return source is not None and re.search(rf"\b(?:{'|'.join(sorted(names))})\b", source.text) is not None
+
+
 def _plugin_imports(
     request: Request, graph: ImportGraph, examined: list[FileResult]
 ) -> tuple[list[str], list[FileResult]]:
     """Add the plugin's import, or the redirect's, where it is needed; return the programs that use the device, too."""
-    rule: PluginImport | RedirectImport = RedirectImport() if request.redirected else PluginImport()
     using = {item.path for item in examined if item.uses_device}
     reaching = graph.reaching(using)
     entries = [
@@ -188,14 +198,46 @@ def _plugin_imports(
     ]
     if request.target.module:  # its names load the plugin when they are first asked for
         return entries, examined
-    everywhere = request.target.autoloads() is not True and not request.redirected
+    everywhere = _is_imported_everywhere(request)
     needing = (using if everywhere else set()) | set(entries)
     done: list[FileResult] = []
     for item in examined:
-        wanted = item.path in needing and item.failure is None and request.selection.wants(rule.CODE, item.path)
+        ready = item.importing
+        alone = item if ready is None else item._replace(importing=None)
+        if item.path not in needing or not _may_import(request, item):
+            done.append(alone)
+            continue
         anyhow = everywhere and item.path in entries
-        done.append(_with_import(request, rule, item, anyhow) if wanted else item)
+        if ready is None or (anyhow and ready.findings == item.findings):
+            ready = _with_import(request, alone, anyhow)
+        done.append(ready)
     return entries, done
+
+
+def _is_imported_everywhere(request: Request) -> bool:
+    """Whether each module that uses the device imports the plugin, rather than the programs alone."""
+    return request.target.autoloads() is not True and not request.redirected
+
+
+def _import_rule(request: Request) -> PluginImport | RedirectImport:
+    return RedirectImport() if request.redirected else PluginImport()
+
+
+def _may_import(request: Request, item: FileResult) -> bool:
+    return item.failure is None and request.selection.wants(_import_rule(request).CODE, item.path)
+
+
+def _with_import_ready(request: Request, item: FileResult) -> FileResult:
+    """Add to a file what it is with the import, where it is likely to need it: while other files are examined."""
+    if item.outline is None or not item.parsed or request.target.module or not _may_import(request, item):
+        return item
+    is_likely = (
+        item.kind is Kind.NOTEBOOK
+        or item.outline.is_program
+        or item.is_script
+        or (item.uses_device and _is_imported_everywhere(request))
+    )
+    return item._replace(importing=_with_import(request, item, anyhow=False)) if is_likely else item
 
 
 def _without_repeated_notes(examined: list[FileResult]) -> list[FileResult]:
@@ -229,7 +271,9 @@ def _is_program(item: FileResult, graph: ImportGraph, named: tuple[str, ...]) ->
     return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
 
 
-def _with_import(request: Request, rule: PluginImport | RedirectImport, item: FileResult, anyhow: bool) -> FileResult:
+def _with_import(request: Request, item: FileResult, anyhow: bool) -> FileResult:
+    """Return a file with the import added; the file itself where it has it, or has no place for it."""
+    rule = _import_rule(request)
     try:
         data = item.before if item.before is not None else read_regular(request.root / item.path)
         document = Document.read(item.path, item.kind, data)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import codecs
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from torchferry.backends.target import Target
@@ -37,7 +38,8 @@ from torchferry.source.reparse import reparsed
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
-_NAME = lazy_regex(rb"[A-Za-z_][A-Za-z0-9_]*")
+_BETWEEN_NAMES = bytes(byte if byte == ord("_") or (chr(byte).isalnum() and byte < 128) else 32 for byte in range(256))
+"""Translates a text so that nothing but spaces stands between its names."""
 
 _PICTURE = lazy_regex(rb"""(["']image/[a-z+]+["']: *["']|base64,)[A-Za-z0-9+/=\\]+""")
 """A picture in a notebook: nine tenths of its bytes, and no word of it means anything."""
@@ -61,6 +63,7 @@ class Engine:
         account: bool = False,
         redirected: bool = False,
         afterwards: Afterwards | None = None,
+        finish: Callable[[FileResult], FileResult] | None = None,
     ) -> None:
         self.root = root
         self.target = target
@@ -70,15 +73,16 @@ class Engine:
         self.account = account
         self.redirected = redirected
         self.afterwards = afterwards
+        self._finish = finish
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: dict[Kind, RuleWords] = {}
+        self._words: defaultdict[Kind, RuleWords] = defaultdict(RuleWords)
         self._modules: dict[str, list[Rule]] = {}
         for rule in rules:
             for module in rule.modules(target):
                 self._modules.setdefault(module, []).append(rule)
             for word in rule.words(target, options):
                 for kind in rule.KINDS:
-                    self._words.setdefault(kind, RuleWords()).add(word, rule)
+                    self._words[kind].add(word, rule)
 
     def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> FileResult:
         """Examine a file.
@@ -89,7 +93,8 @@ class Engine:
             whole: Whether to show it to every rule, also to those whose words it does not hold.
         """
         try:
-            return self._examine(entry, rewrite, whole)
+            examined = self._examine(entry, rewrite, whole)
+            return examined if self._finish is None else self._finish(examined)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
@@ -174,7 +179,7 @@ class Engine:
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
         if kind is Kind.NOTEBOOK:
-            names = set() if data is None else set(_NAME.findall(data.replace(b"\\n", b" ")))
+            names = set() if data is None else set(data.replace(b"\\n", b" ").translate(_BETWEEN_NAMES).split())
             return [top for top in self._modules if data is None or top.encode() in names]
         if kind is not Kind.PYTHON:
             return ()

@@ -83,6 +83,7 @@ class FileResult(NamedTuple):
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         mentions: Words of CUDA that no finding speaks of, where an account was asked for.
         noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
+        importing: The same with the plugin's import, where it has a place for it; made ready for likely programs.
     """
 
     path: str
@@ -101,3 +102,4 @@ class FileResult(NamedTuple):
     exports: tuple[str, ...] = ()
     mentions: tuple[CudaMention, ...] = ()
     noted: object = None
+    importing: FileResult | None = None

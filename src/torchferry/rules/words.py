@@ -84,8 +84,10 @@ class RuleWords:
         encoded, part = _encoded(word)
         if not part:
             self._alone.setdefault(encoded, []).append(rule)
-        else:
-            self._sharing.setdefault(part, _WordGroup(part)).add(encoded, rule)
+            return
+        if part not in self._sharing:
+            self._sharing[part] = _WordGroup(part)
+        self._sharing[part].add(encoded, rule)
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules that have a word, as often as they have one."""

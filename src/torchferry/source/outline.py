@@ -20,6 +20,7 @@ _STATEMENT = (
 _BEFORE = rb"(?:(?=[tefiw])(?:try|else|finally|(?:if|elif|except|with)\b[^\n:#]*)[ \t]*:[ \t]*)?"
 _IMPORT = lazy_regex(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
 _BEHIND = lazy_regex(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
+_LINE_ENDS = (b"\n", b"\r", b"")
 _NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*]+)")
 _DOES = lazy_regex(rb"^(?:(?:for|while|with)\b|[A-Za-z_][\w.]*\()", re.MULTILINE)
 _COMMENT = lazy_regex(rb"#[^\r\n]*")
@@ -75,7 +76,8 @@ def outline(path: str, data: bytes) -> Outline:
             line += data.count(b"\n", counted, match.start())
             counted = match.start()
             imports += _imports(match, line, indented)
-            match = _BEHIND.match(data, match.end())
+            at = match.end()
+            match = None if data[at : at + 1] in _LINE_ENDS else _BEHIND.match(data, at)
     return Outline(
         path,
         tuple(imports),

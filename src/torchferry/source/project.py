@@ -6,6 +6,7 @@ import ast
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ class Project:
         """Return the function or class of the project that a canonical name means, with its file."""
         module, _, member = name.rpartition(".")
         path = self.module_path(module, importer) if module.strip(".") else None
-        loaded = self.file(path) if path is not None else None
+        loaded = self.file(path) if path is not None and self._may_define(path, member) else None
         if loaded is None:
             return None
         file, names = loaded
@@ -202,6 +203,16 @@ class Project:
             if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 return file, names, binding
         return None
+
+    def _may_define(self, path: str, member: str) -> bool:
+        """Whether the text of a file may define a function or class of this name: parsing it all takes far longer."""
+        if path in self._files:
+            return True
+        source = self.text(path)
+        if source is None:
+            return False
+        text = source.text
+        return f"def {member}" in text or f"class {member}" in text or _wide_definition(member).search(text) is not None
 
     @property
     def extensions(self) -> frozenset[str]:
@@ -268,6 +279,13 @@ _ALIAS = lazy_regex(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MUL
 _COMMENT = lazy_regex(r"#[^\r\n]*")
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
 _EXTENSION_NAME = lazy_regex(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
+
+
+@lru_cache(maxsize=1024)
+def _wide_definition(member: str) -> re.Pattern[str]:
+    """Return what finds a definition written otherwise than with one space; or with letters that Python takes for
+    others, so that any definition with a letter beyond ASCII is found."""
+    return re.compile(rf"\b(?:def|class)(?:[ \t\f]|\\\r?\n)+(?:{re.escape(member)}\b|\w*[^\x00-\x7f])")
 
 
 def extension_names(text: str) -> frozenset[str]:

@@ -151,7 +151,7 @@ def _table(data: DataFile, name: str) -> dict[str, Any]:
     table = data.document.get(name)
     if not isinstance(table, dict):
         raise data.wrong(f"[{name}] is missing")
-    data.known(table, _KEYS[name], f"[{name}]")
+    data.check_keys(table, _KEYS[name], f"[{name}]")
     data.cited(table, f"[{name}]")
     return table
 

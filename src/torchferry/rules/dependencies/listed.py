@@ -87,7 +87,12 @@ def _in_setup_cfg(text: str) -> Iterator[Requirement]:
 
 def _in_setup(context: PythonContext) -> Iterator[Requirement]:
     """Yield requirements in Python: strings in `setup(...)`, in a list named for them, given to what installs."""
-    listed = [node for node in context.file.strings if _in_list_of_requirements(context, node)]
+    parents = context.file.parents
+    listed = [
+        node
+        for node in context.file.strings
+        if type(parents.get(node)) in _LEADING and _in_list_of_requirements(context, node)
+    ]
     for node in sorted(listed, key=lambda node: (node.lineno, node.col_offset)):
         start, end = context.file.span(node)
         inner = context.text[start:end]
@@ -101,11 +106,14 @@ _HOLDING = frozenset({ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Set, ast.IfE
 """What a requirement may stand in on the way to what it is given to."""
 
 
+_LEADING = _HOLDING | {ast.Call}
+"""What a requirement itself stands in: most strings stand in something else, and are nothing more to ask about."""
+
+
 def _in_list_of_requirements(context: PythonContext, node: ast.AST) -> bool:
     child: ast.AST = node
     parent = context.file.parents.get(child)
-    while parent.__class__ in _HOLDING:
-        assert parent is not None
+    while parent is not None and type(parent) in _HOLDING:
         if isinstance(parent, ast.Dict) and child in parent.keys:
             return False
         child, parent = parent, context.file.parents.get(parent)

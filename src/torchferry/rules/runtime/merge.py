@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -93,6 +92,8 @@ def _changed(root: Path, path: str, expected: str) -> Message | None:
     try:
         if not file.resolve().is_relative_to(root.resolve()) or not file.is_file():
             return say("{path} ran and is not here; what the run saw there is left out.", path=path)
+        import hashlib  # imported late: few runs have a run beside them
+
         digest = hashlib.sha256(read_regular(file)).hexdigest()
     except OSError:
         return say("{path} ran and is not here; what the run saw there is left out.", path=path)

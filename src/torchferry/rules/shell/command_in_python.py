@@ -59,13 +59,15 @@ class CommandInPython(Rule):
             return
         text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
+        if not rules:  # ahead of what else decides about a call, which may lead into other files
+            return
         commands = [
             command
             for started in started_calls
             if exemption_reason(context, started.call) is None
             for command in started.commands
         ]
-        if not commands or not rules:
+        if not commands:
             return
         shown = _CommandView(context, view)
         shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
