@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
+from torchferry.programs.constants import OwnConstants
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import (
@@ -104,16 +104,23 @@ class Conditions:
         sources: The project's files.
         paths: The files that the program reaches.
         switches: Options, settings and constants.
+        own_constants: What objects of the project keep in attributes.
         said: The options that the program is started with, by name.
     """
 
     def __init__(
-        self, sources: Sources, paths: Iterable[str], switches: Switches, said: Mapping[str, str] | None = None
+        self,
+        sources: Sources,
+        paths: Iterable[str],
+        switches: Switches,
+        own_constants: OwnConstants,
+        said: Mapping[str, str],
     ) -> None:
         self._sources = sources
         self._paths = tuple(paths)
         self._switches = switches
-        self._said = said or {}
+        self._own_constants = own_constants
+        self._said = said
         self._parameters: dict[Parameter, Known] = {}
         self._constants: dict[str, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
@@ -124,7 +131,7 @@ class Conditions:
 
     def within(self, bound: Mapping[Parameter, Given]) -> Conditions:
         """Return the answers where some parameters are given by the calls on a way."""
-        other = Conditions(self._sources, self._paths, self._switches, self._said)
+        other = Conditions(self._sources, self._paths, self._switches, self._own_constants, self._said)
         other._bound = bound
         other._parameters = self._parameters
         other._constants = self._constants
@@ -383,37 +390,10 @@ class Conditions:
         return self._of_module(file, names, node, depth)
 
     def _stored(self, name: str) -> Known:
-        """Return the constant that objects give an attribute themselves, where all that the program reaches agree.
-
-        Options of programs are often kept so: one class of them says `self.is_train = True`, another one False.
-        """
+        """Return the constant that objects give an attribute themselves, where all that the program reaches agree."""
         if name not in self._constants:
-            self._constants[name] = self._agreed(name)
+            self._constants[name] = Known(self._own_constants.agreed(name, self._paths))
         return self._constants[name]
-
-    def _agreed(self, name: str) -> Known:
-        found: list[object] = []
-        spoken = self._sources.words.as_attribute(name)
-        constant = re.compile(rf"\bself\.{name}\s*=\s*(?:True|False|None|[\d\"'-])")
-        if not any(constant.search(self._sources.text(path)) for path in self._paths if path in spoken):
-            return _UNKNOWN
-        for path in self._paths:
-            loaded = self._sources.file(path) if path in spoken else None
-            for store in loaded[0].attributes.get(name, ()) if loaded is not None else ():
-                if loaded is None or isinstance(store.ctx, ast.Load):
-                    continue
-                file = loaded[0]
-                value = assigned_value(file, store)
-                if isinstance(value, ast.Attribute) and value.attr == name:  # handed on
-                    continue
-                own = isinstance(store.value, ast.Name) and store.value.id == "self"
-                if not own or not isinstance(value, ast.Constant) or around(file, store).tests:
-                    return _UNKNOWN
-                if "setattr(self" in file.source.text:
-                    return _UNKNOWN
-                found.append(value.value)
-        alike = bool(found) and all(type(value) is type(found[0]) and value == found[0] for value in found)
-        return Known(found[0]) if alike else _UNKNOWN
 
     def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         assert isinstance(node.value, ast.Name)

@@ -18,6 +18,7 @@ from torchferry.programs.around import around
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
+from torchferry.programs.constants import OwnConstants
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
@@ -138,6 +139,7 @@ class _Judge:
         self.by_path = {item.path: item for item in self.examined}
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()), switches)
+        self.own_constants = OwnConstants(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)
         self.started = StartedPrograms(self.sources, self.commands)
         installed = InstalledNeeds(packages, target)
@@ -230,7 +232,7 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)
-        conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
+        conditions = Conditions(self.sources, closure, switches, self.own_constants, said(program.arguments))
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
