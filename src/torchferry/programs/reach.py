@@ -35,6 +35,8 @@ _MOST_USES = 40
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
 
+_DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 _ABSENT = object()
 
 _Unit = tuple[str, int, int]
@@ -149,7 +151,7 @@ class Reach:
         modules: Modules,
         closure: dict[str, Edge | None],
         conditions: Conditions,
-        lacking: Callable[[str], set[int]],
+        lacking: Callable[[str], frozenset[int]],
         uses: Uses,
     ) -> None:
         self.lacking = lacking
@@ -356,10 +358,13 @@ class Reach:
     def _lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
         """Whether both branches of a condition hold, at their own level, something that the target does not have."""
         choice = file.parents.get(test)
-        lines = self.lacking(file.path) if isinstance(choice, ast.If) and choice.test is test else ()
-        if not lines or not isinstance(choice, ast.If):
+        if not isinstance(choice, ast.If) or choice.test is not test:
             return False
-        return all(any(line in lines for line in _own_lines(branch)) for branch in (choice.body, choice.orelse))
+        lines = self.lacking(file.path)
+        branches = (choice.body, choice.orelse)
+        return all(_spans_any(branch, lines) for branch in branches) and all(
+            any(line in lines for line in _own_lines(branch)) for branch in branches
+        )
 
     @staticmethod
     def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
@@ -374,7 +379,7 @@ class Reach:
     def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
         """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
         lines = self.lacking(file.path)
-        return bool(lines) and any(
+        return _spans_any(attempt.body, lines) and any(
             getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
         )
 
@@ -531,6 +536,15 @@ class Reach:
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
+
+
+def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:
+    """Whether one of some lines lies in a block."""
+    if not block:
+        return False
+    first, last = block[0], block[-1]
+    begin = first.decorator_list[0].lineno if isinstance(first, _DECORATED) and first.decorator_list else first.lineno
+    return any(begin <= line <= (last.end_lineno or last.lineno) for line in lines)
 
 
 def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:

@@ -26,6 +26,9 @@ _MOST_BASES = 50
 
 _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
 
+_LOOKS_UP = frozenset({"__dict__", "getattr"})
+"""What a file says that looks for something by a computed name."""
+
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
 
@@ -127,8 +130,7 @@ class Uses:
 
     def _looks_up(self, path: str, module: str) -> bool:
         """Whether a file may look for something in a module by a computed name."""
-        text = self.sources.text(path)
-        return _stem(module) in text and ("__dict__" in text or "getattr(" in text)
+        return path in self.sources.words.holding_any(_LOOKS_UP) and _stem(module) in self.sources.text(path)
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
