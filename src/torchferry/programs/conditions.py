@@ -341,14 +341,11 @@ class Conditions:
     @staticmethod
     def _is_guarded(file: PythonFile, binding: ast.AST) -> bool:
         """Whether a name is bound by code that copes with the absence of what it imports."""
-        child, parent = binding, file.parents.get(binding)
+        parent = file.parents.get(binding)
         while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            if isinstance(parent, ast.Try) and any(map(copes, parent.handlers)):
-                statements = [node for statement in parent.body for node in ast.walk(statement)]
-                if any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements):
-                    return True
-            child, parent = parent, file.parents.get(parent)
-        del child
+            if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and any(map(copes, parent.handlers)):
+                return True
+            parent = file.parents.get(parent)
         return False
 
     def _attribute(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
@@ -574,3 +571,9 @@ class Conditions:
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
         return default
+
+
+def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
+    """Whether something is imported in a block."""
+    last = block[-1].end_lineno or block[-1].lineno
+    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)

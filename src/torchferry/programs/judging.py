@@ -31,6 +31,7 @@ from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.stored import held_for_ever
+from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import Unknown
 from torchferry.programs.uses import Uses, derived_class
@@ -145,6 +146,7 @@ class _Judge:
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
+        self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
         built = frozenset(self.lacks.compiled) | project.extensions
         absent = Absent(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
         self.unknown = Unknown(self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest)
@@ -233,7 +235,7 @@ class _Judge:
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)
         conditions = Conditions(self.sources, closure, switches, self.own_constants, said(program.arguments))
-        reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
+        reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
         lacking = (lack for path in closure for lack in self.lacks.of(path))

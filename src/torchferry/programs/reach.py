@@ -15,12 +15,13 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from torchferry.programs.around import Around, FunctionNode, around
+from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions, Truth
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources, current
+from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -34,8 +35,6 @@ _MOST_USES = 40
 
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
-
-_DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _ABSENT = object()
 
@@ -140,7 +139,7 @@ class Reach:
         modules: Its imports.
         closure: The files that the program reaches by imports.
         conditions: Answers conditions for the program.
-        lacking: Lines of imports, by file, that fail on the target.
+        surroundings: What stands around places.
         uses: Where functions and classes are used.
     """
 
@@ -151,10 +150,10 @@ class Reach:
         modules: Modules,
         closure: dict[str, Edge | None],
         conditions: Conditions,
-        lacking: Callable[[str], frozenset[int]],
+        surroundings: Surroundings,
         uses: Uses,
     ) -> None:
-        self.lacking = lacking
+        self.surroundings = surroundings
         self.uses = uses
         self.program = program
         self.sources = sources
@@ -165,7 +164,6 @@ class Reach:
         """The surest ways to functions and files, as far as they were met."""
         self._taken: dict[_Unit, bool] = {}
         """Whether any way to them may be taken, as far as that was met."""
-        self._stands = uses.stands
         self._plain: set[str] | None = None
 
     def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
@@ -251,7 +249,7 @@ class Reach:
             return
         file, names = loaded
         node = current(file, node)
-        stands = self._around(file, node)
+        stands = self.surroundings.of(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
         here = self._settled(arrival, file, names, node, stands)
@@ -264,24 +262,19 @@ class Reach:
         if stands.unit is not None:
             yield from self._callers(file, names, stands.unit, here, search)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
-            inner = here._replace(steps=(self._step(here.place), *here.steps))
+            inner = here._replace(steps=(self.surroundings.step(path, node), *here.steps))
             yield from self._importers(path, inner, search)
-
-    def _around(self, file: PythonFile, node: ast.AST) -> Around:
-        if node not in self._stands:
-            self._stands[node] = around(file, node)
-        return self._stands[node]
 
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
-        steps = (self._step(arrival.place), *arrival.steps)
+        steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for alias in statement.names:
             if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
                 continue
             for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
-                if not _asks(file, use) and not around(file, use).copes:
+                if not _asks(file, use) and not self.surroundings.of(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
@@ -300,14 +293,14 @@ class Reach:
         plain = [binding for binding in bindings if not self._is_out_of_reach(file, names, binding)]
         if len(plain) != 1 or not _is_stub(names, assigned_value(file, plain[0])):
             return
-        steps = (self._step(arrival.place), *arrival.steps)
+        steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for use in self.uses.of_binding(file, target):
             if use.place.path in self.closure:
                 yield arrival._replace(place=use.place, steps=steps)
 
     def _is_out_of_reach(self, file: PythonFile, names: Names, binding: ast.AST) -> bool:
         """Whether a binding stands under a condition that asks for something that the target does not have."""
-        for test, wanted in self._around(file, binding).tests:
+        for test, wanted in self.surroundings.of(file, binding).tests:
             answer, _ = self.conditions.told(file, names, test)
             if answer.guard and answer.truth is not Truth.OPEN and (answer.truth is Truth.YES) != wanted:
                 return True
@@ -316,14 +309,18 @@ class Reach:
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         need, options, choices = arrival.need, arrival.options, arrival.choices
-        if stands.suppressed or any(not self._tries_twice(names, attempt) for attempt in stands.attempts):
+        if stands.suppressed or any(not self.surroundings.tries_twice(names, attempt) for attempt in stands.attempts):
             need = max(need, Need.GUARDED)
         attempt = stands.fallback
-        if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
+        if (
+            attempt is not None
+            and not self.surroundings.fails(file, attempt)
+            and not self.surroundings.tries_twice(names, attempt)
+        ):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
         through = arrival.place.through
-        around_import = self._around(file, current(file, through)).tests if through is not None else ()
+        around_import = self.surroundings.of(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
             *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
@@ -335,7 +332,11 @@ class Reach:
             assert loaded is not None
             expression = current(loaded[0], test.expression)
             answer, asked = conditions.told(*loaded, expression)
-            if answer.truth is Truth.OPEN and not arrival.steps and self._lacks_either_way(file, expression):
+            if (
+                answer.truth is Truth.OPEN
+                and not arrival.steps
+                and self.surroundings.lacks_either_way(file, expression)
+            ):
                 continue
             if answer.truth is Truth.OPEN:
                 if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
@@ -355,17 +356,6 @@ class Reach:
             given=arrival.given if still else (),
         )
 
-    def _lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
-        """Whether both branches of a condition hold, at their own level, something that the target does not have."""
-        choice = file.parents.get(test)
-        if not isinstance(choice, ast.If) or choice.test is not test:
-            return False
-        lines = self.lacking(file.path)
-        branches = (choice.body, choice.orelse)
-        return all(_spans_any(branch, lines) for branch in branches) and all(
-            any(line in lines for line in _own_lines(branch)) for branch in branches
-        )
-
     @staticmethod
     def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
         """Whether a parameter is one of the function that is left next, or of the class that it belongs to."""
@@ -376,37 +366,8 @@ class Reach:
         lines = {part.lineno for part in around_it if isinstance(part, FunctionNode)}
         return any(parameter.path == file.path and parameter.line in lines for parameter in asked)
 
-    def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
-        """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
-        lines = self.lacking(file.path)
-        return _spans_any(attempt.body, lines) and any(
-            getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
-        )
-
-    def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
-        """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
-        twice = self.uses.twice
-        if attempt not in twice:
-            first = self._imported_in(names, attempt.body)
-            twice[attempt] = bool(first) and any(
-                first & self._imported_in(names, handler.body) for handler in attempt.handlers
-            )
-        return twice[attempt]
-
-    def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
-        found: set[str] = set()
-        for statement in (inner for part in block for inner in ast.walk(part)):
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                found |= self.modules.imported_by(statement, names)
-        return found
-
     def _text(self, test: _Test) -> str:
-        """Return a condition as people read it, with its place."""
-        loaded = self.sources.file(test.path)
-        assert loaded is not None
-        text = " ".join(loaded[0].source.text[slice(*_span(loaded[0], test.expression))].split())
-        shown = text if len(text) <= 80 else f"{text[:77]}..."
-        return f"{shown if test.wanted else f'not ({shown})'} ({test.path}:{getattr(test.expression, 'lineno', 0)})"
+        return self.surroundings.condition(test.path, test.expression, wanted=test.wanted)
 
     # --- files ---
 
@@ -435,7 +396,7 @@ class Reach:
                 continue
             after = arrival
             if edge.chosen:
-                choice = f"{self._line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
+                choice = f"{self.surroundings.line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
                 node = self.sources.statement(edge.importer, edge.line)
@@ -444,7 +405,7 @@ class Reach:
             else:
                 steps = after.steps
                 if edge.line:
-                    steps = (Step(edge.importer, edge.line, self._line(edge.importer, edge.line)), *steps)
+                    steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
                 # much is met here: `_replace` takes several times as long
                 yield _Arrival(
                     Place(edge.importer, None),
@@ -470,23 +431,13 @@ class Reach:
                         todo.append(edge.path)
         return self._plain
 
-    def _step(self, place: Place) -> Step:
-        line = getattr(place.node, "lineno", 1)
-        return Step(place.path, line, self._line(place.path, line))
-
-    def _line(self, path: str, line: int) -> str:
-        lines = self.uses.lines
-        if (path, line) not in lines:
-            lines[path, line] = " ".join(self.sources.line(path, line).split())[:80]
-        return lines[path, line]
-
     # --- functions ---
 
     def _callers(
         self, file: PythonFile, names: Names, unit: FunctionNode, arrival: _Arrival, search: _Search
     ) -> Iterator[_Arrival | Way]:
         """Yield what leads to a function."""
-        here = arrival._replace(steps=(self._step(arrival.place), *arrival.steps))
+        here = arrival._replace(steps=(self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps))
         program = self.program
         top = file.parents.get(unit) is file.tree
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function and top:
@@ -538,24 +489,6 @@ class Reach:
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
 
 
-def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:
-    """Whether one of some lines lies in a block."""
-    if not block:
-        return False
-    first, last = block[0], block[-1]
-    begin = first.decorator_list[0].lineno if isinstance(first, _DECORATED) and first.decorator_list else first.lineno
-    return any(begin <= line <= (last.end_lineno or last.lineno) for line in lines)
-
-
-def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
-    """Yield the lines of what a branch runs whatever else holds."""
-    for statement in branch:
-        if isinstance(statement, (ast.With, ast.AsyncWith)):
-            yield from _own_lines(statement.body)
-        elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
-            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
-
-
 def _is_stub(names: Names, value: ast.expr | None) -> bool:
     """Whether a value is a function, or a class with methods, that does nothing but raise."""
     bindings = names.bindings(value) if isinstance(value, ast.Name) else []
@@ -600,13 +533,6 @@ def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
             if isinstance(node, ast.alias) and bound_name(node) == name:
                 return True
     return False
-
-
-def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
-    try:
-        return file.span(node)
-    except (ValueError, AttributeError):
-        return 0, 0
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:

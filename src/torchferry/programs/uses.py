@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from torchferry.programs.around import Around, FunctionNode
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -64,12 +64,6 @@ class Uses:
         self.paths = sorted(sources.project.paths | sources.notebooks)
         self.reached: frozenset[str] | None = None
         """The files that any program reaches, where they are known: what others use leads nowhere."""
-        self.stands: dict[ast.AST, Around] = {}
-        """What stands around places, for all programs."""
-        self.lines: dict[tuple[str, int], str] = {}
-        """Lines as a way shows them, for all programs."""
-        self.twice: dict[ast.Try, bool] = {}
-        """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
