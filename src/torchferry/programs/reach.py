@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import heapq
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -195,12 +194,14 @@ class Reach:
         """
         if begin.place.path not in self.closure:
             return None
-        counter = itertools.count()
-        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = [(begin.need, 0, 0, begin, None)]
+        # of ways that are as sure and as long, the one whose places were met first, also where its end was known
+        heap: list[tuple[Need, int, tuple[int, ...], _Arrival | Way, _Passed | None]] = [
+            (begin.need, 0, (), begin, None)
+        ]
         search = _Search(worst)
         met: set[object] = set()
         while heap and len(met) < _MOST:
-            _, _, _, arrival, passed = heapq.heappop(heap)
+            _, _, order, arrival, passed = heapq.heappop(heap)
             if isinstance(arrival, Way):
                 self._remember(arrival, passed, search)
                 return arrival
@@ -208,10 +209,10 @@ class Reach:
             if state in met:
                 continue
             met.add(state)
-            for before in self._before(arrival, search):
+            for number, before in enumerate(self._before(arrival, search)):
                 if before.need <= worst:
                     passed = before.passed if isinstance(before, _Arrival) else arrival.passed
-                    heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
+                    heapq.heappush(heap, (before.need, len(before.steps), (*order, number), before, passed))
         if heap:
             return Way(Need.CHOSEN, begin.steps)
         if worst is Need.GUARDED:
