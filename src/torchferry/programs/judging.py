@@ -14,7 +14,6 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
-from torchferry.programs.around import around
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
@@ -483,7 +482,7 @@ class _Judge:
         file, names = loaded
         return any(
             answer is not None and answer is not wanted
-            for test, wanted in around(file, current(file, node)).tests
+            for test, wanted in self.surroundings.of(file, current(file, node)).tests
             for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
         )
 
