@@ -23,7 +23,7 @@ from torchferry.programs.stored import (
     one_parameter,
     stored_before,
 )
-from torchferry.programs.switches import UNSAID, Switches, Value, said_value
+from torchferry.programs.switches import RECORDS, UNSAID, Switches, Value, said_value
 from torchferry.rules.guarded import asks_availability, copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -418,7 +418,7 @@ class Conditions:
         if isinstance(table, ast.Dict):
             pairs = zip(table.keys, table.values, strict=True)
             items = {text: value for part, value in pairs for text in [string_value(part)] if text is not None}
-        elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", "Namespace", "SimpleNamespace"):
+        elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", *RECORDS):
             items = {keyword.arg: keyword.value for keyword in table.keywords if keyword.arg is not None}
         if key in items and isinstance(of, ast.Name) and not is_changed(file, names, of, key):
             known = self._value(file, names, items[key], depth + 1)

@@ -20,13 +20,13 @@ from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
                            "DEFINE_integer", "add_flag"})  # fmt: skip
-_RECORDS = frozenset(
+RECORDS = frozenset(
     {"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"}
 )
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
 _WORDS = (
-    *_RECORDS,
+    *RECORDS,
     "add_argument",
     ".option",
     "DEFINE_",
@@ -143,7 +143,7 @@ class Switchboard:
     def _with_records(self) -> frozenset[str]:
         """Return the files that may keep settings in a record, of those in which nobody looked for switches."""
         if self._recording is None:
-            calling = (path for record in _RECORDS for path in self.sources.words.as_call(record))
+            calling = (path for record in RECORDS for path in self.sources.words.as_call(record))
             self._recording = self._unread.intersection(calling)
         return self._recording
 
@@ -232,7 +232,7 @@ def _defined_in(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
-    for record in sorted(_RECORDS):
+    for record in sorted(RECORDS):
         for callee in (*file.names.get(record, ()), *file.attributes.get(record, ())):
             call = file.parents.get(callee)
             if not isinstance(call, ast.Call) or call.func is not callee:
