@@ -216,20 +216,20 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
         return answer
 
     monkeypatch.setattr(Reach, "way", way)
-    models = {f"models/part{number}.py": "from ops import pool, roi\n" for number in range(4)}
     files = {
         **BUILT,
-        "train.py": "import models\nif __name__ == '__main__':\n    models.part0.run()\n",
-        "models/__init__.py": "".join(f"from . import part{number}\n" for number in (2, 0, 3, 1)),
+        "train.py": "import models\nif __name__ == '__main__':\n    models.run()\n",
+        "models/__init__.py": "from . import detector\n",
+        "models/detector.py": "from . import backbone\nfrom . import head\n",
+        "models/backbone.py": "from ops import modules\n",
+        "models/head.py": "import fast_ops\nfrom ops import modules\n",
         "ops/__init__.py": "",
-        "ops/pool.py": "import fast_ops\nfrom . import deep\n",
-        "ops/roi.py": "import fast_ops\nfrom . import deep\n",
-        "ops/deep.py": "import fast_ops\ndef f():\n    import fast_ops\nf()\n",
-        **models,
+        "ops/modules.py": "from . import inner\n",
+        "ops/inner.py": "import fast_ops\n",
     }
     program = judged(tmp_path, files)["train.py"]
     assert [blocker.what for blocker in program.blockers] == ["fast_ops"]
-    assert len(asked) > 3
+    assert len(asked) > 1
     assert not differing
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -194,14 +195,12 @@ class Reach:
         """
         if begin.place.path not in self.closure:
             return None
-        # of ways that are as sure and as long, the one whose places were met first, also where its end was known
-        heap: list[tuple[Need, int, tuple[int, ...], _Arrival | Way, _Passed | None]] = [
-            (begin.need, 0, (), begin, None)
-        ]
+        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
+        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = [(begin.need, 0, 0, begin, None)]
         search = _Search(worst)
         met: set[object] = set()
         while heap and len(met) < _MOST:
-            _, _, order, arrival, passed = heapq.heappop(heap)
+            _, _, _, arrival, passed = heapq.heappop(heap)
             if isinstance(arrival, Way):
                 self._remember(arrival, passed, search)
                 return arrival
@@ -209,10 +208,10 @@ class Reach:
             if state in met:
                 continue
             met.add(state)
-            for number, before in enumerate(self._before(arrival, search)):
+            for before in self._before(arrival, search):
                 if before.need <= worst:
                     passed = before.passed if isinstance(before, _Arrival) else arrival.passed
-                    heapq.heappush(heap, (before.need, len(before.steps), (*order, number), before, passed))
+                    heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
         if heap:
             return Way(Need.CHOSEN, begin.steps)
         if worst is Need.GUARDED:
@@ -226,7 +225,8 @@ class Reach:
         while passed is not None:
             if way.may_be_taken:
                 self._taken[passed.unit] = True
-            if passed.is_free and search.worst is Need.GUARDED:
+            # not those to files: where several are as long, the one is told whose import is met first
+            if passed.is_free and passed.unit[1] and search.worst is Need.GUARDED:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
             passed = passed.last
 

@@ -20,9 +20,7 @@ from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
                            "DEFINE_integer", "add_flag"})  # fmt: skip
-RECORDS = frozenset(
-    {"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"}
-)
+RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"})
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
 _WORDS = (
