@@ -64,6 +64,8 @@ class Net(Base):
          + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "OPTION --fast"),
         ("import torch\nfrom argparse import Namespace\nargs = Namespace(fast=False)\nif args.fast:\n    import cupy\n",
          "OPTION fast"),
+        ("import torch\nfrom easydict import EasyDict\nconfig = EasyDict(fast=False)\nif config['fast']:\n"
+         "    import cupy\nother = EasyDict(fast=True)\n", "OPTION fast"),
         ("import torch\nhparams = contrib.HParams(fast=True)\nif hparams.fast:\n    import cupy\n", "ALWAYS"),
         ("import torch\nhparams = contrib.HParams(fast=f())\nif hparams.fast:\n    import cupy\n", "CHOSEN"),
         ("import torch\nif 'fast' in globals():\n    import cupy\n", "OPTION 'fast' in globals() (train.py:2)"),

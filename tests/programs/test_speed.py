@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.programs.small import Files, judged, small
+from tests.programs.small import BUILT, Files, judged, small
 from torchferry.backends.target import Target
-from torchferry.programs import sources
+from torchferry.programs import reach, sources
 from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
@@ -50,6 +50,13 @@ from torchferry.source.tree import list_files
         ("as_call", "def load(x): pass", False),
         ("as_call", "class load(Base): pass", False),
         ("as_call", "x = reload(1)", False),
+        ("storing_constant", "self.load = True", True),
+        ("storing_constant", "if x: self.load='fast'", True),
+        ("storing_constant", "self.load = choose()", False),
+        ("storing_constant", "self.load == 1", False),
+        ("storing_constant", "self.reload = 1", False),
+        ("storing_constant", "itself.load = 1", False),
+        ("storing_constant", "model.load = 1", False),
         ("declaring", "add_argument('--load')", True),
         ("declaring", "add_argument('load')", True),
         ("declaring", "option('--load/--no-load')", True),
@@ -188,6 +195,58 @@ def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: py
     judged(tmp_path, PROJECT)
     assert {answer for answer, _ in asked} == {True, False}
     assert [answer for answer, _ in asked] == [expected for _, expected in asked]
+
+
+def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ways that are as long it is the one that is met first, whatever is remembered of other ways."""
+    from torchferry.programs.reach import Reach
+
+    remembering, differing, asked = Reach.way, [], []
+
+    def way(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> object:
+        answer = remembering(self, path, node, supposed)
+        ways, taken = dict(self._ways), dict(self._taken)
+        self._ways.clear()
+        self._taken.clear()
+        alone = remembering(self, path, node, supposed)
+        self._ways, self._taken = ways, taken
+        asked.append(path)
+        if alone != answer:
+            differing.append((path, answer, alone))
+        return answer
+
+    monkeypatch.setattr(Reach, "way", way)
+    files = {
+        **BUILT,
+        "train.py": "import models\nif __name__ == '__main__':\n    models.run()\n",
+        "models/__init__.py": "from . import detector\n",
+        "models/detector.py": "from . import backbone\nfrom . import head\n",
+        "models/backbone.py": "from ops import modules\n",
+        "models/head.py": "import fast_ops\nfrom ops import modules\n",
+        "ops/__init__.py": "",
+        "ops/modules.py": "from . import inner\n",
+        "ops/inner.py": "import fast_ops\n",
+    }
+    program = judged(tmp_path, files)["train.py"]
+    assert [blocker.what for blocker in program.blockers] == ["fast_ops"]
+    assert len(asked) > 1
+    assert not differing
+
+
+def test_a_search_meets_each_place_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many methods of one name call each other, and the program calls none of them."""
+    monkeypatch.setattr(reach, "_MOST", 60)
+    others = "".join(
+        f"class Model{number}:\n    def sample(self, other):\n        return other.sample(self)\n"
+        for number in range(20)
+    )
+    files = {
+        "train.py": "import models\nif __name__ == '__main__':\n    print(models.torch.ones(2))\n",
+        "models.py": "import torch\nclass Fast:\n    def sample(self, other):\n        import cupy\n" + others,
+    }
+    program = judged(tmp_path, files)["train.py"]
+    assert program.verdict is Verdict.READY
+    assert not program.optional
 
 
 def test_a_file_that_only_holds_the_word_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ instantiated  classes that settings name
 modules     which file imports which, with the place, also by names that are computed
 switches    options, settings and constants: what decides a condition when nothing is said
 parameters  which parameters a call gives, and what
+constants   what objects keep in attributes of their own
 asked       questions after a package
 conditions  what must hold for a place in a file to be run
 around      what stands around a place: tests, attempts, the main guard
+surroundings  what is known of places, whichever program asks
 uses        where functions and classes are used
 words       which files hold a name
 noting      what judging takes down of each file while the scan has it parsed

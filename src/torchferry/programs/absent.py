@@ -98,6 +98,7 @@ class Absent:
         self._left = frozenset(skip.path for skip in listing.skipped) if listing is not None else frozenset()
         self._by_name = {_plain(sub.path.rpartition("/")[2]): sub for sub in self.submodules}
         self._imports: dict[str, list[tuple[External, Message]]] = {}
+        self._reasons: dict[tuple[str, str, bool], Message | None] = {}
         self._stems: dict[str, frozenset[str]] = {}
         self._bases: dict[str, tuple[str, ...]] = {}
         self._archives: dict[str, dict[str, frozenset[str]]] = {}
@@ -127,6 +128,13 @@ class Absent:
 
     def why(self, external: External) -> Message | None:
         """Return why what an import leads to was not read; None where nothing of the project is meant."""
+        may_be_name = external.names == (_NAME,)
+        key = (external.module, external.importer.rpartition("/")[0], may_be_name)
+        if key not in self._reasons:  # files of a folder mostly import the same
+            self._reasons[key] = self._why(external, may_be_name=may_be_name)
+        return self._reasons[key]
+
+    def _why(self, external: External, *, may_be_name: bool) -> Message | None:
         module = external.module
         if not module.strip("."):
             return None
@@ -148,7 +156,7 @@ class Absent:
         if any(_below(base, inner) in self._folders for base in self._bases_of(module, external.importer)):
             return None  # a package without an `__init__.py`
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
-        if not is_own or external.names == (_NAME,) or name in self.compiled or _ONLY_A_VERSION.match(name):
+        if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
         return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from torchferry.backends import cuda
-from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
+from torchferry.programs.constants import OwnConstants
 from torchferry.programs.parameters import Given, Parameter, default_of
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import (
@@ -23,7 +23,7 @@ from torchferry.programs.stored import (
     one_parameter,
     stored_before,
 )
-from torchferry.programs.switches import UNSAID, Switches, Value, said_value
+from torchferry.programs.switches import RECORDS, UNSAID, Switches, Value, said_value
 from torchferry.rules.guarded import asks_availability, copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -104,16 +104,23 @@ class Conditions:
         sources: The project's files.
         paths: The files that the program reaches.
         switches: Options, settings and constants.
+        own_constants: What objects of the project keep in attributes.
         said: The options that the program is started with, by name.
     """
 
     def __init__(
-        self, sources: Sources, paths: Iterable[str], switches: Switches, said: Mapping[str, str] | None = None
+        self,
+        sources: Sources,
+        paths: Iterable[str],
+        switches: Switches,
+        own_constants: OwnConstants,
+        said: Mapping[str, str],
     ) -> None:
         self._sources = sources
         self._paths = tuple(paths)
         self._switches = switches
-        self._said = said or {}
+        self._own_constants = own_constants
+        self._said = said
         self._parameters: dict[Parameter, Known] = {}
         self._constants: dict[str, Known] = {}
         self._bound: Mapping[Parameter, Given] = {}
@@ -124,7 +131,7 @@ class Conditions:
 
     def within(self, bound: Mapping[Parameter, Given]) -> Conditions:
         """Return the answers where some parameters are given by the calls on a way."""
-        other = Conditions(self._sources, self._paths, self._switches, self._said)
+        other = Conditions(self._sources, self._paths, self._switches, self._own_constants, self._said)
         other._bound = bound
         other._parameters = self._parameters
         other._constants = self._constants
@@ -334,14 +341,11 @@ class Conditions:
     @staticmethod
     def _is_guarded(file: PythonFile, binding: ast.AST) -> bool:
         """Whether a name is bound by code that copes with the absence of what it imports."""
-        child, parent = binding, file.parents.get(binding)
+        parent = file.parents.get(binding)
         while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            if isinstance(parent, ast.Try) and any(map(copes, parent.handlers)):
-                statements = [node for statement in parent.body for node in ast.walk(statement)]
-                if any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements):
-                    return True
-            child, parent = parent, file.parents.get(parent)
-        del child
+            if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and any(map(copes, parent.handlers)):
+                return True
+            parent = file.parents.get(parent)
         return False
 
     def _attribute(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
@@ -383,37 +387,10 @@ class Conditions:
         return self._of_module(file, names, node, depth)
 
     def _stored(self, name: str) -> Known:
-        """Return the constant that objects give an attribute themselves, where all that the program reaches agree.
-
-        Options of programs are often kept so: one class of them says `self.is_train = True`, another one False.
-        """
+        """Return the constant that objects give an attribute themselves, where all that the program reaches agree."""
         if name not in self._constants:
-            self._constants[name] = self._agreed(name)
+            self._constants[name] = Known(self._own_constants.agreed(name, self._paths))
         return self._constants[name]
-
-    def _agreed(self, name: str) -> Known:
-        found: list[object] = []
-        spoken = self._sources.words.as_attribute(name)
-        constant = re.compile(rf"\bself\.{name}\s*=\s*(?:True|False|None|[\d\"'-])")
-        if not any(constant.search(self._sources.text(path)) for path in self._paths if path in spoken):
-            return _UNKNOWN
-        for path in self._paths:
-            loaded = self._sources.file(path) if path in spoken else None
-            for store in loaded[0].attributes.get(name, ()) if loaded is not None else ():
-                if loaded is None or isinstance(store.ctx, ast.Load):
-                    continue
-                file = loaded[0]
-                value = assigned_value(file, store)
-                if isinstance(value, ast.Attribute) and value.attr == name:  # handed on
-                    continue
-                own = isinstance(store.value, ast.Name) and store.value.id == "self"
-                if not own or not isinstance(value, ast.Constant) or around(file, store).tests:
-                    return _UNKNOWN
-                if "setattr(self" in file.source.text:
-                    return _UNKNOWN
-                found.append(value.value)
-        alike = bool(found) and all(type(value) is type(found[0]) and value == found[0] for value in found)
-        return Known(found[0]) if alike else _UNKNOWN
 
     def _of_module(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         assert isinstance(node.value, ast.Name)
@@ -441,7 +418,7 @@ class Conditions:
         if isinstance(table, ast.Dict):
             pairs = zip(table.keys, table.values, strict=True)
             items = {text: value for part, value in pairs for text in [string_value(part)] if text is not None}
-        elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", "Namespace", "SimpleNamespace"):
+        elif isinstance(table, ast.Call) and last_name(table.func) in ("dict", *RECORDS):
             items = {keyword.arg: keyword.value for keyword in table.keywords if keyword.arg is not None}
         if key in items and isinstance(of, ast.Name) and not is_changed(file, names, of, key):
             known = self._value(file, names, items[key], depth + 1)
@@ -594,3 +571,9 @@ class Conditions:
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
         return default
+
+
+def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
+    """Whether something is imported in a block."""
+    last = block[-1].end_lineno or block[-1].lineno
+    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)

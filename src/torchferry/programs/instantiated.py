@@ -32,6 +32,7 @@ LIBRARIES = frozenset(
 )
 """Libraries that make objects of the classes which settings name."""
 
+_MAKERS = ("instantiate(", "get_class(", "get_object(", "CLI(")
 _MAKES = re.compile(r"\b(?:instantiate|get_class|get_object|LightningCLI|CLI)\(")
 
 _BUILDS = re.compile(
@@ -181,7 +182,7 @@ def _hydra_root(given: dict[str, str], path: str) -> str:
 
 def made_in(text: str) -> int:
     """Return the line on which a file hands settings to a library that makes objects of what they name, or 0."""
-    found = _MAKES.search(text)
+    found = _MAKES.search(text) if any(maker in text for maker in _MAKERS) else None
     return text.count("\n", 0, found.start()) + 1 if found is not None else 0
 
 

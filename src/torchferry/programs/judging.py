@@ -14,10 +14,10 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
-from torchferry.programs.around import around
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
+from torchferry.programs.constants import OwnConstants
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
@@ -30,6 +30,7 @@ from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.stored import held_for_ever
+from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
@@ -138,11 +139,13 @@ class _Judge:
         self.by_path = {item.path: item for item in self.examined}
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()), switches)
+        self.own_constants = OwnConstants(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)
         self.started = StartedPrograms(self.sources, self.commands)
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
+        self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
         built = frozenset(self.lacks.compiled) | project.extensions
         absent = Absent(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
         self.unknown = UnreadParts(
@@ -232,8 +235,8 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)
-        conditions = Conditions(self.sources, tuple(closure), switches, said(program.arguments))
-        reach = Reach(program, self.sources, self.modules, closure, conditions, self.lacks.lines, self.uses)
+        conditions = Conditions(self.sources, closure, switches, self.own_constants, said(program.arguments))
+        reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
         lacking = (lack for path in closure for lack in self.lacks.of(path))
@@ -481,7 +484,7 @@ class _Judge:
         file, names = loaded
         return any(
             answer is not None and answer is not wanted
-            for test, wanted in around(file, current(file, node)).tests
+            for test, wanted in self.surroundings.of(file, current(file, node)).tests
             for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
         )
 

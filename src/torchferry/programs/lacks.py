@@ -77,6 +77,7 @@ class Lacks:
         self.built: set[str] = set()
         """Modules that are compiled from CUDA when a program runs, as far as files were asked for what they need."""
         self._found: dict[str, list[Lack]] = {}
+        self._lines: dict[str, frozenset[int]] = {}
         self._doubts: dict[str, list[Lack]] = {}
 
     def of(self, path: str) -> list[Lack]:
@@ -107,9 +108,11 @@ class Lacks:
             self._doubts[path] = [*self._of_packages(path, surely=False)] if self.installed else []
         return self._doubts[path]
 
-    def lines(self, path: str) -> set[int]:
+    def lines(self, path: str) -> frozenset[int]:
         """Return the lines of a file where something is imported that the target does not have."""
-        return {lack.place.line for lack in self.of(path)}
+        if path not in self._lines:
+            self._lines[path] = frozenset(lack.place.line for lack in self.of(path))
+        return self._lines[path]
 
     def is_settled(self, finding: Finding) -> bool:
         """Whether a finding asks about a package of which the environment shows that it needs no CUDA."""

@@ -42,6 +42,14 @@ class _Lead(NamedTuple):
     table: str = ""
 
 
+class _Imported(NamedTuple):
+    """What imports a file: how many imports there are, what stands at the left margin, and the places of the rest."""
+
+    edges: int
+    plain: tuple[_Lead, ...]
+    inside: tuple[tuple[str, int], ...]
+
+
 class Leads:
     """What leads to the pieces of a project, for all its programs: each is worked out once.
 
@@ -56,7 +64,9 @@ class Leads:
         self._modules = modules
         self._uses = uses
         self._into: dict[_Piece, tuple[_Lead, ...]] = {}
+        self._imported: dict[str, _Imported] = {}
         self._importing: dict[tuple[str, int], _Lead | None] = {}
+        self._around: dict[ast.AST, _Lead] = {}
         self._mentions: dict[str, dict[str, int]] = {}
         self.units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
 
@@ -67,10 +77,17 @@ class Leads:
             return
         if piece not in self._into:
             self._into[piece] = tuple(dict.fromkeys(self._users(piece)))
-        yield from (lead for lead in self._into[piece] if lead.piece.path in among)
+        for lead in self._into[piece]:
+            if lead.piece.path in among:
+                yield lead
 
     def of(self, path: str, node: ast.AST) -> _Lead:
         """Return what a node is a part of."""
+        if node not in self._around:
+            self._around[node] = self._of(path, node)
+        return self._around[node]
+
+    def _of(self, path: str, node: ast.AST) -> _Lead:
         loaded = self._sources.file(path)
         if loaded is None:
             return _Lead(_Piece(path))
@@ -92,19 +109,26 @@ class Leads:
         return self._mentions[name]
 
     def _importers(self, path: str, among: Container[str]) -> Iterator[_Lead]:
-        inside = []  # of something, which takes a look at the syntax
-        for edge in self._modules.importers.get(path, ()):
-            if edge.importer in among and edge.indented:
-                inside.append((edge.importer, edge.line))
-            elif edge.importer in among:
-                yield _Lead(_Piece(edge.importer))
-        for place in inside:
-            if place not in self._importing:
-                node = self._sources.statement(*place)
-                self._importing[place] = self.of(place[0], node) if node is not None else None
-            lead = self._importing[place]
-            if lead is not None:
+        """Yield what imports a file, the imports at the left margin first: the others take a look at the syntax."""
+        edges = self._modules.importers.get(path, ())
+        if path not in self._imported or self._imported[path].edges < len(edges):  # computed ones are met late
+            plain = dict.fromkeys(edge.importer for edge in edges if not edge.indented)
+            inside = tuple((edge.importer, edge.line) for edge in edges if edge.indented)
+            self._imported[path] = _Imported(len(edges), tuple(_Lead(_Piece(importer)) for importer in plain), inside)
+        imported = self._imported[path]
+        for lead in imported.plain:
+            if lead.piece.path in among:
                 yield lead
+        for importer, line in imported.inside:
+            inner = self._import_at(importer, line) if importer in among else None
+            if inner is not None:
+                yield inner
+
+    def _import_at(self, importer: str, line: int) -> _Lead | None:
+        if (importer, line) not in self._importing:
+            node = self._sources.statement(importer, line)
+            self._importing[importer, line] = self.of(importer, node) if node is not None else None
+        return self._importing[importer, line]
 
     def _users(self, piece: _Piece) -> Iterator[_Lead]:
         loaded = self._sources.file(piece.path)

@@ -13,14 +13,15 @@ import ast
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from torchferry.programs.around import Around, FunctionNode, around
+from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions, Truth
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources, current
+from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -38,13 +39,7 @@ _MOST = 2_000
 _ABSENT = object()
 
 _Unit = tuple[str, int, int]
-"""A function: its file and place."""
-
-_Passed = tuple[_Unit, Any]
-"""Functions and files that were passed with nothing left to be told: the last one, and those before it or ()."""
-
-_Trail = tuple[tuple[_Unit, int], ...]
-"""Functions on a way, with the number of steps that lie behind each."""
+"""A function: its file and place; a file as a whole has the line 0."""
 
 
 class _Test(NamedTuple):
@@ -55,6 +50,46 @@ class _Test(NamedTuple):
     wanted: bool
 
 
+class _Passed(NamedTuple):
+    """A function or file on a way, passed with no condition left to be told.
+
+    Attributes:
+        unit: The function or file.
+        steps: How many steps lie between it and the place that is looked for.
+        is_free: Whether nothing had to hold so far.
+        last: The one that was passed before it; None where there is none.
+    """
+
+    unit: _Unit
+    steps: int
+    is_free: bool
+    last: _Passed | None
+
+
+class _Search:
+    """What one search has come to.
+
+    Attributes:
+        worst: The least sure way that is asked for.
+        seen: What was asked already.
+        passed: The functions and files from which was searched with no condition left to be told.
+    """
+
+    def __init__(self, worst: Need) -> None:
+        self.worst = worst
+        self.seen: set[object] = set()
+        self.passed: set[_Unit] = set()
+        self._steps: dict[object, int] = {}
+
+    def is_nearer(self, key: object, steps: int) -> bool:
+        """Whether something was not met with as few steps before."""
+        nearest = self._steps.get(key)
+        if nearest is not None and nearest <= steps:
+            return False
+        self._steps[key] = steps
+        return True
+
+
 class _Arrival(NamedTuple):
     place: Place
     need: Need = Need.ALWAYS
@@ -63,15 +98,21 @@ class _Arrival(NamedTuple):
     choices: tuple[str, ...] = ()
     tests: tuple[_Test, ...] = ()
     given: tuple[tuple[Parameter, Given], ...] = ()
-    trail: _Trail = ()
-    """Functions that were passed while nothing had to hold, with the steps that were known then."""
-
-    passed: _Passed | tuple[()] = ()
+    passed: _Passed | None = None
 
     @property
     def is_free(self) -> bool:
         """Whether nothing has to hold so far."""
         return self.need is Need.ALWAYS and not (self.tests or self.options or self.choices)
+
+    @property
+    def state(self) -> object:
+        """All on which it depends what leads here: of two that agree in it, the first one that is met is the better."""
+        return (self.place, self.need, self.tests, self.given) if self.tests else (self.place, self.need)
+
+    def passing(self, unit: _Unit) -> _Arrival:
+        """Return the arrival with a function or file that it passes."""
+        return self._replace(passed=_Passed(unit, len(self.steps), self.is_free, self.passed))
 
     def behind(self, before: Way) -> Way:
         """Return the way whose first part is known."""
@@ -98,7 +139,7 @@ class Reach:
         modules: Its imports.
         closure: The files that the program reaches by imports.
         conditions: Answers conditions for the program.
-        lacking: Lines of imports, by file, that fail on the target.
+        surroundings: What stands around places.
         uses: Where functions and classes are used.
     """
 
@@ -109,10 +150,10 @@ class Reach:
         modules: Modules,
         closure: dict[str, Edge | None],
         conditions: Conditions,
-        lacking: Callable[[str], set[int]],
+        surroundings: Surroundings,
         uses: Uses,
     ) -> None:
-        self.lacking = lacking
+        self.surroundings = surroundings
         self.uses = uses
         self.program = program
         self.sources = sources
@@ -120,8 +161,9 @@ class Reach:
         self.closure = closure
         self.conditions = conditions
         self._ways: dict[_Unit, Way | None] = {}
-        self._stands = uses.stands
-        self._comes: dict[_Unit, bool] = {}
+        """The surest ways to functions and files, as far as they were met."""
+        self._taken: dict[_Unit, bool] = {}
+        """Whether any way to them may be taken, as far as that was met."""
         self._plain: set[str] | None = None
 
     def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
@@ -132,7 +174,7 @@ class Reach:
             node: The node.
             supposed: A condition on values at the node that must hold too.
         """
-        return self._search(_start(path, node, supposed)) if path in self.closure else None
+        return self._surest(_start(path, node, supposed), Need.GUARDED)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
@@ -140,77 +182,75 @@ class Reach:
         This asks for less than the way, so that what is known of the functions and files on it answers at once. The
         arguments are those of `way`.
         """
-        if path not in self.closure:
-            return False
-        counter = itertools.count()
-        begin = _start(path, node, supposed)
-        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | tuple[()]]] = [(begin.need, 0, 0, begin, ())]
-        seen: set[object] = set()
-        visited: set[_Unit] = set()
-        for _ in range(_MOST):
-            if not heap:
-                self._comes |= dict.fromkeys(visited, False)
-                return False
-            _, _, _, arrival, passed = heapq.heappop(heap)
-            if isinstance(arrival, Way):
-                while passed:
-                    self._comes[passed[0]] = True
-                    passed = passed[1]
-                return True
-            for found in self._before(arrival, seen, visited, self._comes):
-                if found.need <= Need.CHOSEN:
-                    on = found.passed if isinstance(found, _Arrival) else arrival.passed
-                    heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, on))
-        return True
+        return self._surest(_start(path, node, supposed), Need.CHOSEN) is not None
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        return self._search(_Arrival(Place(path, None))) if path in self.closure else None
+        return self._surest(_Arrival(Place(path, None)), Need.GUARDED)
 
-    def _search(self, begin: _Arrival) -> Way | None:
-        counter = itertools.count()
-        heap: list[tuple[Need, int, int, _Arrival | Way, _Trail]] = [(begin.need, 0, 0, begin, ())]
-        seen: set[object] = set()
-        visited: set[_Unit] = set()
-        for _ in range(_MOST):
-            if not heap:
-                self._ways |= dict.fromkeys(visited)
-                return None
-            _, _, _, arrival, trail = heapq.heappop(heap)
-            if isinstance(arrival, Way):
-                for unit, known in trail:
-                    self._ways[unit] = arrival._replace(steps=arrival.steps[: len(arrival.steps) - known])
-                return arrival
-            for found in self._before(arrival, seen, visited):
-                passed = found.trail if isinstance(found, _Arrival) else arrival.trail
-                heapq.heappush(heap, (found.need, len(found.steps), next(counter), found, passed))
-        return Way(Need.CHOSEN, begin.steps)
+    def _surest(self, begin: _Arrival, worst: Need) -> Way | None:
+        """Return the surest way to a place, None where none is as sure as is asked for.
 
-    def _before(
-        self,
-        arrival: _Arrival,
-        seen: set[object],
-        visited: set[_Unit],
-        comes: dict[_Unit, bool] | None = None,
-    ) -> Iterator[_Arrival | Way]:
-        """Yield what leads to a place, or the way itself where the program begins there.
-
-        Args:
-            arrival: The place.
-            seen: What was asked in this search already.
-            visited: Takes the functions, and the files, from which was searched with nothing left to be told.
-            comes: Whether the program comes to functions and files, where no more is asked than that; else None.
+        Where only a way that may be taken is asked for, the one that is returned need not tell all of its steps.
         """
+        if begin.place.path not in self.closure:
+            return None
+        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
+        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = [(begin.need, 0, 0, begin, None)]
+        search = _Search(worst)
+        met: set[object] = set()
+        while heap and len(met) < _MOST:
+            _, _, _, arrival, passed = heapq.heappop(heap)
+            if isinstance(arrival, Way):
+                self._remember(arrival, passed, search)
+                return arrival
+            state = arrival.state
+            if state in met:
+                continue
+            met.add(state)
+            for before in self._before(arrival, search):
+                if before.need <= worst:
+                    passed = before.passed if isinstance(before, _Arrival) else arrival.passed
+                    heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
+        if heap:
+            return Way(Need.CHOSEN, begin.steps)
+        if worst is Need.GUARDED:
+            self._ways |= dict.fromkeys(search.passed)
+        else:
+            self._taken |= dict.fromkeys(search.passed, False)
+        return None
+
+    def _remember(self, way: Way, passed: _Passed | None, search: _Search) -> None:
+        """Remember what a way that was found says of the functions and files on it."""
+        while passed is not None:
+            if way.may_be_taken:
+                self._taken[passed.unit] = True
+            # not those to files: where several are as long, the one is told whose import is met first
+            if passed.is_free and passed.unit[1] and search.worst is Need.GUARDED:
+                self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
+            passed = passed.last
+
+    def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way] | None:
+        """Return the way behind a function or file, or none, where that is known; else None."""
+        if search.worst is not Need.GUARDED and unit in self._taken:
+            return iter([Way(arrival.need, ())] if self._taken[unit] else [])
+        if unit in self._ways:
+            before = self._ways[unit]
+            return iter([arrival.behind(before)] if before is not None else [])
+        return None
+
+    def _before(self, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
+        """Yield what leads to a place, or the way itself where the program begins there."""
         path, node, _ = arrival.place
         if node is None:
-            yield from self._importers(path, arrival, seen, visited, comes)
+            yield from self._importers(path, arrival, search)
             return
         loaded = self.sources.file(path)
         if loaded is None:
             return
         file, names = loaded
         node = current(file, node)
-        stands = self._around(file, node)
+        stands = self.surroundings.of(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
         here = self._settled(arrival, file, names, node, stands)
@@ -218,29 +258,24 @@ class Reach:
             yield from self._uses_of_attempt(arrival, file, names, node)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
-        if comes is not None and here.need > Need.CHOSEN:
+        if here.need > search.worst:
             return
         if stands.unit is not None:
-            yield from self._callers(file, names, stands.unit, here, seen, visited, comes)
+            yield from self._callers(file, names, stands.unit, here, search)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
-            inner = here._replace(steps=(self._step(here.place), *here.steps))
-            yield from self._importers(path, inner, seen, visited, comes)
-
-    def _around(self, file: PythonFile, node: ast.AST) -> Around:
-        if node not in self._stands:
-            self._stands[node] = around(file, node)
-        return self._stands[node]
+            inner = here._replace(steps=(self.surroundings.step(path, node), *here.steps))
+            yield from self._importers(path, inner, search)
 
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
-        steps = (self._step(arrival.place), *arrival.steps)
+        steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for alias in statement.names:
             if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
                 continue
             for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
-                if not _asks(file, use) and not around(file, use).copes:
+                if not _asks(file, use) and not self.surroundings.of(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
@@ -259,14 +294,14 @@ class Reach:
         plain = [binding for binding in bindings if not self._is_out_of_reach(file, names, binding)]
         if len(plain) != 1 or not _is_stub(names, assigned_value(file, plain[0])):
             return
-        steps = (self._step(arrival.place), *arrival.steps)
+        steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for use in self.uses.of_binding(file, target):
             if use.place.path in self.closure:
                 yield arrival._replace(place=use.place, steps=steps)
 
     def _is_out_of_reach(self, file: PythonFile, names: Names, binding: ast.AST) -> bool:
         """Whether a binding stands under a condition that asks for something that the target does not have."""
-        for test, wanted in self._around(file, binding).tests:
+        for test, wanted in self.surroundings.of(file, binding).tests:
             answer, _ = self.conditions.told(file, names, test)
             if answer.guard and answer.truth is not Truth.OPEN and (answer.truth is Truth.YES) != wanted:
                 return True
@@ -275,14 +310,18 @@ class Reach:
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         need, options, choices = arrival.need, arrival.options, arrival.choices
-        if stands.suppressed or any(not self._tries_twice(names, attempt) for attempt in stands.attempts):
+        if stands.suppressed or any(not self.surroundings.tries_twice(names, attempt) for attempt in stands.attempts):
             need = max(need, Need.GUARDED)
         attempt = stands.fallback
-        if attempt is not None and not self._fails(file, attempt) and not self._tries_twice(names, attempt):
+        if (
+            attempt is not None
+            and not self.surroundings.fails(file, attempt)
+            and not self.surroundings.tries_twice(names, attempt)
+        ):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
         through = arrival.place.through
-        around_import = self._around(file, current(file, through)).tests if through is not None else ()
+        around_import = self.surroundings.of(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
             *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
@@ -294,7 +333,11 @@ class Reach:
             assert loaded is not None
             expression = current(loaded[0], test.expression)
             answer, asked = conditions.told(*loaded, expression)
-            if answer.truth is Truth.OPEN and not arrival.steps and self._lacks_either_way(file, expression):
+            if (
+                answer.truth is Truth.OPEN
+                and not arrival.steps
+                and self.surroundings.lacks_either_way(file, expression)
+            ):
                 continue
             if answer.truth is Truth.OPEN:
                 if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
@@ -314,14 +357,6 @@ class Reach:
             given=arrival.given if still else (),
         )
 
-    def _lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
-        """Whether both branches of a condition hold, at their own level, something that the target does not have."""
-        choice = file.parents.get(test)
-        lines = self.lacking(file.path) if isinstance(choice, ast.If) and choice.test is test else ()
-        if not lines or not isinstance(choice, ast.If):
-            return False
-        return all(any(line in lines for line in _own_lines(branch)) for branch in (choice.body, choice.orelse))
-
     @staticmethod
     def _may_be_given(file: PythonFile, unit: FunctionNode | None, asked: Iterable[Parameter]) -> bool:
         """Whether a parameter is one of the function that is left next, or of the class that it belongs to."""
@@ -332,65 +367,29 @@ class Reach:
         lines = {part.lineno for part in around_it if isinstance(part, FunctionNode)}
         return any(parameter.path == file.path and parameter.line in lines for parameter in asked)
 
-    def _fails(self, file: PythonFile, attempt: ast.Try) -> bool:
-        """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
-        lines = self.lacking(file.path)
-        return bool(lines) and any(
-            getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
-        )
-
-    def _tries_twice(self, names: Names, attempt: ast.Try) -> bool:
-        """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
-        twice = self.uses.twice
-        if attempt not in twice:
-            first = self._imported_in(names, attempt.body)
-            twice[attempt] = bool(first) and any(
-                first & self._imported_in(names, handler.body) for handler in attempt.handlers
-            )
-        return twice[attempt]
-
-    def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
-        found: set[str] = set()
-        for statement in (inner for part in block for inner in ast.walk(part)):
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                found |= self.modules.imported_by(statement, names)
-        return found
-
     def _text(self, test: _Test) -> str:
-        """Return a condition as people read it, with its place."""
-        loaded = self.sources.file(test.path)
-        assert loaded is not None
-        text = " ".join(loaded[0].source.text[slice(*_span(loaded[0], test.expression))].split())
-        shown = text if len(text) <= 80 else f"{text[:77]}..."
-        return f"{shown if test.wanted else f'not ({shown})'} ({test.path}:{getattr(test.expression, 'lineno', 0)})"
+        return self.surroundings.condition(test.path, test.expression, wanted=test.wanted)
 
     # --- files ---
 
-    def _importers(
-        self,
-        path: str,
-        arrival: _Arrival,
-        seen: set[object],
-        visited: set[_Unit],
-        comes: dict[_Unit, bool] | None,
-    ) -> Iterator[_Arrival | Way]:
+    def _importers(self, path: str, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
         """Yield the imports of a file, or the way where the program is the file."""
-        if comes is not None and not arrival.tests:
-            whole = (path, 0, 0)
-            if whole in comes:
-                if comes[whole]:
-                    yield Way(arrival.need, ())
-                return
-            visited.add(whole)
-            arrival = arrival._replace(passed=(whole, arrival.passed))
         if path == self.program.path or self.closure.get(path, _ABSENT) is None:
             yield arrival.way(self._text)
             return
+        if not arrival.tests:
+            whole = (path, 0, 0)
+            known = self._known(whole, arrival, search)
+            if known is not None:
+                yield from known
+                return
+            search.passed.add(whole)
+            arrival = arrival.passing(whole)
         key = (path, arrival.need, arrival.tests)
-        if key in seen:
+        if key in search.seen:
             return
-        seen.add(key)
-        if comes is not None and path in self.imported_plainly():
+        search.seen.add(key)
+        if search.worst is not Need.GUARDED and path in self.imported_plainly():
             yield Way(Need.ALWAYS, ())
             return
         for edge in self.modules.importers.get(path, ()):
@@ -398,7 +397,7 @@ class Reach:
                 continue
             after = arrival
             if edge.chosen:
-                choice = f"{self._line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
+                choice = f"{self.surroundings.line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
                 after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
             if edge.indented:
                 node = self.sources.statement(edge.importer, edge.line)
@@ -407,7 +406,7 @@ class Reach:
             else:
                 steps = after.steps
                 if edge.line:
-                    steps = (Step(edge.importer, edge.line, self._line(edge.importer, edge.line)), *steps)
+                    steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
                 # much is met here: `_replace` takes several times as long
                 yield _Arrival(
                     Place(edge.importer, None),
@@ -417,7 +416,6 @@ class Reach:
                     after.choices,
                     after.tests,
                     after.given,
-                    after.trail,
                     after.passed,
                 )
 
@@ -434,30 +432,13 @@ class Reach:
                         todo.append(edge.path)
         return self._plain
 
-    def _step(self, place: Place) -> Step:
-        line = getattr(place.node, "lineno", 1)
-        return Step(place.path, line, self._line(place.path, line))
-
-    def _line(self, path: str, line: int) -> str:
-        lines = self.uses.lines
-        if (path, line) not in lines:
-            lines[path, line] = " ".join(self.sources.line(path, line).split())[:80]
-        return lines[path, line]
-
     # --- functions ---
 
     def _callers(
-        self,
-        file: PythonFile,
-        names: Names,
-        unit: FunctionNode,
-        arrival: _Arrival,
-        seen: set[object],
-        visited: set[_Unit],
-        comes: dict[_Unit, bool] | None,
+        self, file: PythonFile, names: Names, unit: FunctionNode, arrival: _Arrival, search: _Search
     ) -> Iterator[_Arrival | Way]:
         """Yield what leads to a function."""
-        here = arrival._replace(steps=(self._step(arrival.place), *arrival.steps))
+        here = arrival._replace(steps=(self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps))
         program = self.program
         top = file.parents.get(unit) is file.tree
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function and top:
@@ -468,35 +449,25 @@ class Reach:
             yield here._replace(need=max(here.need, Need.CHOSEN), choices=(*here.choices, choice)).way(self._text)
         unit_key = (file.path, unit.lineno, unit.col_offset)
         if not here.tests:  # what leads to the function is the same for everything in it
-            if comes is not None:
-                if unit_key in comes:
-                    if comes[unit_key]:
-                        yield Way(here.need, ())
-                    return
-                here = here._replace(passed=(unit_key, here.passed))
-            if unit_key in self._ways:
-                before = self._ways[unit_key]
-                if before is not None:
-                    yield here.behind(before)
+            known = self._known(unit_key, here, search)
+            if known is not None:
+                yield from known
                 return
-            visited.add(unit_key)
-            if here.is_free:
-                here = here._replace(trail=(*here.trail, (unit_key, len(here.steps))))
-        if not here.tests:
-            if (*unit_key, here.need) in seen:
+            search.passed.add(unit_key)
+            if (*unit_key, here.need) in search.seen:
                 return
-            seen.add((*unit_key, here.need))
+            search.seen.add((*unit_key, here.need))
+            here = here.passing(unit_key)
         for use in self.uses.of(file, names, unit):
             if use.place.path not in self.closure:
                 continue
-            if here.tests:
-                key = (*unit_key, here.need, here.tests, id(use.place.node))
-                if key in seen:
-                    continue
-                seen.add(key)
+            need = max(here.need, use.need)
+            key = (*unit_key, here.need, here.tests, use.place.node) if here.tests else (use.place, need)
+            if not search.is_nearer(key, len(here.steps)):  # most places are met again and again
+                continue
             yield here._replace(
                 place=use.place,
-                need=max(here.need, use.need),
+                need=need,
                 choices=(*here.choices, use.choice) if use.choice else here.choices,
                 options=(*here.options, use.option) if use.option else here.options,
                 given=(*here.given, *self._given(file, unit, use.place)) if here.tests else here.given,
@@ -517,15 +488,6 @@ class Reach:
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
             yield from given_by(file.path, called, call, place.path, bound=bound).items()
-
-
-def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
-    """Yield the lines of what a branch runs whatever else holds."""
-    for statement in branch:
-        if isinstance(statement, (ast.With, ast.AsyncWith)):
-            yield from _own_lines(statement.body)
-        elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
-            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
 
 
 def _is_stub(names: Names, value: ast.expr | None) -> bool:
@@ -572,13 +534,6 @@ def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
             if isinstance(node, ast.alias) and bound_name(node) == name:
                 return True
     return False
-
-
-def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
-    try:
-        return file.span(node)
-    except (ValueError, AttributeError):
-        return 0, 0
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:

@@ -50,6 +50,7 @@ class Sources:
         self._cells: dict[str, dict[int, Cell]] = {}
         self._texts = dict(known or {})
         self._lines: dict[str, list[str]] = {}
+        self._nodes: dict[Location, tuple[PythonFile, ast.AST | None]] = {}
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file, parsed, or None when it cannot be read."""
@@ -85,7 +86,13 @@ class Sources:
         loaded = self.file(place.path)
         if loaded is None:
             return None
-        file, _ = loaded
+        file, node = self._nodes.get(place, (None, None))
+        if file is not loaded[0]:  # else the file is as it was when it was asked before
+            node = self._found(place, loaded[0])
+            self._nodes[place] = (loaded[0], node)
+        return node
+
+    def _found(self, place: Location, file: PythonFile) -> ast.AST | None:
         cell = self._cells[place.path].get(place.cell) if place.cell and place.path in self._cells else None
         if place.cell and cell is None:
             return None

@@ -20,13 +20,11 @@ from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
                            "DEFINE_integer", "add_flag"})  # fmt: skip
-_RECORDS = frozenset(
-    {"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"}
-)
+RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"})
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
 _WORDS = (
-    *_RECORDS,
+    *RECORDS,
     "add_argument",
     ".option",
     "DEFINE_",
@@ -76,7 +74,7 @@ class Values(Protocol):
 
 
 class Settings:
-    """What settings files say; only those that hold a key are looked into for it.
+    """What settings files say; only those that may hold a key are looked into for it.
 
     Args:
         texts: Their texts.
@@ -84,25 +82,16 @@ class Settings:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
-        self._holding: dict[str, list[str]] | None = None
         self._values: dict[str, set[str]] = {}
 
     def get(self, name: str, /) -> set[str] | None:
         """Return the values of a key, or None where no file has it."""
         if name not in self._values:
             found = self._values[name] = set()
-            for text in self._texts_with(name) if _KEY.match(name) is not None else ():
-                found.update(_values_in(text, name))
+            for text in self._texts if _KEY.match(name) is not None else ():
+                if name in text and any(f"{name}{sign}" in text for sign in _BEFORE_VALUE):
+                    found.update(_values_in(text, name))
         return self._values[name] or None
-
-    def _texts_with(self, name: str) -> list[str]:
-        """Return the texts that may have a key."""
-        if self._holding is None:
-            self._holding = {}
-            for text in self._texts:
-                for key in {_key_before(part) for part in text.split(":")[:-1]}:
-                    self._holding.setdefault(key, []).append(text)
-        return self._holding.get(name, [])
 
 
 class Switchboard:
@@ -152,7 +141,7 @@ class Switchboard:
     def _with_records(self) -> frozenset[str]:
         """Return the files that may keep settings in a record, of those in which nobody looked for switches."""
         if self._recording is None:
-            calling = (path for record in _RECORDS for path in self.sources.words.as_call(record))
+            calling = (path for record in RECORDS for path in self.sources.words.as_call(record))
             self._recording = self._unread.intersection(calling)
         return self._recording
 
@@ -241,7 +230,7 @@ def _defined_in(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
-    for record in sorted(_RECORDS):
+    for record in sorted(RECORDS):
         for callee in (*file.names.get(record, ()), *file.attributes.get(record, ())):
             call = file.parents.get(callee)
             if not isinstance(call, ast.Call) or call.func is not callee:
@@ -308,16 +297,6 @@ def _literal(node: ast.expr | None) -> Value:
     return UNSAID
 
 
-def _key_before(part: str) -> str:
-    """Return what may be the key at the end of what stands before a colon; a quote and blanks may be behind it."""
-    part = part.rstrip(" \t")
-    words = part[: -1 if part.endswith(("'", '"')) else None].rsplit(None, 1)
-    word = words[-1] if words else ""
-    for sign in ('"', "'", ",", "{"):
-        word = word.rpartition(sign)[2]
-    return word
-
-
 _SETTING = re.compile(r"^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:[ \t]+([^#\r\n]*)", re.MULTILINE)
 
 
@@ -366,6 +345,9 @@ def _values_in(text: str, name: str) -> Iterator[str]:
                     yield value[1].strip()
         at = text.find(name, end)
 
+
+_BEFORE_VALUE = (":", '":', "':", " ", "\t", '" ', "' ", '"\t', "'\t")
+"""What stands behind a key: the colon, or a quote or a blank before it."""
 
 _BEHIND_KEY = frozenset("\"' \t:")
 

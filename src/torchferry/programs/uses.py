@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from torchferry.programs.around import Around, FunctionNode
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -25,6 +25,9 @@ _MOST_BASES = 50
 """Classes that are followed from one to its bases."""
 
 _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
+
+_LOOKS_UP = frozenset({"__dict__", "getattr"})
+"""What a file says that looks for something by a computed name."""
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
@@ -61,13 +64,8 @@ class Uses:
         self.paths = sorted(sources.project.paths | sources.notebooks)
         self.reached: frozenset[str] | None = None
         """The files that any program reaches, where they are known: what others use leads nowhere."""
-        self.stands: dict[ast.AST, Around] = {}
-        """What stands around places, for all programs."""
-        self.lines: dict[tuple[str, int], str] = {}
-        """Lines as a way shows them, for all programs."""
-        self.twice: dict[ast.Try, bool] = {}
-        """Whether what handles the error imports the same files again."""
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
+        self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
         self._bases: dict[str, set[str]] = {}
@@ -127,8 +125,7 @@ class Uses:
 
     def _looks_up(self, path: str, module: str) -> bool:
         """Whether a file may look for something in a module by a computed name."""
-        text = self.sources.text(path)
-        return _stem(module) in text and ("__dict__" in text or "getattr(" in text)
+        return path in self.sources.words.holding_any(_LOOKS_UP) and _stem(module) in self.sources.text(path)
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
@@ -269,11 +266,8 @@ class Uses:
     ) -> Iterator[Place]:
         """Yield where another file, or the same, uses the name of a function or class, or one that is bound to it."""
         name = unit.id if isinstance(unit, ast.Name) else unit.name
-        identifiers = {name}
-        for imported in other.imports:
-            identifiers |= {alias.asname for alias in imported.names if alias.name == name and alias.asname}
-        stars = any(alias.name == "*" for imported in other.imports for alias in imported.names)
-        for identifier in identifiers:
+        renamed, stars = self._imported_names(other)
+        for identifier in (name, *renamed.get(name, ())):
             for use in other.names.get(identifier, ()):
                 if not isinstance(use.ctx, ast.Load) or _is_inside(other, use, unit) or not _is_use(other, use):
                     continue
@@ -295,6 +289,17 @@ class Uses:
             path = self.modules.find(module, other.path) if module is not None else None
             if path is not None and (path == file.path or path.endswith("__init__.py")):
                 yield Place(other.path, attribute)
+
+    def _imported_names(self, file: PythonFile) -> tuple[dict[str, dict[str, None]], bool]:
+        """Return the names that a file imports by others, with these, and whether it imports all of some module."""
+        if file not in self._renamed:
+            aliases = [alias for statement in file.imports for alias in statement.names]
+            renamed: dict[str, dict[str, None]] = {}
+            for alias in aliases:
+                if alias.asname is not None and alias.asname != alias.name:
+                    renamed.setdefault(alias.name, {})[alias.asname] = None
+            self._renamed[file] = (renamed, any(alias.name == "*" for alias in aliases))
+        return self._renamed[file]
 
     def _comes_from(self, other: PythonFile, names: Names, alias: ast.alias, file: PythonFile, name: str) -> bool:
         """Whether an import of a name may mean that of a file: from the file itself, or from one that passes it on."""

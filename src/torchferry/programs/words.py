@@ -18,6 +18,9 @@ _BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in 
 _HEAD = re.compile(r"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\(([^:]*)")
 _ENDS = frozenset("\"'{\\")
 
+_OWN_CONSTANT = re.compile(r"self\.(?<=\bself\.)(\w+)\s*=\s*(?:True|False|None|[\d\"'-])")
+"""A constant that an object keeps: `self.is_train = True`."""
+
 _BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
 """A dot behind which `x.name` goes on on the next line."""
 
@@ -39,6 +42,8 @@ class Words:
         self._attributes: dict[str, frozenset[str]] = {}
         self._broken: dict[str, frozenset[str]] = {}
         self._bases: dict[str, frozenset[str]] = {}
+        self._own_constants: dict[str, frozenset[str]] = {}
+        self._storing: dict[str, frozenset[str]] = {}
         self._derived: dict[str, frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._containing: dict[str, list[str]] = {}
@@ -123,6 +128,18 @@ class Words:
         if path not in self._broken:
             self._broken[path] = frozenset(_BROKEN.findall(self._text(path)))
         return self._broken[path]
+
+    def storing_constant(self, name: str) -> frozenset[str]:
+        """Return the files in which an object may give itself an attribute of the name that is a constant."""
+        if name not in self._storing:
+            speaking = self.as_attribute(name)
+            self._storing[name] = frozenset(path for path in speaking if name in self._own_constants_in(path))
+        return self._storing[name]
+
+    def _own_constants_in(self, path: str) -> frozenset[str]:
+        if path not in self._own_constants:
+            self._own_constants[path] = frozenset(_OWN_CONSTANT.findall(self._text(path)))
+        return self._own_constants[path]
 
     def as_text(self, name: str) -> frozenset[str]:
         """Return the files that may hold a string that is the name, or ends with a dot and the name."""

@@ -1,0 +1,137 @@
+"""What is known of places in the files of a project, whichever program asks: what stands around, and how they read.
+
+The same places lie on the ways of many programs, so that each is looked at once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+
+from torchferry.programs.around import Around, around
+from torchferry.programs.model import Step
+from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+_LONGEST_LINE = 80
+_LONGEST_CONDITION = 80
+"""Characters of a line, and of a condition, as a way shows them."""
+
+_DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Surroundings:
+    """Answers for all programs what does not depend on the program.
+
+    Args:
+        sources: The project's files.
+        modules: Its imports.
+        lacking: Lines of imports, by file, that fail on the target.
+    """
+
+    def __init__(self, sources: Sources, modules: Modules, lacking: Callable[[str], frozenset[int]]) -> None:
+        self._sources = sources
+        self._modules = modules
+        self._lacking = lacking
+        self._around: dict[ast.AST, Around] = {}
+        self._lines: dict[tuple[str, int], str] = {}
+        self._texts: dict[ast.expr, str] = {}
+        self._twice: dict[ast.Try, bool] = {}
+        self._failing: dict[ast.Try, bool] = {}
+        self._either_way: dict[ast.If, bool] = {}
+
+    def of(self, file: PythonFile, node: ast.AST) -> Around:
+        """Return what stands around a node."""
+        if node not in self._around:
+            self._around[node] = around(file, node)
+        return self._around[node]
+
+    # --- how places read ---
+
+    def step(self, path: str, node: ast.AST | None) -> Step:
+        """Return a place as a step of a way."""
+        line = getattr(node, "lineno", 1)
+        return Step(path, line, self.line(path, line))
+
+    def line(self, path: str, line: int) -> str:
+        """Return a line of a file as a way shows it."""
+        if (path, line) not in self._lines:
+            self._lines[path, line] = " ".join(self._sources.line(path, line).split())[:_LONGEST_LINE]
+        return self._lines[path, line]
+
+    def condition(self, path: str, test: ast.expr, *, wanted: bool) -> str:
+        """Return a condition of a file as people read it, with its place."""
+        if test not in self._texts:
+            loaded = self._sources.file(path)
+            assert loaded is not None
+            text = " ".join(loaded[0].source.text[slice(*_span(loaded[0], test))].split())
+            self._texts[test] = text if len(text) <= _LONGEST_CONDITION else f"{text[: _LONGEST_CONDITION - 3]}..."
+        shown = self._texts[test]
+        return f"{shown if wanted else f'not ({shown})'} ({path}:{getattr(test, 'lineno', 0)})"
+
+    # --- attempts, and what fails ---
+
+    def tries_twice(self, names: Names, attempt: ast.Try) -> bool:
+        """Whether a handler imports the same file again, by another name for it: it does not go on without it."""
+        if attempt not in self._twice:
+            first = self._imported_in(names, attempt.body)
+            self._twice[attempt] = bool(first) and any(
+                first & self._imported_in(names, handler.body) for handler in attempt.handlers
+            )
+        return self._twice[attempt]
+
+    def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
+        imported: set[str] = set()
+        for statement in (inner for part in block for inner in ast.walk(part)):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                imported |= self._modules.imported_by(statement, names)
+        return imported
+
+    def fails(self, file: PythonFile, attempt: ast.Try) -> bool:
+        """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
+        if attempt not in self._failing:
+            lines = self._lacking(file.path)
+            self._failing[attempt] = _spans_any(attempt.body, lines) and any(
+                getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
+            )
+        return self._failing[attempt]
+
+    def lacks_either_way(self, file: PythonFile, test: ast.expr) -> bool:
+        """Whether both branches of a condition hold, at their own level, something that the target does not have."""
+        choice = file.parents.get(test)
+        if not isinstance(choice, ast.If) or choice.test is not test:
+            return False
+        if choice not in self._either_way:
+            lines = self._lacking(file.path)
+            branches = (choice.body, choice.orelse)
+            self._either_way[choice] = all(_spans_any(branch, lines) for branch in branches) and all(
+                any(line in lines for line in _own_lines(branch)) for branch in branches
+            )
+        return self._either_way[choice]
+
+
+def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:
+    """Whether one of some lines lies in a block."""
+    if not block:
+        return False
+    first, last = block[0], block[-1]
+    begin = first.decorator_list[0].lineno if isinstance(first, _DECORATED) and first.decorator_list else first.lineno
+    return any(begin <= line <= (last.end_lineno or last.lineno) for line in lines)
+
+
+def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
+    """Yield the lines of what a branch runs whatever else holds."""
+    for statement in branch:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            yield from _own_lines(statement.body)
+        elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
+            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
+
+
+def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:
+    try:
+        return file.span(node)
+    except (ValueError, AttributeError):
+        return 0, 0
