@@ -137,7 +137,7 @@ def _complete(backend: type[Backend], name: str, where: str) -> type[Backend]:
 def _not_loadable(name: str, where: str, error: str | Message) -> UsageError:
     return UsageError(
         say("the target `{name}` cannot be loaded from {where}: {error}", name=name, where=where, error=error),
-        say("mend or uninstall what describes it; the other targets work without it"),
+        say("fix or uninstall the package that describes it; the other targets work without it"),
     )
 
 

@@ -7,6 +7,7 @@ import json
 import click
 
 from torchferry.core import env
+from torchferry.core.messages import say
 from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
 from torchferry.rules.registry import rules, unknown_rule
@@ -35,6 +36,7 @@ def command(code: str | None, output_format: str, lang: str | None) -> None:
     elif whole:
         found = pages[0]
         click.echo(f"{found.code} {found.name}\n\n{found.title}\n\n{found.body}")
+        click.echo(f"\n{say('Why is this bad?').render(lang)}\n\n{found.why}")
         click.echo(f"\n# torchferry: ignore[{found.code}] reason")
     else:
         for found in pages:
@@ -50,5 +52,7 @@ def _object(found: Page, lang: str) -> dict[str, object]:
         "family_title": TITLES[family].render(lang),
         "title": found.title,
         "explanation": found.body,
+        "why": found.why,
+        "references": list(found.references),
         "kinds": sorted(kind.value for kind in found.rule.KINDS),
     }

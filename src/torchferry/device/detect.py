@@ -99,7 +99,7 @@ def _asked_for(wanted: tuple[Facts, ...], index: int | None, why: Message, fallb
     reasons = _reasons(tried)
     if fallback != "cpu":
         advice = say(
-            "available here: {names}; fallback='cpu' or {variable}=cpu would take the CPU instead",
+            "available here: {names}; fallback='cpu' or {variable}=cpu would use the CPU instead",
             names=_list([facts.name for facts in _others(wanted)]),
             variable=FALLBACK,
         )
@@ -125,10 +125,10 @@ def _detected(order: tuple[Facts, ...], fallback: str) -> Choice:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
     if found is not None:
-        return Choice(found, False, None, say("the first device that is there"), tuple(tried))
-    reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
+        return Choice(found, False, None, say("the first available device"), tuple(tried))
+    reason = say("no accelerator is available: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
-        raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
+        raise DeviceNotAvailableError(reason, say("fallback='warn' would use the CPU with a warning"))
     if fallback != "allow":
         warn(say("running on the CPU: {reason}", reason=reason))
     return _host(reason, tried)
@@ -148,7 +148,7 @@ def _look(facts: Facts) -> Candidate:
         fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
         return Candidate(facts, FAILED, fails, told)
     if missing is None:
-        return Candidate(facts, CHOSEN, say("it is there"))
+        return Candidate(facts, CHOSEN, say("it is available"))
     return Candidate(facts, *missing)
 
 
@@ -162,7 +162,7 @@ def _reasons(tried: list[Candidate]) -> Message:
     absent = [candidate.facts.plugin for candidate in tried if candidate.state == NOT_INSTALLED]
     if absent:
         told.append(say("not installed: {plugins}", plugins=_list(absent)))
-    joined = told[0] if told else say("nothing was looked for")
+    joined = told[0] if told else say("no accelerator was looked for")
     for message in told[1:]:
         joined = say("{first}; {second}", first=joined, second=message)
     return joined
@@ -173,7 +173,7 @@ def _ordered(order: tuple[str, ...]) -> tuple[Facts, ...]:
         return vendors()[:-1]
     chosen = [facts for name in order for facts in named(name.lower())]
     if vendors()[-1] in chosen:
-        raise DeviceError(say("the CPU stands in no order: `fallback` says when it is taken"))
+        raise DeviceError(say("the CPU cannot be part of `order`: `fallback` determines when it is used"))
     return tuple(chosen)
 
 

@@ -36,7 +36,7 @@ _STATES = {
     "native": say("native"),
     "limited": say("native, with limits"),
     "emulated": say("emulated"),
-    "missing": say("not there"),
+    "missing": say("not available"),
     "chosen": say("chosen"),
     "not installed": say("not installed"),
     "failed": say("failed"),
@@ -102,8 +102,8 @@ class DeviceManager:
         if not self._facts.plugin and not self._facts.namespace:
             if self._asked_by_name and index not in (None, 0):
                 raise DeviceError(
-                    say_plural("there is no {name}:{index}; this process sees {count} device",
-                            "there is no {name}:{index}; this process sees {count} devices", name=self._facts.name,
+                    say_plural("{name}:{index} does not exist; this process sees {count} device",
+                            "{name}:{index} does not exist; this process sees {count} devices", name=self._facts.name,
                         index=index, count=1)
                 )  # fmt: skip
             return torch.device(self._facts.device_type)
@@ -452,7 +452,7 @@ class DeviceManager:
             say("collective: {backend}", backend=self.collective_backend),
             *(
                 say(
-                    "looked at {name}: {state}; {reason}",
+                    "checked {name}: {state}; {reason}",
                     name=candidate.facts.name,
                     state=_STATES[candidate.state],
                     reason=candidate.reason,

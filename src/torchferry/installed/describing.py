@@ -12,13 +12,13 @@ def state_message(state: State) -> Message:
         case State.HOST:
             return say("needs no card")
         case State.FOLLOWS:
-            return say("takes the device that it is given")
+            return say("uses the device that it is given")
         case State.CHOOSES:
-            return say("chooses CUDA by itself")
+            return say("chooses CUDA itself")
         case State.KERNELS:
             return say("has CUDA kernels")
         case State.KNOWS:
-            return say("knows the target")
+            return say("supports the target")
         case State.UNREAD:
             return say("could not be read")
 
@@ -33,7 +33,7 @@ def evidence_message(evidence: Evidence) -> Message:
         case Need.SOURCE:
             return say("{place} is CUDA code that is compiled when it is used ({what})", place=place, what=what)
         case Need.TRITON:
-            return say("{place}: `{what}` is a kernel in Triton", place=place, what=what)
+            return say("{place}: `{what}` is a Triton kernel", place=place, what=what)
         case Need.IMPORT:
             return say("{place}: {what} runs when the module is imported", place=place, what=what)
         case Need.DEFAULT if evidence.parameter:
@@ -45,7 +45,9 @@ def evidence_message(evidence: Evidence) -> Message:
         case Need.CALL:
             return say("{place}: `{where}` uses {what} whatever it is given", place=place, where=where, what=what)
         case Need.QUESTION:
-            return say("{place}: `{where}` refuses what is not on CUDA ({what})", place=place, where=where, what=what)
+            return say(
+                "{place}: `{where}` refuses tensors that are not on CUDA ({what})", place=place, where=where, what=what
+            )
         case Need.COLLECTIVE:
             return say("{place}: the collective backend is {what} by name", place=place, what=what)
         case Need.CHOICE:
@@ -62,7 +64,7 @@ def package_message(inspected: Inspected) -> Message:
         path, why = next(iter(inspected.unread), ("", say("its files could not be read")))
         return say("{path}: {reason}", path=path, reason=why)
     if inspected.import_fails is not None:
-        return say("its import fails where there is no CUDA: {reason}", reason=evidence_message(inspected.import_fails))
+        return say("its import fails without CUDA: {reason}", reason=evidence_message(inspected.import_fails))
     if not inspected.evidence:
         return state_message(inspected.state)
     return evidence_message(inspected.evidence[0])

@@ -22,7 +22,7 @@ def render(report: Report, lang: str) -> str:
 def _failure(failure: Failure, lang: str) -> str:
     """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
     what = (failure.what.strip().splitlines() or [""])[-1]
-    message = say("torchferry failed on this file, by a fault of its own: {what}", what=what).render(lang)
+    message = say("torchferry failed on this file because of a bug in torchferry: {what}", what=what).render(lang)
     return f"::error file={_property(shown(failure.path))},title=torchferry::{_data(shown(message))}\n"
 
 

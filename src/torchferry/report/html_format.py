@@ -179,7 +179,9 @@ def _unlooked(report: Report, lang: str) -> Iterator[str]:
 
 def _failures(report: Report, lang: str) -> Iterator[str]:
     for failure in report.failures:
-        message = _say("torchferry failed on {path}, by a fault of its own; please report it:", lang, path=failure.path)
+        message = _say(
+            "torchferry failed on {path} because of a bug in torchferry; please report it:", lang, path=failure.path
+        )
         yield f'<section class="failure"><p class="manual">{message}</p><pre>{lines(failure.what)}</pre></section>'
 
 
@@ -337,7 +339,7 @@ def _patch(shown: list[Row], lang: str) -> Iterator[str]:
 def _kept(report: Report, lang: str) -> Iterator[str]:
     if not report.kept:
         return
-    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.kept))
+    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.kept))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
     for why, count in report.kept_by_reason.items():
         yield f"<li><b>{count}</b> {_say(why.value, lang)}</li>"
@@ -354,5 +356,5 @@ def _rules(report: Report, lang: str) -> Iterator[str]:
         found = page(code, lang)
         yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
         yield f'{marked(found.title)} <span class="faint">{text(found.name)}</span></summary>'
-        yield f"<div>{paragraphs(found.body)}</div></details>"
+        yield f"<div>{paragraphs(found.body)}{paragraphs(found.why)}</div></details>"
     yield "</section>"

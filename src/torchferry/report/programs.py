@@ -35,7 +35,7 @@ def _verdict(judged: Judged) -> Message:
         return say("not judged: it reaches what was not read")
     if judged.verdict is Verdict.BLOCKED:
         blocked = say("blocked by {names}", names=_names(judged.blockers))
-        return say("{verdict}; beside that, {work}", verdict=blocked, work=work) if work is not None else blocked
+        return say("{verdict}; also {work}", verdict=blocked, work=work) if work is not None else blocked
     if judged.verdict is Verdict.WITHOUT:
         without = say("runs without {names}", names=_names(judged.optional))
         return say("{verdict}, after {work}", verdict=without, work=work) if work is not None else without
@@ -86,7 +86,7 @@ def unlooked_message(unlooked: Unlooked) -> Message:
         return what
     if unlooked.words is None:
         return say("{what}; files: {files}", what=what, files=unlooked.files)
-    return say("{what}; files: {files}, words of CUDA: {words}", what=what, files=unlooked.files, words=unlooked.words)
+    return say("{what}; files: {files}, CUDA words: {words}", what=what, files=unlooked.files, words=unlooked.words)
 
 
 def circumstance_of(obstacle: Obstacle) -> Message:
@@ -135,15 +135,13 @@ def _settled_lines(settled: Settled) -> Iterator[Message]:
     seen = settled.seen
     if settled.decides:
         yield say("rehearsed with `{command}`: {message}", command=seen.command, message=seen.message)
-        yield say("the code alone had said: {verdict}", verdict=_verdict(settled.static))
+        yield say("verdict from the code alone: {verdict}", verdict=_verdict(settled.static))
     else:
-        yield say(
-            "rehearsed with `{command}`, which settles nothing: {message}", command=seen.command, message=seen.message
-        )
+        yield say("rehearsed with `{command}`, without a result: {message}", command=seen.command, message=seen.message)
     yield from seen.notes
     if settled.fault is not None:
         yield say(
-            "A FAULT OF TORCHFERRY, please report it: {fault}; the same command with `--reproduction FILE.zip` writes "
-            "what shows it",
+            "A BUG IN TORCHFERRY, please report it: {fault}; the same command with "
+            "`--reproduction FILE.zip` saves what reproduces it",
             fault=settled.fault,
         )

@@ -120,7 +120,7 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     yield ""
     told = report.telling_packages
     title = say(
-        "Packages of the environment: {count} reached, {told} to look at", count=len(report.packages), told=len(told)
+        "Packages of the environment: {count} reached, {told} to check", count=len(report.packages), told=len(told)
     )
     yield paint(title.render(lang), "path")
     for package in told:
@@ -138,7 +138,7 @@ def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Ite
     if not report.unlooked:
         return
     yield ""
-    yield paint(say("Not looked at:").render(lang), "path")
+    yield paint(say("Not examined:").render(lang), "path")
     for unlooked in report.unlooked[:_MOST_UNLOOKED]:
         yield printable(f"  {unlooked_message(unlooked).render(lang)}")
     if len(report.unlooked) > _MOST_UNLOOKED:
@@ -150,14 +150,15 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
     for failure in report.failures:
         yield ""
         yield say(
-            "torchferry failed on {path}, by a fault of its own; please report it:", path=printable(failure.path)
+            "torchferry failed on {path} because of a bug in torchferry; please report it:",
+            path=printable(failure.path),
         ).render(lang)
         yield from (printable(line) for line in failure.what.rstrip().split("\n"))
 
 
 def kept_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("Words of CUDA that stay as they are: {count}", count=len(report.kept)).render(lang)
+    yield say("CUDA words that stay as they are: {count}", count=len(report.kept)).render(lang)
     for why, count in report.kept_by_reason.items():
         yield f"{count:>10}  {say(why.value).render(lang)}"
 

@@ -48,8 +48,8 @@ def kept(context: PythonContext, node: ast.AST) -> Kept | None:
     if context.patches_cuda:
         return Kept(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
-        return Kept(say("this is a build script, where it decides whether CUDA kernels are compiled"))
-    beside = say("there is a branch for {target} beside it already", target=context.target.title)
+        return Kept(say("in this build script it decides whether CUDA kernels are compiled"))
+    beside = say("there is already a branch for {target}", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
         return Kept(beside, branch)
@@ -60,13 +60,13 @@ def kept(context: PythonContext, node: ast.AST) -> Kept | None:
     if only is not None:
         module, owner = only
         return Kept(
-            say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner, drives_cuda=True
+            say("this branch uses `{module}`, which supports only CUDA cards", module=module), owner, drives_cuda=True
         )
     if chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Kept(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
+        return Kept(say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch"), owner)
     return None
 
 

@@ -152,7 +152,7 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
                 options["dtype"] = dtype
             elif dtype is not None and enabled:
                 warn_user(
-                    say("autocast has float16 and bfloat16 and not {dtype}: it is off here, as on CUDA", dtype=dtype)
+                    say("autocast supports float16 and bfloat16, not {dtype}: it is off here, as on CUDA", dtype=dtype)
                 )
                 options["enabled"] = False
             if cache_enabled is not None:

@@ -139,7 +139,7 @@ def _unfit(tensor: Tensor) -> Message | None:
 
 
 TIMEOUT = 60.0
-"""Seconds that a rank may be late."""
+"""Seconds to wait for a rank."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,12 @@
 transformers loads flash-attn for it and raises where that is absent; diffusers' `set_attention_backend("flash")` does
 the same. What stands in its place on the target is in the target's table: its own integration where the library has
 one, `sdpa` or `eager` otherwise.
+
+Why: The library raises when it loads the model, because the package behind the name is absent.
+
+References:
+- table frameworks
+- table packages
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ result up to rounding, holds the whole score matrix, and so needs memory that gr
 
 An import inside `try`/`except ImportError`, or behind a test whether the package is there, is only noted: the program
 goes on without it.
+
+Why: The package cannot be installed or imported on the target, so the program stops at the import.
+
+References:
+- table packages
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ class AttentionPackage(Rule):
                 if row.use:
                     advice = noted(say("use `{use}`", use=row.use), row.remark)
                 message = say(
-                    "`{module}` holds CUDA kernels that do not run on {target}: {advice}",
+                    "`{module}` contains CUDA kernels that do not run on {target}: {advice}",
                     module=module,
                     target=context.target.title,
                     advice=advice,

@@ -4,6 +4,11 @@ The program imports flash-attn, xformers or sageattention for it and stops where
 torch's own attention: the same result up to rounding; memory grows with the square of the sequence length where no
 fused
 kernel serves it. What the target has in place of each package is in its table.
+
+Why: The program imports a CUDA package that does not exist on the target, and stops.
+
+References:
+- table packages
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ class AttentionSetting(SwitchRule):
             message = say("setting `{name}: {value}` is `{use}` on {target}", use=row.use or "UNKNOWN", **values)
             return Grade.UNSAFE, message
         message = say(
-            "setting `{name}: {value}` asks for the attention of `{package}`; on {target} switch it off",
+            "setting `{name}: {value}` requests the attention of `{package}`; turn it off on {target}",
             package=row.name,
             **values,
         )

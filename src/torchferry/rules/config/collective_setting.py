@@ -2,6 +2,11 @@
 
 The target has a collective library of its own. A composite value, a library for each device type, changes in its CUDA
 part alone.
+
+Why: The process group cannot be created: the target has no NCCL.
+
+References:
+- table api
 """
 
 from __future__ import annotations

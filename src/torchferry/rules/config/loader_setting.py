@@ -3,6 +3,11 @@
 DALI decodes and augments on NVIDIA cards and is not on the target's machine. A program that offers the choice has
 another
 loader beside it: choose that one, with more workers, since the CPU now does the work.
+
+Why: DALI is not available on the target, so the program cannot read its data.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 transformers raises for it without an NVIDIA card of the Ampere generation, before the first step. Switched off, nothing
 else changes: the target has matrix units of its own, which it uses by rules of its own.
+
+Why: Training stops before the first step, although the setting only affects speed.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ class Tf32Setting(SwitchRule):
     def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:
         """Switch it off."""
         message = say(
-            "setting `{name}: {value}` asks for TF32 of an NVIDIA card; on {target} switch it off",
+            "setting `{name}: {value}` enables TF32 of an NVIDIA card; turn it off on {target}",
             **plain(name, value, target),
         )
         return Grade.UNSAFE, message

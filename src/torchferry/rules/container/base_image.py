@@ -2,6 +2,11 @@
 
 It brings CUDA, cuDNN and a torch built for them, and none of the vendor's toolkit. The vendor has images of its own;
 their tags name the toolkit and often the card, so which one is yours to choose.
+
+Why: The container starts without the vendor's driver libraries and toolkit, so torch finds no card.
+
+References:
+- table images
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The option asks for NVIDIA's container runtime. The vendor has a runtime of its own, or the device nodes and the driver
 are mounted by hand.
+
+Why: Docker refuses the option without NVIDIA's runtime, or the container starts without a card.
+
+References:
+- table tools
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 `torch.cuda.is_bf16_supported()`, `get_arch_list()`, `has_half` and their neighbours choose dtypes and code paths.
 Missed, a program quietly takes the slower or less exact one: `is_bf16_supported()` is False without CUDA.
+
+Why: The program silently chooses a slower or less exact path.
+
+References:
+- table api
 """
 
 from __future__ import annotations

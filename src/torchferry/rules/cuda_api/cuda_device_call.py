@@ -4,6 +4,11 @@
 neighbours. Left as they are, some raise on a torch without CUDA, and others answer: `is_available()` is False and
 `device_count()` is 0, so the program runs on the CPU without a word. The condition therefore moves together with
 the device that it chooses.
+
+Why: If such calls stay, the program raises, or it silently runs on the CPU.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 `torch.cuda.utilization()`, `temperature()`, `power_draw()`, `list_gpu_processes()` ask NVML. Most plugins have no
 such functions; the vendor's own management tool gives the figures.
+
+Why: The call raises, because there is no NVML on the target.
+
+References:
+- table api
+- table tools
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 It brings gigabytes of CUDA libraries, and some plugins refuse to load beside it. The target wants the CPU build of the
 torch version that its plugin names.
+
+Why: The CUDA build has no support for the card, and some plugins do not load with it.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -63,7 +68,7 @@ class CudaBuild(Rule):
 
     def _source(self, context: Context, span: tuple[int, int]) -> Finding:
         message = say(
-            "`{found}` serves CUDA builds; on {target} {install}",
+            "`{found}` has CUDA builds; on {target} {install}",
             found=context.text[span[0] : span[1]],
             target=context.target.title,
             install=context.target.install,

@@ -5,6 +5,11 @@ distribution, another way, or nothing. A requirement is never taken out without 
 applied with `--unsafe-fixes`. The parts of torch's CUDA build that one file lists (`cudatoolkit`, `nvidia-cublas-cu12`,
 as a frozen environment has dozens of them) are one decision: leave them all out. A pinned `triton` beside them came
 along with torch; `CMP102` speaks of kernels that the project itself writes in Triton.
+
+Why: The installation fails, or it installs a package that does not run.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 `migrate --style portable --device-module package` writes code that imports `torchferry.device`: it needs torchferry
 wherever it runs. The line goes below that of torch. A list in a form that is not rewritten is reported.
+
+Why: The migrated program stops at its import of `torchferry.device`.
+
+References:
+- page device-manager
 """
 
 from __future__ import annotations

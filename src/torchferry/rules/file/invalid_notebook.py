@@ -2,6 +2,11 @@
 
 It is left alone. A notebook that a merge has broken is mended by resolving the conflict; one that was cut off must be
 restored.
+
+Why: CUDA in the notebook stays, because the file cannot be read as a notebook.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations

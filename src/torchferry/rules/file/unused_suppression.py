@@ -2,6 +2,11 @@
 
 The code it spoke for is gone, or the rule finds nothing there on this target. It may still be needed for another
 target, so it is only noted.
+
+Why: A suppression that is no longer needed may hide a new finding later.
+
+References:
+- page configuration
 """
 
 from __future__ import annotations

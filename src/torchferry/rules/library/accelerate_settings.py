@@ -2,6 +2,11 @@
 
 accelerate has a distributed type for each device it knows. Compared with the one for CUDA, the answer on the target is
 silently no.
+
+Why: The comparison is silently False, and code for several processes is skipped.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 The library asks `torch.cuda.is_available()` and takes the CPU on the target: the program runs, many times slower, and
 nothing says so. Name the device. Which calls choose so is in a table; a library that knows the target is passed over,
 and so is a model that the program moves itself.
+
+Why: The model silently runs on the CPU, many times slower.
+
+References:
+- table libraries
 """
 
 from __future__ import annotations
@@ -55,8 +60,7 @@ class ChosenDevice(Rule):
         device = row.use if row is not None and row.status in REWRITTEN else context.target.backend.DEVICE_TYPE
         written = f'"{device}"' if choice.argument and (row is None or row.status in REWRITTEN) and device else ""
         message = say(
-            "`{name}` takes CUDA where it is there and the CPU everywhere else: on {target} it computes on the CPU "
-            "and says nothing",
+            "`{name}` uses CUDA if available, otherwise the CPU: on {target} it silently computes on the CPU",
             name=name,
             target=context.target.title,
         )

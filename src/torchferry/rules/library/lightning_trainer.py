@@ -4,6 +4,12 @@ Lightning itself drives the card: it calls `torch.cuda` inside. Whether it knows
 the target's table; where it does not, an accelerator must be registered, or the training loop written out.
 Arguments that reach the trainer by a dictionary, a Namespace or the command line are found in the files that import
 Lightning.
+
+Why: Lightning finds no CUDA card and stops, or trains on the CPU.
+
+References:
+- table frameworks
+- table libraries
 """
 
 from __future__ import annotations
@@ -95,15 +101,15 @@ class LightningTrainer(Rule):
             found=found,
             target=context.target.title,
             note=(say("use `{use}`", use=row.use) if row.use else row.remark)
-            or say("whether Lightning serves it is UNKNOWN"),
+            or say("whether Lightning supports it is UNKNOWN"),
         )
         yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
 
     def _unserved(self, context: PythonContext, row: Row) -> Message:
         return say(
-            "Lightning drives CUDA here; on {target}: {note}",
+            "Lightning uses CUDA here; on {target}: {note}",
             target=context.target.title,
-            note=row.remark or say("whether Lightning serves it is UNKNOWN"),
+            note=row.remark or say("whether Lightning supports it is UNKNOWN"),
         )
 
 

@@ -5,6 +5,11 @@ beside it
 or a build of the vendor's brings kernels; otherwise the plugin's fallback takes them to the CPU, or the call
 raises. Each
 operator is reported once a file. The detection models of torchvision use `nms` and `roi_align`.
+
+Why: The operator raises or runs on the CPU, depending on the plugin.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations

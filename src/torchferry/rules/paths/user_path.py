@@ -9,6 +9,11 @@ Data sets, checkpoints and results lie elsewhere on the target's machine. The ta
 A string (or, in other kinds of file, a word) that begins with a key gets the value in its place; the longest key wins.
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
+
+Why: The path does not exist on the target's machine, so the program cannot find its data.
+
+References:
+- page configuration
 """
 
 from __future__ import annotations
@@ -57,6 +62,6 @@ class UserPath(Rule):
 
     def _within(self, context: Context, mapping: PathMap, start: int, end: int) -> Iterable[Finding]:
         for found in mapping.replacements(context.text, start, end):
-            message = say("path `{old}` is `{new}` by your table", old=found.old, new=found.new)
+            message = say("path `{old}` becomes `{new}` by your `paths` table", old=found.old, new=found.new)
             span = (found.start, found.end)
             yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, found.new)])

@@ -3,6 +3,11 @@
 It is not installed on the target's machine, so the call raises or its output is empty; code that counts cards by it
 counts none. The maker has a program of its own, with other options and other output, so what reads the output must be
 looked at too.
+
+Why: The program is not installed, so the call raises or code that counts cards counts none.
+
+References:
+- table tools
 """
 
 from __future__ import annotations

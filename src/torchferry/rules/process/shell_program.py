@@ -2,6 +2,11 @@
 
 It is not installed on the target's machine: the command fails, or what counts its lines counts none. The maker has a
 program of its own, with other options and other output, so what reads the output must be looked at too.
+
+Why: The command fails, or a script that counts its lines finds no cards.
+
+References:
+- table tools
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ def _looked_for(context: Context, program: Program) -> Program:
     row = context.target.row("tools", name)
     message = noted(
         say(
-            "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+            "`{name}` is a program of NVIDIA; {target} has `{use}`, with other options and output",
             name=name,
             target=context.target.title,
             use=row.use,

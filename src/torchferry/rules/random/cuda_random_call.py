@@ -3,6 +3,11 @@
 `torch.cuda.manual_seed_all(seed)` does nothing on a torch without CUDA, so a run is not reproducible and nobody is
 told. `get_rng_state()` raises. The same seed gives other numbers on another maker's card: compare distributions, or
 draw on the CPU where two runs must be equal.
+
+Why: A run is not reproducible, and no message says so.
+
+References:
+- table api
 """
 
 from __future__ import annotations

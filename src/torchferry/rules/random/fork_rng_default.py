@@ -2,6 +2,11 @@
 
 `torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it leaves the card's
 generator alone, so what is drawn inside changes what is drawn after. The device type is written out.
+
+Why: The card's generator is not restored, so later random numbers change.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ class ForkRngDefault(Rule):
                 continue
             device = device_type(context)
             message = say(
-                "`fork_rng` without `device_type` means CUDA; on {target} pass `device_type={device}`",
+                "`fork_rng` without `device_type` uses CUDA; on {target} pass `device_type={device}`",
                 target=context.target.title,
                 device=device,
             )

@@ -4,6 +4,11 @@ The plugin of the target needs a torch of its own, and a program of 2018 does no
 it is
 imported or called, whatever the device. Where something means the same in every version it is written; the rest changed
 its arguments or its result, and is left to you. Code that catches the error or asks for the version stays.
+
+Why: The program raises when it imports or calls the name, on any device.
+
+References:
+- table versions
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def lay_beside(engine: Engine, selection: Selection, examined: list[Examined], s
         )
     if not sightings.lines:
         remarks.append(
-            say("{path} says nothing of files below {root}.", path=sightings.source, root=engine.root.resolve().name)
+            say("{path} contains no files below {root}.", path=sightings.source, root=engine.root.resolve().name)
         )
     new = _findings(engine, selection, examined, seen)
     return Beside([_with(item, new.get(item.path, ()), selection) for item in examined], remarks)
@@ -91,10 +91,10 @@ def _changed(root: Path, path: str, expected: str) -> Message | None:
     file = root / path
     try:
         if not file.resolve().is_relative_to(root.resolve()) or not file.is_file():
-            return say("{path} ran and is not here; what the run saw there is left out.", path=path)
+            return say("{path} ran but does not exist here; what the run saw there is left out.", path=path)
         digest = hashlib.sha256(read_regular(file)).hexdigest()
     except OSError:
-        return say("{path} ran and is not here; what the run saw there is left out.", path=path)
+        return say("{path} ran but does not exist here; what the run saw there is left out.", path=path)
     if digest != expected:
         return say("{path} changed since the run; what the run saw there is left out, run it again.", path=path)
     return None
@@ -112,13 +112,13 @@ def _check_lines(file: Path, path: str, source: SourceText, of_file: Iterable[Si
         if sighting.line > len(source.starts):
             raise TorchferryError(
                 say(
-                    "{file} speaks of line {line} of {path}, which has {count}",
+                    "{file} names line {line} of {path}, which has {count}",
                     file=file,
                     line=sighting.line,
                     path=path,
                     count=len(source.starts),
                 ),
-                say("write it anew: `torchferry run --report FILE -- COMMAND`"),
+                say("write it again: `torchferry run --report FILE -- COMMAND`"),
             )
 
 

@@ -8,6 +8,12 @@ let it say the target's device. What a run did not reach is not listed; that is 
 
 Where a library asked, and the line only calls it, it is a note: libraries mostly follow the device of the tensors that
 they are given.
+
+Why: After a rewrite nothing redirects this line any more, and it requests CUDA.
+
+References:
+- page running
+- page migrating
 """
 
 from __future__ import annotations
@@ -28,8 +34,9 @@ class OnlySeenAtRunTime(Rule):
     def device(self, place: Location, asked: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a device whose source no rule saw; `asked` is the expression that gave it."""
         message = say(
-            "seen at run time: `{asked}` was a CUDA device here ({times}x), and no rule found where that comes from;"
-            " look for its source (a configuration, a computed string) and let it say `{device}` on {target}",
+            "seen at run time: `{asked}` was a CUDA device here ({times}x), and no rule found "
+            "its source; look for it (a configuration, a computed string) and set it to "
+            "`{device}` on {target}",
             asked=asked,
             times=times,
             device=target.backend.DEVICE_TYPE,
@@ -40,8 +47,8 @@ class OnlySeenAtRunTime(Rule):
     def name(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a name of torch that no rule saw here."""
         message = say(
-            "seen at run time: `{name}` was used here ({times}x), and no rule found how it is named; what {target} has"
-            " in its place: {use}",
+            "seen at run time: `{name}` was used here ({times}x), and no rule found how it is "
+            "named; its counterpart on {target}: {use}",
             name=name,
             times=times,
             target=target.title,
@@ -52,8 +59,8 @@ class OnlySeenAtRunTime(Rule):
     def library(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the note for a line that only calls what asked for CUDA."""
         message = say(
-            "seen at run time: what is called here asked for `{name}` ({times}x); where it follows its tensors nothing"
-            " is to do, where it names CUDA by itself it has to be told `{device}`",
+            "seen at run time: the code called here requested `{name}` ({times}x); if it follows "
+            "its tensors, nothing has to change; if it names CUDA itself, pass `{device}`",
             name=name,
             times=times,
             device=target.backend.DEVICE_TYPE,

@@ -4,6 +4,12 @@ What a program gives to `os.system`, `os.popen`, `subprocess` or a shell of `asy
 variables of CUDA, `--device cuda`, launchers, packages that are installed. Texts that are put together are read as far
 as the file spells them: f-strings, `%`, `.format`, sums, lists, variables, and what the file gives to a function
 that starts its argument. Only what stands literally in the file is rewritten. Programs of CUDA are PRC101.
+
+Why: The command that the program starts requests CUDA, although the rest was migrated.
+
+References:
+- table env
+- table tools
 """
 
 from __future__ import annotations

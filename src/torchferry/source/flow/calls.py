@@ -199,7 +199,7 @@ def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
     for keyword in call.keywords:
         if keyword.arg in ("default", "choices"):
             if flow.values.has_peer(keyword.value):
-                return yes(say("beside other values of its kind"))
+                return yes(say("next to other devices"))
             stranger = flow.values.stranger(keyword.value)
             if stranger:
                 return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
@@ -215,7 +215,7 @@ def _option(flow: Flow, call: ast.Call, path: Path) -> Trace:
 def _parameter(flow: Flow, call: ast.Call, which: int | str, path: Path) -> Trace:
     """An argument that no name gives away: what the called function of the project does with it."""
     callee = ast.unparse(call.func)
-    unseen = say("passed to `{name}`, which could not be looked into", name=callee)
+    unseen = say("passed to `{name}`, which could not be examined", name=callee)
     target = _callee(flow, call.func)
     if target is None:
         if flow.lexicon.names(last_name(call.func)):

@@ -92,7 +92,7 @@ def in_result(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> Trac
     if flow.lexicon.names(function.name):
         return yes(say("returned by `{name}`", name=function.name))
     if function in flow.returning_peers:
-        return yes(say("returned by `{name}` beside other values of its kind", name=function.name))
+        return yes(say("returned by `{name}` next to other devices", name=function.name))
     uses: list[ast.expr] = []
     for used in (*flow.file.names.get(function.name, ()), *flow.file.attributes.get(function.name, ())):
         parent = flow.file.parents.get(used)

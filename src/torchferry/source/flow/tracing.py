@@ -123,7 +123,7 @@ def _in_message(flow: Flow, node: ast.AST, parent: ast.AST, path: Path) -> Trace
 
 
 def _by_itself(flow: Flow, node: ast.AST, parent: ast.AST, path: Path) -> Trace:
-    return no(say("a text that stands by itself, such as a docstring"))
+    return no(say("a separate string, such as a docstring"))
 
 
 def _in_annotation(flow: Flow, node: ast.AST, parent: ast.AST, path: Path) -> Trace:
