@@ -8,7 +8,6 @@ removed. `--check` writes nothing, and fails when a catalogue is not as the code
 from __future__ import annotations
 
 import ast
-import inspect
 import io
 import re
 import sys

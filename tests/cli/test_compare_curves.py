@@ -24,8 +24,8 @@ def logs(tmp_path: Path) -> Path:
 
 
 ENDS = [
-    (["cuda.log", "near.log"], 0, "The target's curve is the reference's."),
-    (["cuda.log", "far.log"], 1, "The target's curve is not the reference's: train loss"),
+    (["cuda.log", "near.log"], 0, "The target's curve agrees with the reference's."),
+    (["cuda.log", "far.log"], 1, "The target's curve does not agree with the reference's: train loss"),
     (["cuda.log", "far.log", "--rtol", "0.25"], 0, "mean relative error 20 % <= 25 %"),
     (["cuda.log", "far.log", "--rule", "flagperf"], 1, "judged from 20 on"),
     (["cuda.log", "below.log", "--rule", "tecorigin"], 0, "it is not shown that the target's curve is the reference's"),

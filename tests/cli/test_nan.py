@@ -60,7 +60,7 @@ def test_a_healthy_program(tmp_path: Path, level: str) -> None:
     code, out, err = run(tmp_path, "--level", level)
     assert (code, out) == (
         0,
-        "ended\ntorchferry: 6 steps, nothing that is not finite reached a loss, a gradient or a result\n",
+        "ended\ntorchferry: 6 steps, all losses, gradients and results were finite\n",
     ), err
 
 
@@ -144,7 +144,7 @@ def outcome(*ranks: dict[str, Any]) -> Outcome:
     return Outcome(0, tuple({"rank": number, "steps": 3, **one} for number, one in enumerate(ranks)), ())
 
 
-WELL = "3 steps, nothing that is not finite reached a loss, a gradient or a result"
+WELL = "3 steps, all losses, gradients and results were finite"
 
 
 @pytest.mark.parametrize(

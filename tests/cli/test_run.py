@@ -173,7 +173,7 @@ def test_cards_that_cannot_be_named_so_end_the_program(tmp_path: Path) -> None:
     settings = {"CUDA_VISIBLE_DEVICES": "1,0"}
     done = rehearsed("npu", "python", program(tmp_path, VISIBLE), "--child", cwd=tmp_path, more=settings)
     assert (done.returncode == 0, done.stdout) == (False, "")
-    assert "`ASCEND_RT_VISIBLE_DEVICES`, which Huawei Ascend reads, takes ascending numbers alone" in done.stderr
+    assert "`ASCEND_RT_VISIBLE_DEVICES`, which Huawei Ascend reads, accepts only ascending numbers" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ torch._register_device_module("npu", npu)
     ("plugin", "settings", "code", "said"),
     [
         ("raise SystemExit('driver')", {}, 2, "fails to import: SystemExit: driver"),
-        (NO_CARD, {}, 2, "the plugin `torch_npu` of Huawei Ascend sees no card: torch.npu.is_available() is False"),
+        (NO_CARD, {}, 2, "the plugin `torch_npu` of Huawei Ascend finds no card: torch.npu.is_available() is False"),
         (NO_CARD, {"CUDA_VISIBLE_DEVICES": "-1"}, 0, "`ASCEND_RT_VISIBLE_DEVICES=-1` hides every card"),
     ],
     ids=["the plugin ends the process", "no card", "cards hidden on purpose"],
@@ -288,7 +288,7 @@ def test_started_as_a_module_it_ends_with_the_reason_alone(arguments: list[str],
 def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     done = torchferry("run", "-t", "npu", "--", "python", "-c", "print(1)", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "1")
-    assert "NOTHING WAS REDIRECTED: no process of the command loaded torch" in done.stderr
+    assert "NOTHING WAS REDIRECTED: no process of the command imported torch" in done.stderr
 
 
 @pytest.mark.parametrize(

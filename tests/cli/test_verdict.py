@@ -110,7 +110,7 @@ def test_files_that_gitignore_hides_are_named_where_there_is_no_git(tmp_path: Pa
         (tmp_path / name).write_text("x = 1\n")
     text = torchferry("scan", tmp_path, "-t", "npu").stdout
     for path in ("build/lib/deep.py", "secret.py"):
-        assert f"  {path}: hidden by .gitignore, in a tree without git; files: 1, words of CUDA: 0\n" in text
+        assert f"  {path}: hidden by .gitignore, in a tree without git; files: 1, CUDA words: 0\n" in text
     for command in (("scan",), ("migrate", "--check")):
         document = json.loads(torchferry(command[0], tmp_path, "-t", "npu", *command[1:], "-f", "json").stdout)
         assert document["ignored"] == ["build/lib/deep.py", "secret.py"]
@@ -123,7 +123,7 @@ def test_a_folder_without_a_file_is_not_ready(tmp_path: Path) -> None:
     done = _run(scan.command, tmp_path)
     assert (done.exit_code, done.stdout.split("\n")[0]) == (
         0,
-        "Not known for Huawei Ascend: there is no file here that torchferry reads.",
+        "Not known for Huawei Ascend: no file here is of a kind that torchferry reads.",
     )
     assert json.loads(_run(scan.command, tmp_path, "-f", "json").stdout)["verdict"] == "incomplete"
     (tmp_path / "a.py").write_text("x = 1\n")
@@ -148,7 +148,7 @@ UNKNOWN_WHOLE: dict[str, tuple[dict[str, bytes | str | None], str]] = {
         {"gone.py": None, "a.py": b"x = 1", "b.py": b"def (x.cuda()"},
         "one file could not be read; the rest needs one decision.",
     ),
-    "a link alone": ({"a.py": "/dev/null"}, "there is no file here that torchferry reads."),
+    "a link alone": ({"a.py": "/dev/null"}, "no file here is of a kind that torchferry reads."),
 }
 """Files by their bytes, None for one that nobody may read, a text for a link; and the end of the verdict."""
 

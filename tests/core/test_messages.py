@@ -111,11 +111,11 @@ ALWAYS_SEVERAL = {
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
     "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
-    "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
-    "keeps {found} % of {count} elements, and {right} % are expected",
+    "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
+    "keeps {found} % of {count} elements; {right} % are expected",
     "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
     "the rule's source advises at least {wanted} steps; {count} was judged",
-    "{name} calls others, which were not seen",
+    "{name} calls other operators, which were not seen",
     "{name} opens files: it is not replayed",
 }
 """Texts that name things of which there are never fewer than two, or that count nothing."""

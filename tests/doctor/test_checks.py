@@ -544,7 +544,7 @@ CASES = [
     Case(  # the tool shows no card: the nodes are counted
         "environment.visible_devices",
         "npu",
-        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, and there are 1"),),
+        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, but there are 1"),),
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="0,7"), "nodes": NPU_NODES},
     ),
     Case(
@@ -771,7 +771,7 @@ CASES = [
         "python.versions",
         "ptex",
         (
-            ("failure", "torch_gcu 1.10.0 is for torch 1.10.0, and torch 1.13.1 is installed"),
+            ("failure", "torch_gcu 1.10.0 is for torch 1.10.0, but torch 1.13.1 is installed"),
             ("failure", "ptex 1.3.20 is for torch 1.10.0"),
         ),
         machine=t20("1.13.1+cu117"),
@@ -793,7 +793,7 @@ CASES = [
     Case(  # T20 deployment manual, stage 5 step 4: a script of the project replaced torchvision
         "python.companions",
         "ptex",
-        (("warning", "torchvision 0.14.1 is installed, and to torch 1.10.0 belongs 0.11.1"),),
+        (("warning", "torchvision 0.14.1 is installed, but torch 1.10.0 needs 0.11.1"),),
         machine=companions("1.10.0", torchvision="0.14.1"),
     ),
     Case(  # torchaudio 2.11 serves every later torch; a torch that is not in the table is judged by its first numbers
@@ -871,7 +871,7 @@ CASES = [
     ),
     Case("python.toolkit", "npu", (("skipped", "CANN is not installed"),), machine=npu()),
     Case("python.toolkit", "gcu", (("skipped", "no Python package is known"),)),
-    Case("python.toolkit", "npu", (("ok", "these are there: tbe, attrs"),), CANN, machine=cann()),
+    Case("python.toolkit", "npu", (("ok", "found: tbe, attrs"),), CANN, machine=cann()),
     Case("python.toolkit", "npu", (("failure", "does not find tbe"),), ENV_SCRIPT, machine=cann(modules={})),
     Case(
         "python.toolkit",

@@ -182,7 +182,7 @@ def test_a_probe_that_takes_too_long_is_stopped() -> None:
 def test_another_target_than_the_rehearsed_one_is_refused() -> None:
     done = torchferry("rehearse", "-t", "npu", "--", "torchferry", "doctor", "-t", "musa", env=WITH_CACHE)
     assert done.returncode == 2
-    assert "musa is asked for, and npu is rehearsed" in done.stderr
+    assert "the requested target is musa, but npu is being rehearsed" in done.stderr
 
 
 @pytest.mark.rehearsal

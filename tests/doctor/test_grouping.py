@@ -34,7 +34,7 @@ CASES = {
     ),
     "a container with the toolkit and the plugin, without cards": (
         Case("", "npu", (), {**INSIDE, **STACK}, machine={**npu(), "environment": SET_UP}),
-        "no card of Huawei Ascend is seen here",
+        "no card of Huawei Ascend was found",
         "this container was started without the cards",
         {"node.present", "tool.present", "container.mounts"},
         {"python.import", "sdk.installed"},

@@ -261,7 +261,7 @@ def test_a_journal_that_came_with_the_tree_is_shown_and_not_acted_on(tmp_path: P
             assert "It would write 1 (run.sh) and remove no file" in done.stderr
             assert "--trust-journal" in done.stderr
     done = torchferry("undo", tmp_path, "--trust-journal")
-    assert "took back the interrupted migration to npu" in done.stdout
+    assert "undid the interrupted migration to npu" in done.stdout
     assert (tmp_path / "run.sh").read_bytes().startswith(b"[core]")
     assert (tmp_path / "run.sh").stat().st_mode & 0o7777 == 0o777, "no bit that gives rights to who starts it"
 

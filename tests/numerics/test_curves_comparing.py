@@ -345,11 +345,14 @@ def text(comparison: CurveComparison, lang: str = "en") -> str:
 def test_the_text_says_the_verdict_first(tmp_path: Path) -> None:
     shown = text(compared(tmp_path, [1.0] * 30, [1.0] * 29 + [1.5]))
     assert shown.startswith(
-        "The target's curve is the reference's.\n\nloss: met by rule relative: mean relative error 1.67 % <= 2 %"
+        "The target's curve agrees with the reference's.\n\n"
+        "loss: met by rule relative: mean relative error 1.67 % <= 2 %"
     )
     assert "first step beyond 2 %" in shown
     assert "30 (1 step in all)" in shown
-    assert text(compared(tmp_path, [1.0] * 3, [2.0] * 3)).startswith("The target's curve is not the reference's: loss")
+    assert text(compared(tmp_path, [1.0] * 3, [2.0] * 3)).startswith(
+        "The target's curve does not agree with the reference's: loss"
+    )
     signed = text(compared(tmp_path, [1.0] * 30, [0.1] * 30, Terms(rule=find("tecorigin"))))
     assert signed.startswith("Rule tecorigin is met by the sign of the errors alone")
     assert "without sign the mean relative error is 90 %" in signed

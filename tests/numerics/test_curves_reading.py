@@ -74,7 +74,7 @@ def test_a_file(tmp_path: Path, name: str, metric: str, text: str, wanted: list[
 
 def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     log = read(written(tmp_path, "step 1 loss: 0.5\nstep 2 loss: 0"), Wanted())
-    assert [str(what) for what in log.troubles] == ["the last line is cut short; its loss: 0 was not used"]
+    assert [str(what) for what in log.troubles] == ["the last line is incomplete; its loss: 0 was not used"]
     log = read(written(tmp_path, "step,loss\n1,0.5\n2\n", "a.csv"), Wanted())
     assert "1 cell and not 2" in str(log.troubles[0])
 

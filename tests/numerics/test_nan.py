@@ -503,8 +503,8 @@ def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> 
     ("calls", "between", "said"),
     [
         (3, 1, []),
-        (300, 0, ["of 300 calls of outermost modules in this step, the first 256 were looked at"]),
-        (1, 4200, ["of the calls outside of modules in this step, the first 4000 were looked at"]),
+        (300, 0, ["of 300 calls of outermost modules in this step, the first 256 were examined"]),
+        (1, 4200, ["of the calls outside modules in this step, the first 4000 were examined"]),
     ],
 )
 def test_what_was_too_much_to_keep_is_said(calls: int, between: int, said: list[str]) -> None:

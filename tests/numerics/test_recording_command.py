@@ -287,7 +287,7 @@ def test_a_full_disk_leaves_a_record_that_is_never_called_the_same(tmp_path: Pat
         (tmp_path / f"{name}.py").write_text(FULL.replace("SPACE", str(space)))
     record(tmp_path / "a", "--", sys.executable, tmp_path / "whole.py")
     said = record(tmp_path / "b", "--", sys.executable, tmp_path / "full.py", code=1)
-    assert "the recording ends here, and the program goes on: cannot write" in said
+    assert "the recording ends here; the program continues: cannot write" in said
     assert ("NOT COMPLETE: the run made 12 steps, and" in said) is (limit > 1000)  # else it cannot even tell us
     for pair in ("ab", "ba", "bb"):
         found = compared(*(tmp_path / name for name in pair))

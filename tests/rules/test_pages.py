@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 from torchferry.backends import registry
+from torchferry.core import toml
 from torchferry.report.pages import page, parts
 from torchferry.rules.registry import rules
 
@@ -58,7 +58,7 @@ def cited() -> str:
     """What the tables name as their sources, as one text."""
     texts: list[str] = []
     for path in [*SOURCE.glob("backends/data/**/*.toml"), *SOURCE.glob("vendors/**/*.toml")]:
-        texts.extend(tomllib.loads(path.read_text(encoding="utf-8")).get("sources", {}).values())
+        texts.extend(toml.load(path).get("sources", {}).values())
     return "\n".join(texts)
 
 

@@ -48,7 +48,7 @@ WRONG: list[tuple[str, Any]] = [
     (r"`..\a.py` is no path below", GOOD | {"files": {r"..\a.py": HASH}}),
     ("`C:/a.py` is no path below", GOOD | {"files": {"C:/a.py": HASH}}),
     ("`sites`", GOOD | {"sites": {}}),
-    ("site 0 is no JSON object", GOOD | {"sites": [3]}),
+    ("site 0 is not a JSON object", GOOD | {"sites": [3]}),
     ("site 0 has no `path`", GOOD | {"sites": [SITE | {"path": ["a.py"]}]}),
     ("has lines and no hash", GOOD | {"sites": [SITE | {"path": "b.py"}]}),
     ("site 0 has no `line`", GOOD | {"sites": [SITE | {"line": 0}]}),

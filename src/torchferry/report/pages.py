@@ -1,8 +1,8 @@
 """The page of a rule, taken from the rule's own module.
 
 The docstring of the module has a title, what the rule does, a paragraph that begins with `Why:`, and a list below
-`References:`. An entry of the list is `table NAME`, a table of the targets; `page NAME`, a page of the documentation; or
-a source, in the words of the table that cites it.
+`References:`. An entry of the list is `table NAME`, a table of the targets; `page NAME`, a page of the documentation;
+or a source, in the words of the table that cites it.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class DeviceCountGuard:
     def _why(self, path: str, answer: Any) -> Message:
         backend = self._target.backend
         why = say(
-            "the plugin `{plugin}` of {target} sees no card: {name}() is {answer}",
+            "the plugin `{plugin}` of {target} finds no card: {name}() is {answer}",
             plugin=backend.PLUGIN,
             target=self._target.title,
             name=path,

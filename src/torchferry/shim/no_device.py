@@ -52,8 +52,8 @@ def refuse(error: BaseException) -> None:
     if not isinstance(error, TorchferryError):
         traceback.print_exception(error)
         error = TorchferryError(
-            say("the redirect did not begin: {error}", error=in_full(error)),
-            say("the traceback says where: in the plugin, or in torchferry, whose fault it then is"),
+            say("the redirect did not start: {error}", error=in_full(error)),
+            say("the traceback shows where: in the plugin, or in torchferry, which is then a bug"),
         )
     reason = tell(error)
 

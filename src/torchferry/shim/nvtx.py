@@ -51,7 +51,7 @@ def nvtx_functions(target: Target) -> dict[str, Callable[..., Any]]:
             if not warned:
                 warned = True
                 title = target.title
-                text = say("{target} has no `{name}`: marks stand in torch.profiler", target=title, name=NAMESPACE)
+                text = say("{target} has no `{name}`: markers appear in torch.profiler", target=title, name=NAMESPACE)
                 warn_user(text)
             return function(*args, **kwargs)
 

@@ -211,7 +211,7 @@ class Resolver:
                 target=title,
             )
         if row.status == "unknown":
-            return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
+            return say("nobody has verified the counterpart of `{name}` on {target}", name=name, target=title)
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
 
 
@@ -262,4 +262,4 @@ class _Late(type):
 
 def say_once(row: Row, target: Target) -> None:
     """Say how the card differs from CUDA, at the program's own line."""
-    warn_user(noted(say("`{name}` is not quite the same on {target}", name=row.name, target=target.title), row.remark))
+    warn_user(noted(say("`{name}` differs slightly on {target}", name=row.name, target=target.title), row.remark))

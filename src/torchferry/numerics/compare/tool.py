@@ -148,7 +148,7 @@ class CompareWithCPU:
                 say("`atol` and `rtol` belong to the standard `ours` or `given`, not to {name}", name=standard)
             )
         if target_op is not None and target_list is not None:
-            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+            raise UsageError(say("`target_op` and `target_list` are two names of one option; give one"))
         targets = target_op if target_op is not None else target_list
         self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
         self._another = False
@@ -394,7 +394,7 @@ class CompareWithCPU:
             return ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
         except Exception as error:
             first = str(error).strip().partition("\n")[0][:200]
-            reason = say("the comparison broke off: {error}", error=f"{type(error).__name__}: {first}")
+            reason = say("the comparison stopped: {error}", error=f"{type(error).__name__}: {first}")
             return ResultVerdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
     def _failed(self, call: ComparedCall, verdict: ResultVerdict) -> None:

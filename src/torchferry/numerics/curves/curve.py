@@ -146,8 +146,8 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
         Form.BOTH,
         [
             say_plural(
-                "the step begins anew {count} time, taken as epochs",
-                "the step begins anew {count} times, taken as epochs",
+                "the step starts again {count} time, taken as epochs",
+                "the step starts again {count} times, taken as epochs",
                 count=passes,
             )
         ],

@@ -154,7 +154,7 @@ class NanInfTracker:
         self._when_found: Callable[[dict[str, Any]], None] | None = None
         self._attribution = Attribution()
         if target_op is not None and target_list is not None:
-            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+            raise UsageError(say("`target_op` and `target_list` are two names of one option; give one"))
         self._selection = OperatorFilter(
             (target_op if target_op is not None else target_list) or None, (*(skip_op or ()), *(white_list or ()))
         )
@@ -231,8 +231,8 @@ class NanInfTracker:
             self._log.say(
                 str(
                     say_plural(
-                        "the tool failed {count} time, and did not look then: {error}",
-                        "the tool failed {count} times, and did not look then: {error}",
+                        "the tool failed {count} time and skipped that check: {error}",
+                        "the tool failed {count} times and skipped those checks: {error}",
                         count=count,
                         error=error,
                     )
@@ -431,7 +431,7 @@ class NanInfTracker:
             diagnosis = self._examined(lambda: self._examiner.examine_overflow(self._memory.roots, self._steps.scale()))
             if diagnosis.origins:
                 diagnosis.notes.append(
-                    say("the gradient scaler left this step out; without its scale it is not finite either")
+                    say("the gradient scaler skipped this step; without its scale it is not finite either")
                 )
                 self._bad_step(optimizer, [], diagnosis)
                 return
@@ -509,10 +509,10 @@ class NanInfTracker:
             diagnosis.origins = seen
             if diagnosis.ran:
                 diagnosis.notes.append(
-                    say("it did not happen again when the step ran again: there is no more to say of its inputs")
+                    say("it did not happen again when the step ran again, so its inputs are not known")
                 )
         if not diagnosis.origins and not diagnosis.notes and self._mode is None:
-            diagnosis.notes.append(say("no module ran that could run again; `--level operator` looks at every result"))
+            diagnosis.notes.append(say("no module ran that could run again; `--level operator` checks every result"))
         return {
             "step": self._number,
             "origins": [origin.document() for origin in diagnosis.origins[:8]],
@@ -535,7 +535,7 @@ class NanInfTracker:
             diagnosis = examine()
         except Exception as error:  # that the step is bad is known, and is said
             diagnosis = StepDiagnosis(
-                notes=[say("the step could not be gone through: {error}", error=f"{type(error).__name__}: {error}")]
+                notes=[say("the step could not be searched: {error}", error=f"{type(error).__name__}: {error}")]
             )
         finally:
             self._memory.paused = False

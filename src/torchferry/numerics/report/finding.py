@@ -37,8 +37,8 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             lines.append(
                 "  "
                 + say_plural(
-                    "{count} more call made something bad by itself:",
-                    "{count} more calls made something bad by themselves:",
+                    "{count} more call produced NaN or infinity from good inputs:",
+                    "{count} more calls produced NaN or infinity from good inputs:",
                     count=len(origins) - 1,
                 ).render(lang)
             )

@@ -40,8 +40,8 @@ class CudaPatched(Rule):
         ]
         first = min(stores, key=lambda node: (node.lineno, node.col_offset))
         message = say_plural(
-            "this file replaces {count} name of `torch.cuda`, so it is left alone; decide what it should do on {target}",
-            "this file replaces {count} names of `torch.cuda`, so it is left alone; decide what it should do on {target}",
+            "this file replaces {count} name of `torch.cuda`, so it stays; decide what it should do on {target}",
+            "this file replaces {count} names of `torch.cuda`, so it stays; decide what it should do on {target}",
             count=len(stores),
             target=context.target.title,
         )
